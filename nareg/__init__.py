@@ -1,0 +1,31 @@
+"""nareg: design and apply graph filters for noisy signals on networks.
+
+The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
+weights, :mod:`nareg.filters` for applying them, :mod:`nareg.datasets` for real networks.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from nareg._version import __version__
+from nareg.graph import Graph
+
+if TYPE_CHECKING:
+    from nareg import baselines, datasets, design, errors, estimators, filters, graphs
+
+#: Loaded when first used, so that ``import nareg`` stays fast.
+_SUBMODULES = ("baselines", "datasets", "design", "errors", "estimators", "filters", "graphs")
+
+__all__ = ["Graph", "__version__", *_SUBMODULES]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SUBMODULES:
+        return importlib.import_module(f"nareg.{name}")
+    raise AttributeError(f"module 'nareg' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_SUBMODULES})

@@ -1,0 +1,205 @@
+"""The one place where arrays, masks, graphs and numbers that come from a user are checked.
+
+Public functions call these at their border, once; everything behind the border trusts its arguments.
+A check either returns a clean array or raises an error of one sentence: argument, value, remedy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.errors import InputError, TooLargeError
+
+#: Largest number of nodes for which a function may form dense N x N matrices (about 72 MB each).
+DENSE_LIMIT = 3000
+
+Floats = np.ndarray[Any, np.dtype[np.floating]]
+Bools = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def _first(bad: np.ndarray) -> str:
+    """Index of the first True entry, written as a user would write it: ``[3]`` or ``[3, 5]``."""
+    index = np.argwhere(bad)[0]
+    return "[" + ", ".join(str(int(i)) for i in index) + "]"
+
+
+def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True) -> Floats:
+    """A float32 or float64 array; integers become float64; anything else is refused."""
+    if sp.issparse(value):
+        raise InputError(f"{name} is a sparse matrix, a dense array is expected: pass {name}.toarray().")
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+    if array.dtype == bool:
+        raise InputError(
+            f"{name} is boolean: if it is a mask pass it as a mask argument (observed=...), "
+            f"if it is data convert it with {name}.astype(float)."
+        )
+    if array.dtype.kind in "iu":
+        array = array.astype(np.float64)
+    elif array.dtype.kind != "f":
+        raise InputError(f"{name} has dtype {array.dtype}, real numbers are expected: convert it to float64.")
+    elif array.dtype not in (np.float32, np.float64):
+        array = array.astype(np.float64)
+    allowed = tuple(ndim)
+    if array.ndim not in allowed:
+        wanted = " or ".join(f"{d}-dimensional" for d in allowed)
+        raise InputError(f"{name} has shape {array.shape}, a {wanted} array is expected.")
+    if finite and not np.isfinite(array).all():
+        bad = ~np.isfinite(array)
+        raise InputError(
+            f"{name}{_first(bad) if array.ndim else ''} is {array[bad].flat[0]}: values must be finite; mark missing "
+            "readings with a mask (interpolate(..., observed=mask)) or drop the node."
+        )
+    return array
+
+
+def signals(name: str, value: Any, n_nodes: int) -> Floats:
+    """Graph signals: ``(n_nodes,)`` or ``(n_nodes, n_signals)``, finite, at least one signal."""
+    array = floats(name, value, ndim=(1, 2))
+    _lengths(name, array, n_nodes)
+    return array
+
+
+def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
+    if array.shape[0] != n_nodes:
+        hint = f"; it looks transposed: pass {name}.T" if array.ndim == 2 and array.shape[1] == n_nodes else ""
+        raise InputError(
+            f"{name} has shape {array.shape} but the graph has {n_nodes} nodes: "
+            f"rows are nodes, ({n_nodes},) or ({n_nodes}, n_signals){hint}."
+        )
+    if array.ndim == 2 and array.shape[1] == 0:
+        raise InputError(f"{name} has shape {array.shape}: at least one signal (column) is needed.")
+
+
+def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> Floats:
+    """Signals that may hold anything (NaN too) where ``observed`` is False; those become zero."""
+    array = floats(name, value, ndim=(1, 2), finite=False)
+    _lengths(name, array, n_nodes)
+    seen = observed if observed.ndim == array.ndim else observed[:, None] & np.ones(array.shape, bool)
+    bad = seen & ~np.isfinite(array)
+    if bad.any():
+        raise InputError(
+            f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: "
+            "set observed to False there."
+        )
+    return np.where(seen, array, array.dtype.type(0))
+
+
+def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
+    """Boolean ``(n_nodes,)`` or, with ``n_signals`` given, ``(n_nodes, n_signals)``; never all False."""
+    array = np.asarray(value)
+    if array.dtype != bool:
+        raise InputError(
+            f"{name} has dtype {array.dtype}, a boolean mask is expected (True where measured): "
+            "for node indices i use mask = np.zeros(n_nodes, bool); mask[i] = True."
+        )
+    shapes = [(n_nodes,)] if n_signals is None else [(n_nodes,), (n_nodes, n_signals)]
+    if array.shape not in shapes:
+        raise InputError(f"{name} has shape {array.shape}, expected {' or '.join(map(str, shapes))}.")
+    empty = ~array.any(axis=0)
+    if np.any(empty):
+        which = f" in signal {int(np.flatnonzero(empty)[0])}" if array.ndim == 2 else ""
+        raise InputError(f"{name} marks nothing as observed{which}: at least one reading is needed.")
+    return array
+
+
+def node_vector(name: str, value: Any, n_nodes: int) -> Floats:
+    """One finite number per node as float64; a scalar is spread over all nodes."""
+    array = floats(name, value, ndim=(0, 1)).astype(np.float64)
+    if array.ndim == 0:
+        return np.full(n_nodes, float(array))
+    if array.shape != (n_nodes,):
+        raise InputError(f"{name} has shape {array.shape}, expected a number or ({n_nodes},), one value per node.")
+    return array.copy()
+
+
+def nonnegative_vector(name: str, value: Any, n_nodes: int, *, why: str) -> Floats:
+    """Like :func:`node_vector`, and no entry below zero; ``why`` ends the error message."""
+    array = node_vector(name, value, n_nodes)
+    if (array < 0).any():
+        raise InputError(f"{name}{_first(array < 0)} is {array.min():g}, negative: {why}.")
+    return array
+
+
+def noise(name: str, value: Any, n_nodes: int) -> Floats:
+    """A noise covariance: ``(n_nodes,)`` variances or a symmetric PSD ``(n_nodes, n_nodes)`` matrix."""
+    array = floats(name, value, ndim=(0, 1, 2)).astype(np.float64)
+    if array.ndim < 2:
+        return nonnegative_vector(name, array, n_nodes, why="it is a variance, not a standard deviation in dB")
+    return psd_matrix(name, array, n_nodes)
+
+
+def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False) -> Floats:
+    """A dense symmetric (PSD unless ``indefinite``) matrix of size ``n_nodes``."""
+    array = floats(name, value, ndim=(2,)).astype(np.float64)
+    if array.shape != (n_nodes, n_nodes):
+        raise InputError(f"{name} has shape {array.shape}, expected ({n_nodes}, {n_nodes}).")
+    dense_size(name, n_nodes)
+    scale = max(float(np.abs(array).max(initial=0.0)), np.finfo(float).tiny)
+    gap = np.abs(array - array.T)
+    if gap.max(initial=0.0) > 1e-8 * scale:
+        raise InputError(
+            f"{name} is not symmetric: entry {_first(gap == gap.max())} differs from its mirror by {gap.max():g}; "
+            f"pass ({name} + {name}.T) / 2."
+        )
+    array = (array + array.T) / 2
+    if not indefinite:
+        smallest = float(np.linalg.eigvalsh(array)[0])
+        if smallest < -1e-8 * scale * n_nodes:
+            raise InputError(f"{name} has a negative eigenvalue ({smallest:g}): a covariance is positive semidefinite.")
+    return array
+
+
+def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf, strict: bool = False) -> float:
+    """A finite real number in ``[low, high]`` (``(low, high]`` if ``strict``)."""
+    if isinstance(value, bool) or not np.isscalar(value) or isinstance(value, (str, bytes, complex)):
+        raise InputError(f"{name} is {value!r}, a number is expected.")
+    result = float(value)  # type: ignore[arg-type]
+    if not np.isfinite(result) or result < low or result > high or (strict and result == low):
+        bounds = f"{'above' if strict else 'at least'} {low:g}" + (f" and at most {high:g}" if np.isfinite(high) else "")
+        raise InputError(f"{name} is {value!r}, it must be {bounds if np.isfinite(low) else 'finite'}.")
+    return result
+
+
+def integer(name: str, value: Any, *, low: int) -> int:
+    """An integer not below ``low``."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < low:
+        raise InputError(f"{name} is {value!r}, an integer of at least {low} is expected.")
+    return int(value)
+
+
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """One of ``options``."""
+    if value not in options:
+        raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(repr, options))}.")
+    return str(value)
+
+
+def generator(value: Any) -> np.random.Generator:
+    """A ``numpy.random.Generator``; seeds and the legacy ``RandomState`` are refused."""
+    if not isinstance(value, np.random.Generator):
+        raise InputError(f"rng is {value!r}, a numpy generator is expected: rng=numpy.random.default_rng(0).")
+    return value
+
+
+def bounds(lower: Floats, upper: Floats) -> None:
+    """Bounds on w_i^2 that do not cross."""
+    if (lower > upper).any():
+        i = int(np.flatnonzero(lower > upper)[0])
+        raise InputError(f"lower[{i}] = {lower[i]:g} is above upper[{i}] = {upper[i]:g}: the bounds on w_i^2 cross.")
+
+
+def dense_size(what: str, n_nodes: int, *, copies: int = 1, alternative: str = "") -> None:
+    """Refuse dense N x N work above :data:`DENSE_LIMIT` nodes, with the size and the alternative."""
+    if n_nodes > DENSE_LIMIT:
+        gib = copies * n_nodes**2 * 8 / 2**30
+        raise TooLargeError(
+            f"{what} needs {copies} dense {n_nodes} x {n_nodes} matrices ({gib:.1f} GiB), more than the limit of "
+            f"{DENSE_LIMIT} nodes{': ' + alternative if alternative else ''}."
+        )

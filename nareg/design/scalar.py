@@ -1,0 +1,213 @@
+"""One weight for all nodes (Tikhonov): the published rule and the data-driven ones.
+
+``x_hat = (C + w0 L)^-1 C y``; in the eigenbasis of ``C^-1/2 L C^-1/2`` every rule is a one-dimensional search.
+The design's weights are ``sqrt(w0)`` at every node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq
+
+from nareg import _checks
+from nareg.design._problem import Problem, fit_weights, minimise_scale, moment
+from nareg.errors import InputError
+from nareg.filters._system import penalty
+from nareg.results import Status, WeightDesign
+
+RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
+
+
+def node_invariant(
+    graph: Any,
+    *,
+    rule: str = "chen-liu",
+    signals: Any = None,
+    second_moment: Any = None,
+    measurements: Any = None,
+    noise: Any = None,
+    fit: Any = None,
+) -> WeightDesign:
+    """Choose one weight for all nodes.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    rule : str
+        ========================  =======================================  ==============================
+        rule                      chooses w0 by                            needs
+        ========================  =======================================  ==============================
+        ``"chen-liu"``            ``sqrt(theta / (lambda_2 lambda_N))``    noise, and signals or
+                                                                           second_moment or measurements
+        ``"gcv"``                 generalised cross-validation             measurements
+        ``"sure"``                Stein's unbiased risk estimate           measurements, noise
+        ``"discrepancy"``         residual equal to the noise power        measurements, noise
+        ``"l-curve"``             largest curvature of the L-curve         measurements
+        ``"oracle"``              smallest true risk                       noise, and signals or
+                                                                           second_moment
+        ========================  =======================================  ==============================
+    signals : (N,) or (N, T) array, optional
+        Clean training signals.
+    second_moment : (N, N) array, optional
+        ``E[x x^T]``, instead of signals.
+    measurements : (N,) or (N, T) array, optional
+        Noisy readings; several columns are pooled.
+    noise : number, (N,) or (N, N) array, optional
+        Noise variance(s) or covariance.
+    fit : None, "noise" or (N,) array
+        Data term, see :func:`nareg.filters.denoise`.
+
+    Returns
+    -------
+    WeightDesign
+        All weights equal ``sqrt(w0)``; ``objective`` is the rule's own criterion at ``w0``.
+
+    Notes
+    -----
+    "chen-liu" is the rule of the node-adaptive paper's benchmark (an order of magnitude, after Chen and Liu
+    2017), with ``theta = SNR^-1/2``. On disconnected graphs ``lambda_2`` is the smallest non-zero eigenvalue.
+    At low SNR it can be far from the best single weight: compare with "oracle".
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((4, 4))
+    >>> d = nareg.design.node_invariant(g, rule="oracle", signals=np.ones(16), noise=1.0)
+    >>> bool(np.ptp(d.weights) == 0)
+    True
+    """
+    rule = _checks.choice("rule", rule, RULES)
+    base = penalty(graph)
+    n = base.n_nodes
+    _checks.dense_size(f"rule {rule!r}", n, copies=3)
+    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    Y = None if measurements is None else _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    for name, value, rules in (
+        ("measurements", Y, ("gcv", "sure", "discrepancy", "l-curve")),
+        ("noise", Sigma, ("chen-liu", "sure", "discrepancy", "oracle")),
+    ):
+        if value is None and rule in rules:
+            raise InputError(f"rule={rule!r} needs {name}.")
+    if rule == "oracle" or (rule == "chen-liu" and Y is None):
+        R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
+    elif Y is not None:
+        R = Y @ Y.T / Y.shape[1]
+    if rule == "chen-liu" and Y is not None:
+        assert Sigma is not None
+        R = R - (np.diag(Sigma) if Sigma.ndim == 1 else Sigma)
+        if np.trace(R) <= 0:
+            raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+    c = fit_weights(fit, Sigma, n)
+    task = Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    w0, objective = _Scalar(task, Y).choose(rule)
+    zero = np.zeros(n)
+    return task.pack(
+        f"node-invariant ({rule})",
+        np.full(n, np.sqrt(w0)),
+        objective,
+        Status.CONVERGED,
+        lower=zero,
+        upper=np.full(n, np.inf),
+        solver="eigendecomposition and one-dimensional search",
+        solver_status="done",
+        details={"w0": w0},
+        settings={"rule": rule},
+    )
+
+
+class _Scalar:
+    """Criteria of one weight, each O(N^2) or less per value after one eigendecomposition.
+
+    With ``C^-1/2 L C^-1/2 = Q diag(lam) Q^T`` the filter is ``C^-1/2 Q diag(g) Q^T C^1/2``,
+    ``g = 1 / (1 + w0 lam)``.
+    """
+
+    def __init__(self, task: Problem, Y: np.ndarray | None) -> None:
+        self.task = task
+        if (task.c <= 0).any():
+            i = int(np.argmin(task.c))
+            raise InputError(f"fit[{i}] is {task.c[i]:g}: a single weight is chosen with a positive data term everywhere.")
+        root = np.sqrt(task.c)
+        if np.array_equal(root, np.ones_like(root)):
+            self.lam, self.Q = task.spectrum
+        else:
+            self.lam, self.Q = np.linalg.eigh(task.L / root[:, None] / root)
+        self.lam = np.maximum(self.lam, 0.0)
+        self.root = root
+        self.Y = None if Y is None else self.Q.T @ (root[:, None] * Y)
+        positive = self.lam[self.lam > 1e-9 * max(self.lam[-1], 1e-300)]
+        if positive.size == 0:
+            raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
+        self.range = (1e-4 / positive[-1], 1e4 / positive[0])
+
+    def gain(self, w0: float) -> np.ndarray:
+        return 1.0 / (1.0 + w0 * self.lam)
+
+    def choose(self, rule: str) -> tuple[float, float]:
+        if rule == "chen-liu":
+            w0 = self.task.published_w0
+            return w0, w0
+        if rule == "discrepancy":
+            return self.discrepancy()
+        if rule == "l-curve":
+            w0, negative = minimise_scale(lambda s: -self.curvature(s), *self.range)
+            return w0, -negative
+        criteria = {
+            "gcv": lambda: self.gcv,
+            # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
+            "sure": lambda: self.risk(self.task.R - self.task.Sigma_matrix),
+            "oracle": lambda: self.risk(self.task.R),
+        }
+        return minimise_scale(criteria[rule](), *self.range)
+
+    def residual(self, w0: float) -> float:
+        """``E ||C^1/2 (y - H y)||^2``."""
+        assert self.Y is not None
+        return float(np.sum(((1 - self.gain(w0))[:, None] * self.Y) ** 2)) / self.Y.shape[1]
+
+    def gcv(self, w0: float) -> float:
+        n = self.lam.size
+        return (self.residual(w0) / n) / (1 - self.gain(w0).sum() / n) ** 2
+
+    def risk(self, R: np.ndarray) -> Callable[[float], float]:
+        """The risk (6) as a function of w0, for second moment R."""
+        metric = self.Q.T @ (self.Q / self.task.c[:, None])
+        moment_ = metric * (self.Q.T @ (self.root[:, None] * R * self.root) @ self.Q)
+        covariance = metric * (self.Q.T @ (self.root[:, None] * self.task.Sigma_matrix * self.root) @ self.Q)
+
+        def value(w0: float) -> float:
+            g = self.gain(w0)
+            return float((1 - g) @ moment_ @ (1 - g) + g @ covariance @ g)
+
+        return value
+
+    def discrepancy(self) -> tuple[float, float]:
+        """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
+        target = float(np.sum(self.task.c * np.diag(self.task.Sigma_matrix)))
+        low, high = self.range
+        if self.residual(high) <= target:
+            return high, self.residual(high)  # even the smoothest estimate explains the data
+        if self.residual(low) >= target:
+            return low, self.residual(low)
+        w0 = float(np.exp(brentq(lambda t: self.residual(np.exp(t)) - target, np.log(low), np.log(high))))
+        return w0, self.residual(w0)
+
+    def curvature(self, w0: float) -> float:
+        """Curvature of (log residual, log roughness) as functions of log w0, from closed-form derivatives."""
+        assert self.Y is not None
+        power = np.sum(self.Y**2, axis=1)
+        lam, s = self.lam, w0 * self.lam
+        rho = float(np.sum(power * (s / (1 + s)) ** 2))
+        eta = float(np.sum(power * lam / (1 + s) ** 2))
+        d_rho = float(np.sum(power * 2 * s**2 / (1 + s) ** 3))
+        d_eta = float(np.sum(power * lam * -2 * s / (1 + s) ** 3))
+        dd_rho = float(np.sum(power * (4 * s**2 - 2 * s**3) / (1 + s) ** 4))
+        dd_eta = float(np.sum(power * lam * (-2 * s + 4 * s**2) / (1 + s) ** 4))
+        if rho == 0 or eta == 0:
+            raise InputError("measurements are constant on every component: the L-curve has no corner; use rule='gcv'.")
+        x1, y1 = d_rho / rho, d_eta / eta
+        x2, y2 = dd_rho / rho - x1**2, dd_eta / eta - y1**2
+        return (x1 * y2 - y1 * x2) / (x1**2 + y1**2) ** 1.5

@@ -1,0 +1,45 @@
+"""What every iterative solver returns to :mod:`nareg.filters.apply`, and how it reports progress."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from nareg.results import Status
+
+#: ``callback(iteration, largest relative residual)``; raising KeyboardInterrupt in it stops the solve.
+Callback = Callable[[int, float], None]
+
+
+@dataclass
+class Iterates:
+    """The point reached, how many iterations it took and the largest relative residual after each."""
+
+    x: np.ndarray
+    iterations: int
+    residuals: list[float] = field(default_factory=list)
+    status: Status = Status.CONVERGED
+    rounds: int | None = None
+    note: str = ""
+
+
+@dataclass
+class Monitor:
+    """Records the residual history, tells the callback, and says when to stop."""
+
+    norms: np.ndarray
+    tol: float
+    callback: Callback | None
+    history: list[float] = field(default_factory=list)
+
+    def active(self, squared_residuals: np.ndarray) -> np.ndarray:
+        """Columns above the tolerance; zero columns are done before they start."""
+        relative = np.divide(
+            np.sqrt(squared_residuals), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0
+        )
+        self.history.append(float(relative.max(initial=0.0)))
+        if self.callback is not None:
+            self.callback(len(self.history) - 1, self.history[-1])
+        return relative > self.tol

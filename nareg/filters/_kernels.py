@@ -1,0 +1,90 @@
+"""Compiled loops over CSR rows and columns of a block of signals, each pass fused to touch memory once.
+
+Signals are C-ordered (N, T), so that one gathered neighbour brings T contiguous numbers. Rows are dealt to a
+fixed number of chunks and partial sums are added in chunk order: results do not depend on the thread count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+CHUNKS = 64
+
+
+@njit(parallel=True, cache=True)
+def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def]
+    """``Q = K P``; returns the column-wise dot products of P and Q."""
+    n, t_end = P.shape
+    partial = np.zeros((CHUNKS, t_end))
+    for chunk in prange(CHUNKS):
+        row = np.empty(t_end)
+        dots = np.zeros(t_end)
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            row[:] = 0.0
+            for e in range(indptr[i], indptr[i + 1]):
+                j, a = indices[e], data[e]
+                for t in range(t_end):
+                    row[t] += a * P[j, t]
+            for t in range(t_end):
+                Q[i, t] = row[t]
+                dots[t] += row[t] * P[i, t]
+        partial[chunk] = dots
+    return partial.sum(axis=0)
+
+
+@njit(parallel=True, cache=True)
+def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
+    """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R`` and ``R^T R`` of each column, stacked."""
+    n, t_end = X.shape
+    partial = np.zeros((CHUNKS, 2 * t_end))
+    for chunk in prange(CHUNKS):
+        sums = np.zeros(2 * t_end)
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            d = inverse_diagonal[i]
+            for t in range(t_end):
+                X[i, t] += alpha[t] * P[i, t]
+                r = R[i, t] - alpha[t] * Q[i, t]
+                R[i, t] = r
+                sums[t] += r * r * d
+                sums[t_end + t] += r * r
+        partial[chunk] = sums
+    return partial.sum(axis=0)
+
+
+@njit(parallel=True, cache=True)
+def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
+    """``P = D^-1 R + beta P``."""
+    n, t_end = P.shape
+    for chunk in prange(CHUNKS):
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            d = inverse_diagonal[i]
+            for t in range(t_end):
+                P[i, t] = d * R[i, t] + beta[t] * P[i, t]
+
+
+@njit(parallel=True, cache=True)
+def relax(indptr, indices, data, inverse_diagonal, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
+    """One round of a stationary or Chebyshev iteration.
+
+    ``R = B - K X``, ``P = alpha D^-1 R + beta P``, ``X_new = X + P``; returns ``R^T R`` of each column.
+    """
+    n, t_end = X.shape
+    partial = np.zeros((CHUNKS, t_end))
+    for chunk in prange(CHUNKS):
+        row = np.empty(t_end)
+        sums = np.zeros(t_end)
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            for t in range(t_end):
+                row[t] = B[i, t]
+            for e in range(indptr[i], indptr[i + 1]):
+                j, a = indices[e], data[e]
+                for t in range(t_end):
+                    row[t] -= a * X[j, t]
+            d = inverse_diagonal[i]
+            for t in range(t_end):
+                sums[t] += row[t] * row[t]
+                P[i, t] = alpha * d * row[t] + beta * P[i, t]
+                X_new[i, t] = X[i, t] + P[i, t]
+        partial[chunk] = sums
+    return partial.sum(axis=0)

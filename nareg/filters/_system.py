@@ -1,0 +1,224 @@
+"""The filter system ``K x = C y`` with ``K = C + S``, built once from what a user may pass.
+
+``S`` is ``diag(w) L diag(w)`` for node weights ``w``, or any sparse symmetric matrix. With ``u = w x`` the
+system reads ``(diag(c / w^2) + L) u = c y / w``: for a graph Laplacian that is a symmetric diagonally
+dominant M-matrix whatever the signs and the spread of ``w``, which multigrid and the Jacobi and Chebyshev
+bounds rest on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+
+from nareg import _checks
+from nareg.errors import InputError, SingularSystemError
+from nareg.graph import Graph, operator_hash
+from nareg.results import WeightDesign
+
+
+@dataclass(frozen=True)
+class Penalty:
+    """A symmetric positive semidefinite ``L`` and what is known about it."""
+
+    L: sp.csr_array
+    is_laplacian: bool
+    describe_node: Callable[[int], str]
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.L.shape[0])
+
+
+def penalty(graph: Any) -> Penalty:
+    """``L`` of a Graph (combinatorial), or a user's symmetric PSD operator, checked."""
+    if isinstance(graph, Graph):
+        return Penalty(graph.laplacian(), True, graph.describe_node)
+    if not sp.issparse(graph):
+        dense = _checks.floats("graph", graph, ndim=(2,))
+        _checks.dense_size("a dense operator", dense.shape[0], alternative="pass it as a scipy sparse matrix")
+        graph = sp.csr_array(dense)
+    matrix = _symmetric("graph", graph)
+    n = matrix.shape[0]
+    if (matrix.diagonal() < 0).any():
+        raise InputError("graph (an operator) has a negative diagonal entry: it must be positive semidefinite.")
+    if n <= _checks.DENSE_LIMIT:
+        eigenvalues = np.linalg.eigvalsh(matrix.toarray())
+        if eigenvalues[0] < -1e-9 * max(eigenvalues[-1], 1e-300):
+            raise InputError(
+                f"graph (an operator) has the eigenvalue {eigenvalues[0]:g}: it must be positive semidefinite; "
+                "pass a Laplacian, or an adjacency through nareg.Graph."
+            )
+    return Penalty(matrix, is_laplacian(matrix), lambda i: f"node {i}")
+
+
+def is_laplacian(matrix: sp.csr_array) -> bool:
+    """Zero row sums and no positive off-diagonal entry: a combinatorial Laplacian."""
+    scale = np.abs(matrix.data).max(initial=0.0)
+    sums = np.abs(np.asarray(matrix.sum(axis=1)).ravel())
+    off = matrix - sp.diags_array(matrix.diagonal())
+    return bool(sums.max(initial=0.0) <= 1e-10 * scale and (off.nnz == 0 or off.max() <= 0))
+
+
+@dataclass(frozen=True)
+class FilterSystem:
+    """``K = diag(c) + S`` with the parts that the solvers need.
+
+    ``w`` is None when a user passed ``S`` itself; then nothing beyond symmetry is known about it.
+    """
+
+    S: sp.csr_array
+    c: np.ndarray
+    w: np.ndarray | None
+    penalty: Penalty
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.c.size)
+
+    @property
+    def sdd(self) -> bool:
+        """Whether ``u = w x`` makes the system symmetric diagonally dominant."""
+        return self.w is not None and self.penalty.is_laplacian
+
+    @cached_property
+    def K(self) -> sp.csr_array:
+        matrix = sp.csr_array(self.S + sp.diags_array(self.c))
+        matrix.sort_indices()
+        return matrix
+
+    @cached_property
+    def diagonal(self) -> np.ndarray:
+        return self.K.diagonal()
+
+    @cached_property
+    def n_directed_edges(self) -> int:
+        """Numbers sent in one round in which every node tells its value to its neighbours in S."""
+        return int((self.S.data != 0).sum() - (self.S.diagonal() != 0).sum())
+
+    @cached_property
+    def max_degree(self) -> int:
+        return int(np.diff(self.S.indptr).max(initial=0))
+
+    @cached_property
+    def mesh_like(self) -> bool:
+        """Whether balls grow as in a mesh: a search from some node needs many levels to see all it can.
+
+        An expander or a power-law graph is exhausted in a few levels; a d-dimensional mesh of n nodes
+        takes about n^(1/d). Cholesky factors and algebraic multigrid stay sparse on meshes only.
+        """
+        if self.n_nodes < 2000:
+            return True
+        if self.max_degree > 200:
+            return False
+        enough = 0.5 * self.n_nodes ** (1 / 3)
+        reached = np.zeros(self.n_nodes)
+        reached[np.argmax(np.diff(self.S.indptr))] = 1.0
+        levels, count = 0, 1
+        support = abs(self.S) + sp.eye_array(self.n_nodes)
+        while levels < enough:
+            reached = (support @ reached > 0).astype(float)
+            if int(reached.sum()) == count:
+                return bool(levels >= 0.5 * count ** (1 / 3))
+            levels, count = levels + 1, int(reached.sum())
+        return True
+
+    def relative_residual(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        """``||rhs - K x|| / ||rhs||`` of each column; zero for a zero column."""
+        norm = np.linalg.norm(rhs, axis=0)
+        left = np.linalg.norm(rhs - self.K @ x, axis=0)
+        return np.divide(left, norm, out=np.zeros_like(norm), where=norm > 0)
+
+
+def scale_symmetric(matrix: sp.csr_array, w: np.ndarray) -> sp.csr_array:
+    """``diag(w) matrix diag(w)`` in one pass over the entries."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    return sp.csr_array((matrix.data * w[rows] * w[matrix.indices], matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
+    """The data-term weights ``c``: ``fit``, else the design's own, else ones."""
+    if fit is None:
+        fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
+    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="it weighs the data term, 0 means not observed")
+    if not c.any():
+        raise InputError("fit is zero everywhere: at least one node needs a data term.")
+    return c
+
+
+def build(graph: Any, weights: Any, c: np.ndarray | None = None, *, fit: Any = None) -> FilterSystem:
+    """Check and assemble ``K = C + S`` (``c`` already checked, or from ``fit``)."""
+    base = penalty(graph)
+    n = base.n_nodes
+    if c is None:
+        c = data_term(fit, weights, n)
+    w: np.ndarray | None
+    if isinstance(weights, WeightDesign):
+        if weights.weights.size != n:
+            raise InputError(f"weights is a design for {weights.weights.size} nodes but the graph has {n}.")
+        if weights.graph_hash != operator_hash(base.L):
+            raise InputError(
+                "weights is a design for another graph of the same size (its hash differs): design again for this one."
+            )
+        w = weights.weights
+        S = scale_symmetric(base.L, w)
+    elif sp.issparse(weights) or np.ndim(weights) == 2:
+        w = None
+        matrix = weights if sp.issparse(weights) else sp.csr_array(_checks.floats("weights", weights, ndim=(2,)))
+        S = _symmetric("weights", matrix)
+        if S.shape[0] != n:
+            raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes.")
+    else:
+        w = _checks.node_vector("weights", weights, n)
+        S = scale_symmetric(base.L, w)
+    system = FilterSystem(S=S, c=c, w=w, penalty=base)
+    _refuse_singular(system)
+    return system
+
+
+def _symmetric(name: str, value: Any) -> sp.csr_array:
+    if value.dtype.kind not in "fiu":
+        raise InputError(f"{name} has dtype {value.dtype}, real numbers are expected.")
+    matrix = sp.csr_array(value).astype(np.float64)
+    matrix.sum_duplicates()
+    if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise InputError(f"{name} has shape {matrix.shape}, a square matrix is expected.")
+    if not np.isfinite(matrix.data).all():
+        raise InputError(f"{name} holds a value that is not finite.")
+    gap = abs(matrix - matrix.T)
+    if gap.nnz and gap.max() > 1e-10 * np.abs(matrix.data).max():
+        raise InputError(f"{name} is not symmetric (largest difference {gap.max():g}): pass ({name} + {name}.T) / 2.")
+    if gap.nnz:
+        matrix = sp.csr_array((matrix + matrix.T) / 2)
+    matrix.sort_indices()
+    return matrix
+
+
+def _refuse_singular(system: FilterSystem) -> None:
+    """Name a component of S's own support that has no data term, if that makes K singular."""
+    if (system.c > 0).all():
+        return
+    support = system.S.copy()
+    support.eliminate_zeros()
+    labels = connected_components(support, directed=False)[1]
+    anchored = np.zeros(labels.max() + 1, dtype=bool)
+    anchored[labels[system.c > 0]] = True
+    for label in np.flatnonzero(~anchored):
+        nodes = np.flatnonzero(labels == label)
+        if not system.sdd:
+            # a general S may be positive definite on the component by itself
+            _checks.dense_size("checking a component without data", nodes.size, alternative="give it a data term")
+            values = np.linalg.eigvalsh(support[nodes][:, nodes].toarray())
+            if values[0] > 1e-12 * max(values[-1], 1e-300):
+                continue
+        shown = ", ".join(system.penalty.describe_node(int(i)) for i in nodes[:3]) + (", ..." if nodes.size > 3 else "")
+        raise SingularSystemError(
+            f"observed (fit) has no reading on a connected part of S ({nodes.size} of {system.n_nodes} nodes: {shown}): "
+            "observe one of its nodes, connect it with non-zero weights, or drop it (graph.subgraph)."
+        )

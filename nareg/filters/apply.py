@@ -1,0 +1,309 @@
+"""Apply a designed filter: ``denoise`` and ``interpolate`` choose a solver and check what it returned."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.filters import cg, chebyshev, direct, multigrid, recursion
+from nareg.filters._iterate import Callback, Iterates
+from nareg.filters._system import FilterSystem, build, data_term, penalty
+from nareg.results import Solution, Status, WeightDesign
+
+METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")
+DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
+#: Up to here a factorisation takes milliseconds.
+SMALL = 5_000
+#: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
+PATIENCE = 150
+MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
+
+
+def denoise(
+    graph: Any,
+    weights: Any,
+    y: Any,
+    *,
+    fit: Any = None,
+    method: str = "auto",
+    backend: str = "scipy",
+    tol: float = 1e-8,
+    max_iterations: int | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Denoise graph signals: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)`` and ``C = diag(fit)``.
+
+    With ``fit=None`` this is the node-adaptive Tikhonov estimate ``(I + S)^-1 y``, equation (10).
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) symmetric PSD operator
+        Supplies L.
+    weights : (N,) array, number, WeightDesign or (N, N) sparse S
+        Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
+    y : (N,) or (N, T) array
+        Readings, finite. float32 in, float32 out (computed in float64).
+    fit : (N,) array, optional
+        Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
+        node. Default: a design's own, else ones.
+    method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
+        ``"auto"`` factorises up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
+        when that is slow on a mesh-like graph. The last three are distributed recursions;
+        ``"recursion"`` is equation (19) and refuses weights for which it diverges.
+    backend : {"scipy"}
+        Where the linear algebra runs.
+    tol : float
+        Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop.
+    max_iterations : int, optional
+        Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
+    callback : callable, optional
+        ``callback(iteration, largest relative residual)``.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    InputError
+        For input that cannot work; :class:`~nareg.errors.SingularSystemError` names a part of the graph
+        without data, :class:`~nareg.errors.DivergentMethodError` a recursion that would diverge.
+
+    References
+    ----------
+    Yang, Coutino, Leus, Isufi, "Node-Adaptive Regularization for Graph Signal Reconstruction", IEEE OJSP
+    2021, equations (9), (10), (18), (19).
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((2, 2))
+    >>> solution = nareg.filters.denoise(g, 1.0, np.array([1.0, 0.0, 0.0, 1.0]))
+    >>> solution.x.round(3)
+    array([0.6, 0.4, 0.4, 0.6])
+    >>> solution.status.name
+    'CONVERGED'
+    """
+    base = penalty(graph)
+    readings = _checks.signals("y", y, base.n_nodes)
+    system = build(graph, weights, fit=fit)
+    return _solve(system, readings, method, backend, tol, max_iterations, callback)
+
+
+def interpolate(
+    graph: Any,
+    weights: Any,
+    y: Any,
+    observed: Any,
+    *,
+    fit: Any = None,
+    method: str = "auto",
+    backend: str = "scipy",
+    tol: float = 1e-8,
+    max_iterations: int | None = None,
+    callback: Callback | None = None,
+) -> Solution:
+    """Denoise what was observed and fill in what was not: data-term weight zero where ``observed`` is False.
+
+    Parameters
+    ----------
+    graph, weights, fit, method, backend, tol, max_iterations, callback
+        As in :func:`denoise`; ``fit`` holds for the observed nodes.
+    y : (N,) or (N, T) array
+        Readings; anything, NaN included, where not observed.
+    observed : bool array, (N,) or the shape of y
+        True where a reading was taken. Signals that share a mask are solved together.
+
+    Returns
+    -------
+    Solution
+
+    Raises
+    ------
+    SingularSystemError
+        If a connected part of the graph (over edges whose weights are not zero) has no observed node; the
+        message names its nodes.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> path = nareg.graphs.grid((3,))
+    >>> y = np.array([1.0, np.nan, 3.0])
+    >>> nareg.filters.interpolate(path, 0.01, y, np.isfinite(y)).x.round(3)
+    array([1., 2., 3.])
+    """
+    base = penalty(graph)
+    shape = np.shape(y)
+    seen = _checks.mask("observed", observed, base.n_nodes, shape[1] if len(shape) == 2 else None)
+    readings = _checks.partially_observed("y", y, seen, base.n_nodes)
+    c = data_term(fit, weights, base.n_nodes)
+    if seen.ndim == 1:
+        system = build(graph, weights, _observed_fit(c, seen))
+        return _solve(system, readings, method, backend, tol, max_iterations, callback)
+    patterns, group = np.unique(seen, axis=1, return_inverse=True)
+    x = np.empty_like(readings)
+    parts = []
+    for p in range(patterns.shape[1]):
+        columns = group.ravel() == p
+        system = build(graph, weights, _observed_fit(c, patterns[:, p]))
+        parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
+        x[:, columns] = parts[-1].x
+    return _joined(parts, x)
+
+
+def _observed_fit(c: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    c = c * seen
+    if not c.any():
+        raise InputError("fit is zero on every observed node: at least one observed node needs a data term.")
+    return c
+
+
+def _joined(parts: list[Solution], x: np.ndarray) -> Solution:
+    """One Solution for several masks: the worst status and residual, the sums of rounds' costs."""
+    slowest = max(parts, key=lambda part: part.iterations)
+    failed = [part.status for part in parts if part.status is not Status.CONVERGED]
+    return Solution(
+        x=x,
+        status=failed[0] if failed else Status.CONVERGED,
+        method=parts[0].method + (f" ({len(parts)} masks)" if len(parts) > 1 else ""),
+        iterations=slowest.iterations,
+        residuals=slowest.residuals,
+        residual=max(part.residual for part in parts),
+        rounds=slowest.rounds,
+        messages=None if slowest.messages is None else sum(part.messages or 0 for part in parts),
+        seconds=sum(part.seconds for part in parts),
+    )
+
+
+def _solve(
+    system: FilterSystem,
+    y: np.ndarray,
+    method: str,
+    backend: str,
+    tol: float,
+    max_iterations: int | None,
+    callback: Callback | None,
+) -> Solution:
+    """Run one method on checked input and recompute the residual of what it returned."""
+    method = _checks.choice("method", method, METHODS)
+    _checks.choice("backend", backend, ("scipy",))
+    tol = _checks.number("tol", tol, low=0, strict=True)
+    if max_iterations is not None:
+        max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    start = time.perf_counter()
+    rhs = system.c[:, None] * y.reshape(system.n_nodes, -1).astype(np.float64)
+    if method == "auto":
+        result, label = _auto(system, rhs, tol, max_iterations, callback)
+    elif method == "direct":
+        result, label = direct.solve(system, rhs), "direct"
+    else:
+        limit = max_iterations or MAX_ITERATIONS[method]
+        result, label = _solver(method)(system, rhs, tol=tol, max_iterations=limit, callback=callback), method
+    residual = float(system.relative_residual(result.x, rhs).max(initial=0.0))
+    status = result.status
+    # recurrences drift: what counts is the residual of the returned point; a factorisation, which has no
+    # tolerance, is judged by rounding
+    allowed = max(2 * tol, 1e-12) if method != "direct" else max(tol, 1e-8)
+    if status is Status.CONVERGED and not residual <= allowed:
+        status = Status.STALLED
+    return Solution(
+        x=result.x.reshape(y.shape).astype(y.dtype),
+        status=status,
+        method=label + (f" [{result.note}]" if result.note else ""),
+        iterations=result.iterations,
+        residuals=np.array(result.residuals),
+        residual=residual,
+        rounds=result.rounds,
+        messages=None if result.rounds is None else result.rounds * system.n_directed_edges,
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _solver(method: str) -> Callable[..., Iterates]:
+    solvers: dict[str, Callable[..., Iterates]] = {
+        "cg": cg.solve,
+        "multigrid": multigrid.solve,
+        "jacobi": recursion.jacobi,
+        "chebyshev": chebyshev.solve,
+        "recursion": recursion.published,
+    }
+    return solvers[method]
+
+
+def _auto(
+    system: FilterSystem, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None
+) -> tuple[Iterates, str]:
+    """Size first, then conditioning as CG itself shows it (measured: see docs, "which solver when")."""
+    if system.n_nodes <= SMALL:
+        return direct.solve(system, rhs), f"direct (auto: {system.n_nodes} nodes)"
+    limit = max_iterations or MAX_ITERATIONS["cg"]
+    can_switch = limit > PATIENCE and multigrid.refusal(system) is None
+    first = cg.solve(system, rhs, tol=tol, max_iterations=PATIENCE if can_switch else limit, callback=callback)
+    if first.status is not Status.MAX_ITERATIONS or not can_switch:
+        return first, f"cg (auto: {system.n_nodes} nodes)"
+    second = multigrid.solve(
+        system, rhs, tol=tol, max_iterations=min(limit, MAX_ITERATIONS["multigrid"]), callback=callback, x0=first.x
+    )
+    second.residuals = first.residuals + second.residuals[1:]
+    second.iterations += first.iterations
+    return second, f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
+
+
+def uncertainty(
+    graph: Any,
+    weights: Any,
+    *,
+    fit: Any = None,
+    noise: Any,
+    n_probes: int = 200,
+    rng: np.random.Generator | None = None,
+) -> np.ndarray:
+    """Standard deviation of each denoised reading that the noise causes: ``sqrt(diag(H Sigma H^T))``.
+
+    The bias, which depends on the unknown signal, is not in it (see :func:`nareg.design.risk`).
+
+    Parameters
+    ----------
+    graph, weights, fit
+        As in :func:`denoise`.
+    noise : number, (N,) or (N, N)
+        Noise variance, variances or covariance.
+    n_probes : int
+        Above 3,000 nodes the diagonal is estimated from this many random probes; the relative standard
+        error is about ``1 / sqrt(2 n_probes)``.
+    rng : numpy.random.Generator, optional
+        For the probes.
+
+    Returns
+    -------
+    (N,) array, in the unit of the readings
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.filters.uncertainty(nareg.graphs.grid((3,)), 1.0, noise=0.04).round(3)
+    array([0.132, 0.122, 0.132])
+    """
+    system = build(graph, weights, fit=fit)
+    n = system.n_nodes
+    covariance = _checks.noise("noise", noise, n)
+    if n <= _checks.DENSE_LIMIT:
+        H = np.linalg.solve(system.K.toarray(), np.diag(system.c))
+        spread = H * covariance if covariance.ndim == 1 else H @ covariance
+        return np.sqrt(np.einsum("ij,ij->i", spread, H))
+    if covariance.ndim == 2:
+        _checks.dense_size("uncertainty with a noise matrix", n, alternative="pass variances, (N,)")
+    n_probes = _checks.integer("n_probes", n_probes, low=1)
+    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    signs = generator.choice([-1.0, 1.0], size=(n, n_probes))
+    probes = (system.c * np.sqrt(covariance))[:, None] * signs
+    answer, _ = _auto(system, probes, 1e-6, None, None)
+    return np.sqrt(np.mean(answer.x**2, axis=1))
+
+
+__all__ = ["METHODS", "WeightDesign", "denoise", "interpolate", "uncertainty"]

@@ -1,0 +1,99 @@
+"""Conjugate gradients on ``K = C + S``, many signals at once (Algorithm 1 of the node-adaptive paper,
+preconditioned).
+
+The published algorithm is the case without preconditioner. Dividing by the diagonal of K (Jacobi) costs
+nothing and takes the spread of the weights out of the condition number: with weights over three decades on a
+grid of 10^6 nodes about 34 iterations instead of 715.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nareg.filters._iterate import Callback, Iterates, Monitor
+from nareg.filters._system import FilterSystem
+from nareg.results import Status
+
+#: Columns solved together: enough to amortise the gather of a row, few enough to bound the scratch memory.
+BLOCK = 16
+
+Preconditioner = Callable[[np.ndarray], np.ndarray]
+
+
+def solve(
+    system: FilterSystem,
+    rhs: np.ndarray,
+    *,
+    tol: float,
+    max_iterations: int = 10_000,
+    callback: Callback | None = None,
+    x0: np.ndarray | None = None,
+    precondition: Preconditioner | None = None,
+) -> Iterates:
+    """Solve ``K x = rhs`` for (N, T) ``rhs``; Jacobi preconditioning unless another is passed.
+
+    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``. Each column has its own step lengths, and a
+    converged column is frozen.
+    """
+    result = Iterates(x=np.zeros_like(rhs), iterations=0)
+    for first in range(0, rhs.shape[1], BLOCK):
+        columns = slice(first, first + BLOCK)
+        block = np.ascontiguousarray(rhs[:, columns])
+        start = None if x0 is None else np.ascontiguousarray(x0[:, columns])
+        part = _solve_block(system, block, tol, max_iterations, callback, start, precondition)
+        result.x[:, columns] = part.x
+        if part.iterations >= result.iterations:
+            result.iterations, result.residuals = part.iterations, part.residuals
+        if part.status is not Status.CONVERGED:
+            result.status = part.status
+    return result
+
+
+def _solve_block(
+    system: FilterSystem,
+    B: np.ndarray,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None,
+    x0: np.ndarray | None,
+    precondition: Preconditioner | None,
+) -> Iterates:
+    from nareg.filters import _kernels  # numba: imported when the first iterative solve needs it
+
+    K = system.K
+    if (system.diagonal <= 0).any():
+        return Iterates(np.zeros_like(B), 0, [1.0], Status.INDEFINITE)
+    inverse_diagonal = 1.0 / system.diagonal
+    X = np.zeros_like(B) if x0 is None else x0.copy()
+    R = B - K @ X if x0 is not None else B.copy()
+    Q = np.empty_like(B)
+    monitor = Monitor(np.linalg.norm(B, axis=0), tol, callback)
+    active = monitor.active(np.einsum("it,it->t", R, R))
+    Z = R * inverse_diagonal[:, None] if precondition is None else precondition(R)
+    P = Z.copy()
+    rz = np.einsum("it,it->t", R, Z)
+    for iteration in range(1, max_iterations + 1):
+        if not active.any():
+            return Iterates(X, iteration - 1, monitor.history)
+        curvature = _kernels.product_and_dot(K.indptr, K.indices, K.data, P, Q)
+        if (curvature[active] <= 0).any():
+            return Iterates(X, iteration - 1, monitor.history, Status.INDEFINITE)
+        # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
+        alpha = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)
+        norms = _kernels.step_and_norms(X, R, P, Q, inverse_diagonal, alpha)
+        active = active & monitor.active(norms[rz.size :])
+        if precondition is None:
+            rz_new = norms[: rz.size]
+            beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)
+            _kernels.new_direction(R, P, inverse_diagonal, beta)
+        else:
+            Z = precondition(R)
+            rz_new = np.einsum("it,it->t", R, Z)
+            beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)
+            P *= beta
+            P += Z
+        rz = rz_new
+    status = Status.MAX_ITERATIONS if active.any() else Status.CONVERGED
+    return Iterates(X, max_iterations, monitor.history, status)

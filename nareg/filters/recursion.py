@@ -1,0 +1,123 @@
+"""Distributed recursions: in every round each node hears one number per signal from each neighbour.
+
+* ``jacobi``: ``x_i <- (c_i y_i + w_i sum_j A_ij w_j x_j) / (c_i + w_i^2 d_i)``. Converges for every w and
+  every solvable data term on a graph Laplacian.
+* ``published``: recursion (19), ``x <- y - S x``. Converges only if ``||S|| < 1``, which designed weights
+  rarely meet; refused otherwise.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
+
+from nareg.errors import DivergentMethodError
+from nareg.filters._iterate import Callback, Iterates, Monitor
+from nareg.filters._system import FilterSystem
+from nareg.results import Status
+
+
+def jacobi(
+    system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None
+) -> Iterates:
+    """Jacobi rounds on ``K x = rhs``."""
+    if not system.sdd:
+        largest = scaled_extreme(system, "LA")
+        if largest >= 2:
+            raise DivergentMethodError(
+                f"method='jacobi' diverges on this S (largest eigenvalue of D^-1 K is {largest:.4g}, it must be below "
+                "2): use method='cg' or 'chebyshev'."
+            )
+    return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def published(
+    system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None
+) -> Iterates:
+    """Recursion (19) as published."""
+    if not np.array_equal(system.c, np.ones_like(system.c)):
+        raise DivergentMethodError(
+            "method='recursion' is equation (19), which knows no data-term weights or missing nodes: "
+            "use method='jacobi' or 'chebyshev'."
+        )
+    norm = spectral_norm(system.S)
+    if norm >= 1:
+        raise DivergentMethodError(
+            f"method='recursion' (equation 19) diverges for these weights: ||S|| = {norm:.4g}, it must be below 1; "
+            "use method='jacobi' or 'chebyshev', which send the same messages and always converge."
+        )
+    ones = np.ones(system.n_nodes)
+    return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def stationary(
+    system: FilterSystem,
+    rhs: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    *,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None,
+    coefficients: tuple[float, float] | None = None,
+) -> Iterates:
+    """``x <- x + P``, ``P = alpha D^-1 (rhs - K x) + beta P``.
+
+    Without ``coefficients`` alpha = 1 and beta = 0 (a stationary iteration); with the interval
+    ``coefficients = (a, b)`` that holds the spectrum of ``D^-1 K``, the Chebyshev semi-iteration.
+    """
+    from nareg.filters import _kernels
+
+    K = system.K
+    B = np.ascontiguousarray(rhs)
+    X, spare, P = np.zeros_like(B), np.empty_like(B), np.zeros_like(B)
+    monitor = Monitor(np.linalg.norm(B, axis=0), tol, callback)
+    alpha, beta = 1.0, 0.0
+    if coefficients is not None:
+        centre, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
+        alpha, rho = 1.0 / centre, half / centre
+    for round_ in range(max_iterations + 1):
+        squared = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, B, X, P, alpha, beta, spare)
+        # the residual of X is known once the round has computed it: X itself is the answer, not the new point
+        if not monitor.active(squared).any():
+            return Iterates(X, round_, monitor.history, rounds=round_)
+        if round_ == max_iterations:
+            break
+        X, spare = spare, X
+        if coefficients is not None:
+            rho_new = 1.0 / (2 * centre / half - rho)
+            alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
+    return Iterates(X, max_iterations, monitor.history, Status.MAX_ITERATIONS, rounds=max_iterations)
+
+
+def spectral_norm(S: sp.csr_array) -> float:
+    """Largest absolute eigenvalue of a symmetric S; Gershgorin's bound where that settles it below one."""
+    bound = float(np.max(abs(S).sum(axis=1), initial=0.0))
+    if bound < 1:
+        return bound
+    return abs(_extreme(S, "LM"))
+
+
+def scaled_extreme(system: FilterSystem, which: str) -> float:
+    """Extreme eigenvalue of ``D^-1/2 K D^-1/2``: largest (``"LA"``) or smallest (``"SA"``)."""
+    if (system.diagonal <= 0).any():
+        return -np.inf if which == "SA" else np.inf
+    half = sp.diags_array(1.0 / np.sqrt(system.diagonal))
+    return _extreme(sp.csr_array(half @ system.K @ half), which)
+
+
+def _extreme(matrix: sp.csr_array, which: str) -> float:
+    n = matrix.shape[0]
+    if n <= 500:
+        values = np.linalg.eigvalsh(matrix.toarray())
+        return float({"LA": values[-1], "SA": values[0], "LM": max(values, key=abs)}[which])
+    v0 = np.random.default_rng(0).standard_normal(n)  # a fixed start: same answer every time
+    try:
+        return float(eigsh(matrix, k=1, which=which, v0=v0, tol=1e-6, return_eigenvectors=False)[0])
+    except (ArpackNoConvergence, ArpackError) as error:
+        found = getattr(error, "eigenvalues", ())
+        if len(found):
+            return float(found[0])
+        raise DivergentMethodError(
+            f"method: the spectrum of this system could not be estimated ({error}); use method='cg'."
+        ) from None

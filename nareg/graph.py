@@ -1,0 +1,469 @@
+"""The graph: frozen, sparse, validated.
+
+Conventions, written once and followed everywhere
+-------------------------------------------------
+* A graph is simple, undirected and weighted: ``A`` is symmetric with finite non-negative entries and a
+  zero diagonal. An entry that is stored but zero is no edge and is dropped.
+* Nothing is symmetrised silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
+  k nearest; every other builder refuses an asymmetric input.
+* Combinatorial Laplacian ``L = D - A`` with ``D = diag(A 1)``. Normalised Laplacian
+  ``I - D^-1/2 A D^-1/2`` on nodes with neighbours; the row of an isolated node is zero in both, so that a
+  filter leaves an isolated node's reading as it is.
+* ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
+* Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
+* On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometres.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
+from scipy.spatial import cKDTree
+
+from nareg import _checks
+from nareg.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import networkx
+
+EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
+
+Kernel = Callable[[np.ndarray], np.ndarray]
+
+
+class Graph:
+    """An undirected weighted graph that cannot be changed.
+
+    Parameters
+    ----------
+    adjacency : (N, N) array or sparse matrix
+        Symmetric, non-negative, finite, zero diagonal.
+    coordinates : (N, d) array, optional
+        Node positions; (latitude, longitude) in degrees for networks on the Earth.
+    names : sequence of N distinct strings, optional
+        Station names.
+
+    Raises
+    ------
+    InputError
+        If the adjacency is empty, not square, asymmetric, negative, not finite, or has self-loops, or if
+        coordinates or names do not fit it.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> g = nareg.Graph([[0, 2, 0], [2, 0, 1], [0, 1, 0]])
+    >>> g
+    Graph(n_nodes=3, n_edges=2)
+    >>> g.laplacian().toarray()
+    array([[ 2., -2.,  0.],
+           [-2.,  3., -1.],
+           [ 0., -1.,  1.]])
+    """
+
+    __slots__ = ("_adjacency", "_cache", "_coordinates", "_names")
+
+    def __init__(self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None) -> None:
+        matrix = _adjacency(adjacency)
+        n = matrix.shape[0]
+        self._adjacency = _read_only(matrix)
+        self._cache: dict[str, Any] = {}
+        self._coordinates: np.ndarray | None = None
+        self._names: tuple[str, ...] | None = None
+        if coordinates is not None:
+            points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+            if points.shape[0] != n:
+                raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes.")
+            points.flags.writeable = False
+            self._coordinates = points
+        if names is not None:
+            labels = tuple(names)
+            if len(labels) != n:
+                raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes.")
+            if not all(isinstance(label, str) for label in labels):
+                raise InputError("names must be strings: pass [str(name) for name in names].")
+            if len(set(labels)) != n:
+                twice = next(label for label in labels if labels.count(label) > 1)
+                raise InputError(f"names holds {twice!r} more than once: names must be distinct.")
+            self._names = labels
+
+    # -- what it is ---------------------------------------------------------------------------------
+
+    @property
+    def adjacency(self) -> sp.csr_array:
+        """Weighted adjacency ``A``, (N, N) CSR, float64; its arrays are read-only (copy to change)."""
+        return self._adjacency
+
+    @property
+    def coordinates(self) -> np.ndarray | None:
+        """(N, d) positions, or None."""
+        return self._coordinates
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        """Node names, or None."""
+        return self._names
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return int(self._adjacency.shape[0])
+
+    @property
+    def n_edges(self) -> int:
+        """Number of undirected edges M."""
+        return int(self._adjacency.nnz // 2)
+
+    @property
+    def degrees(self) -> np.ndarray:
+        """Weighted degrees ``A 1``, (N,)."""
+        return np.asarray(self._adjacency.sum(axis=1)).ravel()
+
+    @property
+    def components(self) -> np.ndarray:
+        """Label of each node's connected component, (N,) integers from 0."""
+        if "components" not in self._cache:
+            # csgraph wants writable buffers, ours are read-only
+            self._cache["components"] = connected_components(self._adjacency.copy(), directed=False)[1]
+        return self._cache["components"]
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether there is a path between any two nodes."""
+        return bool(self.components.max() == 0)
+
+    @property
+    def hash(self) -> str:
+        """Hash of the weighted adjacency: two graphs have the same hash when they have the same edges."""
+        return operator_hash(self._adjacency)
+
+    def laplacian(self, kind: str = "combinatorial") -> sp.csr_array:
+        """Graph Laplacian, sparse (N, N), positive semidefinite.
+
+        Parameters
+        ----------
+        kind : {"combinatorial", "normalized"}
+            ``D - A`` or ``I - D^-1/2 A D^-1/2`` (zero rows for isolated nodes).
+        """
+        kind = _checks.choice("kind", kind, ("combinatorial", "normalized"))
+        if kind not in self._cache:
+            degrees = self.degrees
+            if kind == "combinatorial":
+                matrix = sp.diags_array(degrees) - self._adjacency
+            else:
+                scale = np.zeros_like(degrees)
+                np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
+                half = sp.diags_array(scale)
+                matrix = sp.diags_array((degrees > 0).astype(float)) - half @ self._adjacency @ half
+            self._cache[kind] = _read_only(sp.csr_array(matrix))
+        return self._cache[kind]
+
+    def subgraph(self, nodes: Any) -> Graph:
+        """The graph induced by ``nodes`` (boolean mask or indices), coordinates and names kept."""
+        index = np.arange(self.n_nodes)[nodes]
+        return Graph(
+            self._adjacency[index][:, index],
+            coordinates=None if self._coordinates is None else self._coordinates[index],
+            names=None if self._names is None else [self._names[i] for i in index],
+        )
+
+    def describe_node(self, i: int) -> str:
+        """``node 3`` or ``node 3 ('BREST')``: how messages name a node."""
+        return f"node {i}" + (f" ({self._names[i]!r})" if self._names else "")
+
+    def __repr__(self) -> str:
+        return f"Graph(n_nodes={self.n_nodes}, n_edges={self.n_edges})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        points = (self._coordinates, other._coordinates)
+        return (
+            self.n_nodes == other.n_nodes
+            and (self._adjacency != other._adjacency).nnz == 0
+            and self._names == other._names
+            and (points[0] is None) == (points[1] is None)
+            and (points[0] is None or np.array_equal(points[0], points[1]))
+        )
+
+    def __hash__(self) -> int:
+        return hash(self.hash)
+
+    # -- builders and converters --------------------------------------------------------------------
+
+    @classmethod
+    def from_knn(
+        cls,
+        coordinates: Any,
+        k: int,
+        *,
+        metric: str = "euclidean",
+        kernel: str | Kernel = "gaussian",
+        scale: float | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Graph:
+        """Join each node with its k nearest neighbours; i and j are joined if either has the other.
+
+        Parameters
+        ----------
+        coordinates : (N, d) array
+            Positions; for ``metric="haversine"`` (N, 2) latitude and longitude in degrees.
+        k : int
+            Neighbours per node, below N.
+        metric : {"euclidean", "haversine"}
+            Distance in the coordinates' unit, or great-circle distance in kilometres.
+        kernel : {"gaussian", "self-tuning"} or callable
+            ``exp(-(d / scale)^2)``; ``exp(-d^2 / (s_i s_j))`` with ``s_i`` the distance from i to its k-th
+            neighbour; or a function that maps an array of distances to positive weights.
+        scale : float, optional
+            Length scale of the Gaussian kernel in the unit of the distance. Default: the mean distance
+            over all (node, neighbour) pairs.
+        names : sequence of str, optional
+            Node names.
+
+        Returns
+        -------
+        Graph
+
+        Raises
+        ------
+        InputError
+            For k outside 1 .. N - 1, latitudes beyond 90 degrees, a scale that is not positive, or a kernel
+            that gives a weight that is zero, negative or not finite.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph.from_knn([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], k=1)
+        Graph(n_nodes=3, n_edges=2)
+        """
+        points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+        n = points.shape[0]
+        k = _checks.integer("k", k, low=1)
+        if k >= n:
+            raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
+        metric = _checks.choice("metric", metric, ("euclidean", "haversine"))
+        neighbours, distances = _nearest(points, k, metric)
+        rows = np.repeat(np.arange(n), k)
+        cols, d = neighbours.ravel(), distances.ravel()
+        if callable(kernel):
+            weights = np.asarray(kernel(d.copy()), dtype=np.float64)
+            if weights.shape != d.shape:
+                raise InputError(f"kernel returned shape {weights.shape} for {d.shape} distances.")
+        elif _checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
+            length = float(d.mean()) if scale is None else _checks.number("scale", scale, low=0, strict=True)
+            # all points in one place: any length gives weight one
+            weights = np.exp(-((d / (length or 1.0)) ** 2))
+        else:
+            local = np.maximum(distances[:, -1], np.finfo(float).tiny)
+            weights = np.exp(-(d / local[rows]) * (d / local[cols]))
+        bad = ~np.isfinite(weights) | (weights <= 0)
+        if bad.any():
+            e = int(np.flatnonzero(bad)[0])
+            raise InputError(
+                f"kernel gives weight {weights[e]:g} to the edge between nodes {rows[e]} and {cols[e]} at distance "
+                f"{d[e]:g}: choose a larger scale or another kernel."
+            )
+        directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
+        return cls(directed.maximum(directed.T), coordinates=points, names=names)
+
+    @classmethod
+    def from_networkx(cls, graph: networkx.Graph) -> Graph:
+        """From an undirected networkx graph: edge attribute ``weight`` (1 if absent), node ``pos``.
+
+        Node labels 0 .. N - 1 in order leave :attr:`names` empty; any other labels become names, as strings.
+        """
+        import networkx as nx
+
+        if graph.is_directed() or graph.is_multigraph():
+            raise InputError("graph is a directed or multigraph: pass graph.to_undirected() or networkx.Graph(graph).")
+        labels: list[Hashable] = list(graph.nodes)
+        if not labels:
+            raise InputError("graph has no nodes.")
+        # a given weight of zero would vanish in the sparse matrix just as no edge does: same convention
+        matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
+        positions = [graph.nodes[label].get("pos") for label in labels]
+        plain = labels == list(range(len(labels)))
+        return cls(
+            matrix,
+            coordinates=None if any(p is None for p in positions) else np.array(positions, dtype=float),
+            names=None if plain else [str(label) for label in labels],
+        )
+
+    def to_networkx(self) -> networkx.Graph:
+        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``."""
+        import networkx as nx
+
+        result = nx.from_scipy_sparse_array(self._adjacency)
+        if self._coordinates is not None:
+            nx.set_node_attributes(result, {i: tuple(map(float, p)) for i, p in enumerate(self._coordinates)}, "pos")
+        if self._names is not None:
+            result = nx.relabel_nodes(result, dict(enumerate(self._names)))
+        return result
+
+    @classmethod
+    def from_pygsp(cls, graph: Any) -> Graph:
+        """From a PyGSP graph: its ``W`` and ``coords``."""
+        if graph.is_directed():
+            raise InputError("graph is directed: symmetrise its W before converting.")
+        coordinates = getattr(graph, "coords", None)
+        return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
+
+    def to_pygsp(self) -> Any:
+        """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
+        try:
+            from pygsp import graphs
+        except ImportError:
+            raise MissingDependencyError("to_pygsp needs PyGSP: pip install 'nareg[pygsp]'.") from None
+        return graphs.Graph(sp.csr_matrix(self._adjacency.copy()), coords=self._coordinates)
+
+    @classmethod
+    def from_edge_index(cls, edge_index: Any, *, n_nodes: int | None = None, edge_weight: Any = None) -> Graph:
+        """From PyTorch Geometric's ``edge_index`` (2, 2M), both directions listed.
+
+        Parameters
+        ----------
+        edge_index : (2, 2M) integer array or tensor
+        n_nodes : int, optional
+            Default: the largest index plus one.
+        edge_weight : (2M,) array or tensor, optional
+            Default: ones.
+        """
+        index = np.asarray(_to_numpy(edge_index))
+        if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+            raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
+        if index.size == 0 and n_nodes is None:
+            raise InputError("edge_index is empty: pass n_nodes.")
+        if index.size and index.min() < 0:
+            raise InputError(f"edge_index holds {index.min()}: node indices start at 0.")
+        n = int(index.max()) + 1 if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1)
+        if index.size and index.max() >= n:
+            raise InputError(f"edge_index holds node {index.max()} but n_nodes is {n}.")
+        if edge_weight is None:
+            weights = np.ones(index.shape[1])
+        else:
+            weights = _checks.floats("edge_weight", _to_numpy(edge_weight), ndim=(1,)).astype(np.float64)
+            if weights.shape[0] != index.shape[1]:
+                raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges.")
+        ranks = index[0].astype(np.int64) * n + index[1]
+        if np.unique(ranks).size != ranks.size:
+            raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
+        return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
+
+    def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
+        """``edge_index`` (2, 2M) int64, both directions in row order, and ``edge_weight`` (2M,)."""
+        coo = self._adjacency.tocoo()
+        return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
+
+
+def operator_hash(matrix: sp.csr_array) -> str:
+    """Hash of a sparse matrix's shape, pattern and values (SHA-256, first 16 hex digits)."""
+    digest = hashlib.sha256(str(matrix.shape).encode())
+    for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
+        digest.update(part.tobytes())
+    return digest.hexdigest()[:16]
+
+
+def great_circle_km(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
+    """Great-circle distances in kilometres between all pairs of points given in degrees, (N, N)."""
+    unit = _unit_vectors(np.column_stack([latitude, longitude]))
+    chord = np.linalg.norm(unit[:, None] - unit[None], axis=-1)
+    return 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(chord / 2, 0, 1))
+
+
+def _unit_vectors(degrees: np.ndarray) -> np.ndarray:
+    lat, lon = np.radians(degrees).T
+    return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
+
+
+def _nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:
+    """Indices and distances (N, k) of the k nearest other nodes."""
+    if metric == "haversine":
+        if points.shape[1] != 2:
+            raise InputError(f"coordinates has shape {points.shape}; haversine needs (N, 2) latitude, longitude in degrees.")
+        beyond = np.abs(points[:, 0]) > 90
+        if beyond.any():
+            i = int(np.flatnonzero(beyond)[0])
+            raise InputError(
+                f"coordinates[{i}, 0] is {points[i, 0]:g}, not a latitude in degrees: "
+                "columns are latitude, longitude, in this order."
+            )
+        # the chord through the Earth grows with the arc: neighbours by chord are neighbours by arc
+        tree_points = _unit_vectors(points)
+    else:
+        tree_points = points
+    distance, index = cKDTree(tree_points).query(tree_points, k=k + 1)
+    # among coincident points the tree may list another one first: drop the node itself wherever it stands
+    own = index == np.arange(len(points))[:, None]
+    own[~own.any(axis=1), -1] = True
+    index, distance = index[~own].reshape(-1, k), distance[~own].reshape(-1, k)
+    if metric == "haversine":
+        distance = 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(distance / 2, 0, 1))
+    return index, distance
+
+
+def _adjacency(value: Any) -> sp.csr_array:
+    if isinstance(value, Graph):
+        return value.adjacency.copy()
+    if sp.issparse(value):
+        if value.dtype.kind == "c":
+            raise InputError("adjacency is complex, real weights are expected.")
+        matrix = sp.csr_array(value).astype(np.float64)
+        matrix.sum_duplicates()
+    else:
+        dense = np.asarray(value)
+        if dense.dtype == bool:
+            dense = dense.astype(float)
+        matrix = sp.csr_array(_checks.floats("adjacency", dense, ndim=(2,)).astype(np.float64))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"adjacency has shape {matrix.shape}, it must be square.")
+    if matrix.shape[0] == 0:
+        raise InputError("adjacency is empty: a graph needs at least one node.")
+    if not np.isfinite(matrix.data).all():
+        raise InputError(f"adjacency[{_entry(matrix, ~np.isfinite(matrix.data))}] is not finite: drop that edge.")
+    if (matrix.data < 0).any():
+        raise InputError(
+            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data.min():g}: edge weights must not be negative."
+        )
+    loops = matrix.diagonal()
+    if loops.any():
+        i = int(np.flatnonzero(loops)[0])
+        raise InputError(
+            f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops have no place in a Laplacian, set the diagonal to zero."
+        )
+    # largest absolute asymmetry against rounding: symmetric data built from one formula is exactly symmetric
+    gap = abs(matrix - matrix.T)
+    if gap.nnz and gap.max() > 1e-12 * matrix.data.max():
+        raise InputError(
+            f"adjacency[{_entry(gap.tocsr(), gap.tocsr().data == gap.max())}] differs from its mirror by {gap.max():g}: "
+            "the graph is undirected; pass adjacency.maximum(adjacency.T) if either direction means an edge."
+        )
+    if gap.nnz:
+        matrix = sp.csr_array((matrix + matrix.T) / 2)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    if matrix.nnz < np.iinfo(np.int32).max:
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return matrix
+
+
+def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
+    e = int(np.flatnonzero(bad)[0])
+    return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
+
+
+def _read_only(matrix: sp.csr_array) -> sp.csr_array:
+    matrix.sort_indices()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
+
+
+def _to_numpy(value: Any) -> np.ndarray:
+    """A torch tensor or array-like as a numpy array, without importing torch."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)

@@ -1,0 +1,129 @@
+"""Generators of synthetic graphs. Random ones take a ``numpy.random.Generator`` and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.graph import Graph
+
+__all__ = ["erdos_renyi", "grid", "power_law", "sensor", "stochastic_block"]
+
+
+def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
+    """Erdős-Rényi graph: every pair of nodes is joined independently with probability p.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.graphs.erdos_renyi(50, 0.5, rng=np.random.default_rng(0)).n_nodes
+    50
+    """
+    n = _checks.integer("n", n, low=1)
+    return stochastic_block([n], [[p]], rng=rng)
+
+
+def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) -> Graph:
+    """Stochastic block model: nodes of blocks a and b are joined with probability ``p[a][b]``.
+
+    Parameters
+    ----------
+    sizes : sequence of B ints
+        Nodes per block; nodes are numbered block after block.
+    p : (B, B) array
+        Symmetric edge probabilities.
+    rng : numpy.random.Generator
+    """
+    counts = [_checks.integer(f"sizes[{b}]", s, low=1) for b, s in enumerate(sizes)]
+    probability = _checks.floats("p", p, ndim=(2,)).astype(np.float64)
+    if probability.shape != (len(counts), len(counts)) or not np.array_equal(probability, probability.T):
+        raise InputError(f"p has shape {probability.shape}: a symmetric ({len(counts)}, {len(counts)}) array is expected.")
+    if probability.min(initial=0) < 0 or probability.max(initial=0) > 1:
+        raise InputError(f"p holds {probability.min():g} to {probability.max():g}: probabilities lie between 0 and 1.")
+    rng = _checks.generator(rng)
+    first = np.concatenate([[0], np.cumsum(counts)])
+    rows, cols = [], []
+    for a, size_a in enumerate(counts):
+        for b in range(a, len(counts)):
+            if a == b:
+                i, j = _triangle(_bernoulli_ranks(size_a * (size_a - 1) // 2, probability[a, a], rng))
+            else:
+                i, j = np.divmod(_bernoulli_ranks(size_a * counts[b], probability[a, b], rng), counts[b])
+            rows.append(first[a] + i)
+            cols.append(first[b] + j)
+    return _from_pairs(np.concatenate(rows), np.concatenate(cols), int(first[-1]))
+
+
+def grid(shape: Sequence[int]) -> Graph:
+    """Regular grid in any dimension, unit weights, coordinates included.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.graphs.grid((3, 4))
+    Graph(n_nodes=12, n_edges=17)
+    """
+    dims = [_checks.integer(f"shape[{a}]", s, low=1) for a, s in enumerate(shape)]
+    if not dims:
+        raise InputError("shape is empty: give at least one side, for example (10, 10).")
+    index = np.arange(int(np.prod(dims))).reshape(dims)
+    pairs = [
+        (np.take(index, range(s - 1), axis=a).ravel(), np.take(index, range(1, s), axis=a).ravel())
+        for a, s in enumerate(dims)
+    ]
+    points = np.stack(np.meshgrid(*(np.arange(s, dtype=float) for s in dims), indexing="ij"), axis=-1)
+    return _from_pairs(
+        np.concatenate([i for i, _ in pairs]),
+        np.concatenate([j for _, j in pairs]),
+        index.size,
+        coordinates=points.reshape(index.size, len(dims)),
+    )
+
+
+def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np.random.Generator) -> Graph:
+    """Graph with power-law degrees (Chung-Lu): edge endpoints drawn in proportion to node weights.
+
+    Double edges and loops are dropped, so that the mean degree comes out slightly below ``mean_degree``.
+    """
+    n = _checks.integer("n", n, low=2)
+    exponent = _checks.number("exponent", exponent, low=2, strict=True)
+    mean_degree = _checks.number("mean_degree", mean_degree, low=0, strict=True)
+    rng = _checks.generator(rng)
+    weight = np.arange(1, n + 1) ** (-1 / (exponent - 1))
+    cumulative = np.cumsum(weight) / weight.sum()
+    ends = np.searchsorted(cumulative, rng.random((2, round(n * mean_degree / 2))))
+    low, high = np.minimum(*ends), np.maximum(*ends)
+    keep = np.unique(low[low != high].astype(np.int64) * n + high[low != high])
+    return _from_pairs(*np.divmod(keep, n), n)
+
+
+def sensor(n: int, k: int = 7, *, rng: np.random.Generator) -> Graph:
+    """Sensors placed uniformly in the unit square, each joined with its k nearest, Gaussian kernel."""
+    n = _checks.integer("n", n, low=2)
+    return Graph.from_knn(_checks.generator(rng).random((n, 2)), k)
+
+
+def _bernoulli_ranks(total: int, p: float, rng: np.random.Generator) -> np.ndarray:
+    """Ranks in 0 .. total - 1, each kept with probability p; memory grows with those kept."""
+    if total <= 10_000_000:
+        return np.flatnonzero(rng.random(total) < p)
+    return np.sort(rng.choice(total, size=rng.binomial(total, p), replace=False, shuffle=False))
+
+
+def _triangle(rank: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Pair (i, j), i > j, of each rank in the strict lower triangle, row by row."""
+    i = np.floor((1 + np.sqrt(1 + 8.0 * rank)) / 2).astype(np.int64)
+    i -= i * (i - 1) // 2 > rank  # the square root may round up
+    i += (i + 1) * i // 2 <= rank  # or down
+    return i, rank - i * (i - 1) // 2
+
+
+def _from_pairs(i: np.ndarray, j: np.ndarray, n: int, **parts: Any) -> Graph:
+    ones = np.ones(len(i))
+    half = sp.csr_array((ones, (i, j)), shape=(n, n))
+    return Graph(half + half.T, **parts)

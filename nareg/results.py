@@ -1,0 +1,259 @@
+"""What solvers and designs return: the answer, how it was reached, and what was checked afterwards."""
+
+from __future__ import annotations
+
+import enum
+import json
+import os
+import tempfile
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.errors import DatasetCorruptError, InputError
+
+
+class Status(enum.Enum):
+    """How a solve ended; the text says what to do about it."""
+
+    CONVERGED = "converged: the stated tolerance was met, recomputed from the returned point"
+    MAX_ITERATIONS = (
+        "not converged: the iteration limit was reached; raise max_iterations, loosen tol, or take another method"
+    )
+    INDEFINITE = "not converged: the system is not positive definite, so the answer must not be used; check S and fit"
+    STALLED = "not converged: rounding stopped the progress before the tolerance was met; loosen tol or use 'direct'"
+    INACCURATE = "inaccurate: the solver met only a looser tolerance; read certificate for what was reached"
+    NO_IMPROVEMENT = "kept the starting weights: no step lowered the objective (or the held-out risk)"
+    INTERRUPTED = "interrupted: the best point reached so far is returned"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the answer meets its tolerance."""
+        return self in (Status.CONVERGED, Status.NO_IMPROVEMENT)
+
+
+@dataclass(frozen=True)
+class Solution:
+    """Result of applying a filter.
+
+    Attributes
+    ----------
+    x : (N,) or (N, T) array
+        The estimate, in the dtype of the readings.
+    status : Status
+    method : str
+        The method that was used, and for ``method="auto"`` why.
+    iterations : int
+        Iterations (0 for a direct solve); the largest over signals and masks.
+    residuals : (iterations + 1,) array
+        Largest relative residual ``||c y - K x|| / ||c y||`` over the signals after each iteration.
+    residual : float
+        The same, recomputed in float64 from the returned point.
+    rounds, messages : int or None
+        For distributed methods: communication rounds, and numbers sent over edges in all rounds per signal.
+    seconds : float
+        Wall time.
+    """
+
+    x: np.ndarray
+    status: Status
+    method: str
+    iterations: int
+    residuals: np.ndarray
+    residual: float
+    rounds: int | None = None
+    messages: int | None = None
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What was recomputed after a design was solved.
+
+    Attributes
+    ----------
+    smallest_eigenvalue : float
+        Of the SDP matrix (relaxations) or of ``S`` (the rest), relative to the largest.
+    violation : float
+        Largest violation of the bounds on ``w_i^2`` by the returned weights, relative to the bound.
+    solver : str
+        What solved it, with version.
+    solver_status : str
+        The solver's own word.
+    relaxed_objective : float or None
+        Optimal value of the convex relaxation: a lower bound on the objective, if there is one.
+    gradient_norm : float or None
+        Norm of the projected gradient at the returned weights over the objective, for local methods.
+    details : dict
+        Facts that belong to one method (chosen scale, objective of each start, ...).
+    """
+
+    smallest_eigenvalue: float
+    violation: float
+    solver: str
+    solver_status: str
+    relaxed_objective: float | None = None
+    gradient_norm: float | None = None
+    details: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class WeightDesign:
+    """Designed weights, with everything needed to use and to judge them.
+
+    Attributes
+    ----------
+    weights : (N,) array
+        Node weights ``w``; the filter is ``(C + diag(w) L diag(w))^-1 C``.
+    objective : float
+        The method's objective at these weights, recomputed in float64.
+    status : Status
+    certificate : Certificate
+    method : str
+    penalty : (N, N) CSR array
+        The ``L`` that the weights were designed for.
+    fit : (N,) array or None
+        Data-term weights ``c`` of the design; ``denoise`` uses them unless told otherwise.
+    omega : (N, N) array or None
+        The SDP matrix, if there is one.
+    timings : dict of seconds
+    settings : dict
+        The arguments that shaped the design.
+    graph_hash : str
+        Hash of ``L``, checked when the design is applied.
+    """
+
+    weights: np.ndarray
+    objective: float
+    status: Status
+    certificate: Certificate
+    method: str
+    penalty: sp.csr_array
+    fit: np.ndarray | None
+    omega: np.ndarray | None
+    timings: dict[str, float]
+    settings: dict[str, Any]
+    graph_hash: str
+    version: str
+
+    @property
+    def matrix(self) -> sp.csr_array:
+        """``S = diag(w) L diag(w)``, sparse."""
+        half = sp.diags_array(self.weights)
+        return sp.csr_array(half @ self.penalty @ half)
+
+    def summary(self) -> str:
+        """A few lines for a person."""
+        w, c = np.abs(self.weights), self.certificate
+        lines = [
+            f"{self.method}: {self.status.value}",
+            f"  objective {self.objective:.6g}"
+            + ("" if c.relaxed_objective is None else f" (relaxation {c.relaxed_objective:.6g})"),
+            f"  |w| from {w.min():.4g} to {w.max():.4g}, median {np.median(w):.4g}, N = {w.size}",
+            f"  smallest eigenvalue {c.smallest_eigenvalue:.2g}, bound violation {c.violation:.2g}",
+            f"  {c.solver}: {c.solver_status}",
+            "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
+        ]
+        return "\n".join(lines)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write weights, fit, settings, version and graph hash to one ``.npz`` file, atomically."""
+        meta = {
+            "format": "nareg-design-1",
+            "method": self.method,
+            "objective": self.objective,
+            "status": self.status.name,
+            "certificate": {k: v for k, v in self.certificate.__dict__.items()},
+            "timings": self.timings,
+            "settings": self.settings,
+            "graph_hash": self.graph_hash,
+            "version": self.version,
+        }
+        arrays = {"weights": self.weights, "meta": np.array(json.dumps(meta, default=_plain))}
+        for part in ("data", "indices", "indptr"):
+            arrays[f"penalty_{part}"] = getattr(self.penalty, part)
+        for name in ("fit", "omega"):
+            if getattr(self, name) is not None:
+                arrays[name] = getattr(self, name)
+        with atomic_write(path) as handle:
+            np.savez_compressed(handle, **arrays)
+
+    def rescaled(self, factor: float) -> WeightDesign:
+        """The same design with weights ``factor * w`` (objective and certificate are those of ``w``)."""
+        return replace(self, weights=self.weights * factor, settings={**self.settings, "rescaled": factor})
+
+
+def load_design(path: str | os.PathLike[str]) -> WeightDesign:
+    """Read a design written by :meth:`WeightDesign.save`.
+
+    Raises
+    ------
+    InputError
+        If the file does not exist.
+    DatasetCorruptError
+        If it is not a nareg design.
+    """
+    try:
+        with np.load(path, allow_pickle=False) as stored:
+            arrays = {name: stored[name] for name in stored.files}
+        meta = json.loads(str(arrays["meta"]))
+        n = arrays["weights"].size
+        penalty = sp.csr_array(
+            (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"]), shape=(n, n)
+        )
+        return WeightDesign(
+            weights=arrays["weights"],
+            objective=meta["objective"],
+            status=Status[meta["status"]],
+            certificate=Certificate(**meta["certificate"]),
+            method=meta["method"],
+            penalty=penalty,
+            fit=arrays.get("fit"),
+            omega=arrays.get("omega"),
+            timings=meta["timings"],
+            settings=meta["settings"],
+            graph_hash=meta["graph_hash"],
+            version=meta["version"],
+        )
+    except FileNotFoundError:
+        raise InputError(f"path {os.fspath(path)!r} does not exist.") from None
+    except (KeyError, ValueError, OSError, EOFError, TypeError) as error:
+        raise DatasetCorruptError(
+            f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({error}): design again."
+        ) from None
+
+
+class atomic_write:
+    """Context manager: a binary handle whose content appears at ``path`` whole or not at all."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = Path(path)
+
+    def __enter__(self) -> Any:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        self._handle = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.", delete=False)
+        return self._handle
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._handle.flush()
+        os.fsync(self._handle.fileno())
+        self._handle.close()
+        if kind is None:
+            # a temporary file is private to its owner; give it the mode an ordinary new file would have
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self._handle.name, 0o666 & ~mask)
+            os.replace(self._handle.name, self.path)
+        else:
+            os.unlink(self._handle.name)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    raise TypeError(f"cannot store {type(value).__name__} in a design file")
