@@ -13,10 +13,15 @@ from nareg._version import __version__
 from nareg.graph import Graph
 
 if TYPE_CHECKING:
-    from nareg import baselines, datasets, design, errors, estimators, filters, graphs
+    from nareg import baselines as baselines
+    from nareg import datasets as datasets
+    from nareg import design as design
+    from nareg import errors as errors
+    from nareg import filters as filters
+    from nareg import graphs as graphs
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
-_SUBMODULES = ("baselines", "datasets", "design", "errors", "estimators", "filters", "graphs")
+_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "graphs")
 
 __all__ = ["Graph", "__version__", *_SUBMODULES]
 

@@ -85,8 +85,7 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
     bad = seen & ~np.isfinite(array)
     if bad.any():
         raise InputError(
-            f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: "
-            "set observed to False there."
+            f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: set observed to False there."
         )
     return np.where(seen, array, array.dtype.type(0))
 

@@ -182,13 +182,13 @@ class Graph:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
-        points = (self._coordinates, other._coordinates)
+        mine, theirs = self._coordinates, other._coordinates
+        same_place = mine is theirs if mine is None or theirs is None else np.array_equal(mine, theirs)
         return (
             self.n_nodes == other.n_nodes
             and (self._adjacency != other._adjacency).nnz == 0
             and self._names == other._names
-            and (points[0] is None) == (points[1] is None)
-            and (points[0] is None or np.array_equal(points[0], points[1]))
+            and same_place
         )
 
     def __hash__(self) -> int:

@@ -73,8 +73,7 @@ def grid(shape: Sequence[int]) -> Graph:
         raise InputError("shape is empty: give at least one side, for example (10, 10).")
     index = np.arange(int(np.prod(dims))).reshape(dims)
     pairs = [
-        (np.take(index, range(s - 1), axis=a).ravel(), np.take(index, range(1, s), axis=a).ravel())
-        for a, s in enumerate(dims)
+        (np.take(index, range(s - 1), axis=a).ravel(), np.take(index, range(1, s), axis=a).ravel()) for a, s in enumerate(dims)
     ]
     points = np.stack(np.meshgrid(*(np.arange(s, dtype=float) for s in dims), indexing="ij"), axis=-1)
     return _from_pairs(

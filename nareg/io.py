@@ -58,12 +58,11 @@ def read_stations(path: str | os.PathLike[str]) -> Stations:
     name = next((lowered.index(c) for c in STATION_COLUMNS if c in lowered), None)
     if name is None:
         raise InputError(f"{path}: no column {' or '.join(map(repr, STATION_COLUMNS))}; it has {', '.join(header)}.")
-    for pair, metric in ((("latitude", "longitude"), "haversine"), (("lat", "lon"), "haversine"), (("x", "y"), "euclidean")):
-        if all(c in lowered for c in pair):
-            columns = [lowered.index(c) for c in pair]
-            break
-    else:
+    pairs = {("latitude", "longitude"): "haversine", ("lat", "lon"): "haversine", ("x", "y"): "euclidean"}
+    pair = next((p for p in pairs if set(p) <= set(lowered)), None)
+    if pair is None:
         raise InputError(f"{path}: no columns latitude and longitude, or x and y; it has {', '.join(header)}.")
+    columns = [lowered.index(c) for c in pair]
     names = tuple(row[name] for _, row in rows)
     if len(set(names)) != len(names):
         twice = next(n for n in names if names.count(n) > 1)
@@ -72,7 +71,7 @@ def read_stations(path: str | os.PathLike[str]) -> Stations:
     if np.isnan(values).any():
         line, row = rows[int(np.flatnonzero(np.isnan(values).any(axis=1))[0])]
         raise InputError(f"{path}, line {line}: station {row[name]!r} has no coordinates; fill them in or drop the row.")
-    return Stations(names, values, metric)
+    return Stations(names, values, pairs[pair])
 
 
 def read_readings(path: str | os.PathLike[str], stations: Sequence[str] | None = None) -> Readings:
@@ -106,25 +105,32 @@ def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
     """Write readings as CSV or NPZ, by the file's suffix; whole or not at all."""
     if Path(path).suffix == ".npz":
         with atomic_write(path) as handle:
-            np.savez_compressed(handle, values=table.values, names=np.array(table.names), times=np.array(table.times))
+            np.savez_compressed(
+                handle, allow_pickle=False, values=table.values, names=np.array(table.names), times=np.array(table.times)
+            )
         return
     rows = ([time, *(_cell(v) for v in column)] for time, column in zip(table.times, table.values.T, strict=True))
     _write_csv(path, ["time", *table.names], rows)
 
 
-def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray:
-    """Read weights written by :func:`write_weights`, in the order of ``stations``."""
+def read_column(path: str | os.PathLike[str], stations: Sequence[str], column: str) -> np.ndarray:
+    """Read one number per station from a CSV with the columns ``station`` and ``column``, in the given order."""
     header, rows = _rows(path)
     lowered = [h.lower() for h in header]
-    for needed in ("station", "weight"):
+    for needed in ("station", column):
         if needed not in lowered:
             raise InputError(f"{path}: no column {needed!r}; it has {', '.join(header)}.")
-    s, w = lowered.index("station"), lowered.index("weight")
-    table = {row[s]: _number(path, line, "weight", row[w]) for line, row in rows}
+    s, w = lowered.index("station"), lowered.index(column)
+    table = {row[s]: _number(path, line, column, row[w]) for line, row in rows}
     absent = [name for name in stations if name not in table or np.isnan(table[name])]
     if absent:
-        raise InputError(f"{path}: no weight for station {absent[0]!r}: design again for these stations.")
+        raise InputError(f"{path}: no {column} for station {absent[0]!r}: every station in the station file needs one.")
     return np.array([table[name] for name in stations])
+
+
+def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray:
+    """Read weights written by :func:`write_weights`, in the order of ``stations``."""
+    return read_column(path, stations, "weight")
 
 
 def write_weights(path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray) -> None:
@@ -188,7 +194,9 @@ def _number(path: str | os.PathLike[str], line: int, column: str, cell: str) -> 
     try:
         value = float(cell)
     except ValueError:
-        raise InputError(f"{path}, line {line}, column {column!r}: {cell!r} is not a number; leave it empty if it is missing.") from None
+        raise InputError(
+            f"{path}, line {line}, column {column!r}: {cell!r} is not a number; leave it empty if it is missing."
+        ) from None
     if np.isinf(value):
         raise InputError(f"{path}, line {line}, column {column!r}: {cell!r} is infinite; leave it empty if it is missing.")
     return value

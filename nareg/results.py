@@ -20,9 +20,7 @@ class Status(enum.Enum):
     """How a solve ended; the text says what to do about it."""
 
     CONVERGED = "converged: the stated tolerance was met, recomputed from the returned point"
-    MAX_ITERATIONS = (
-        "not converged: the iteration limit was reached; raise max_iterations, loosen tol, or take another method"
-    )
+    MAX_ITERATIONS = "not converged: the iteration limit was reached; raise max_iterations, loosen tol, or take another method"
     INDEFINITE = "not converged: the system is not positive definite, so the answer must not be used; check S and fit"
     STALLED = "not converged: rounding stopped the progress before the tolerance was met; loosen tol or use 'direct'"
     INACCURATE = "inaccurate: the solver met only a looser tolerance; read certificate for what was reached"
@@ -179,7 +177,7 @@ class WeightDesign:
             if getattr(self, name) is not None:
                 arrays[name] = getattr(self, name)
         with atomic_write(path) as handle:
-            np.savez_compressed(handle, **arrays)
+            np.savez_compressed(handle, allow_pickle=False, **arrays)
 
     def rescaled(self, factor: float) -> WeightDesign:
         """The same design with weights ``factor * w`` (objective and certificate are those of ``w``)."""
@@ -201,9 +199,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
             arrays = {name: stored[name] for name in stored.files}
         meta = json.loads(str(arrays["meta"]))
         n = arrays["weights"].size
-        penalty = sp.csr_array(
-            (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"]), shape=(n, n)
-        )
+        penalty = sp.csr_array((arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"]), shape=(n, n))
         return WeightDesign(
             weights=arrays["weights"],
             objective=meta["objective"],

@@ -66,9 +66,8 @@ def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
     if (root / prepared).is_file():
         data = _arrays(entry, prepared, root)
         readings, times = data["temperature_K"], data["timestamps"]
-        stations = [(i, n, a, b) for i, n, a, b in zip(
-            data["temp_station_id"].tolist(), data["temp_station_name"].tolist(), data["temp_lat"], data["temp_lon"], strict=True
-        )]  # fmt: skip
+        columns = (data[f"temp_{part}"].tolist() for part in ("station_id", "station_name", "lat", "lon"))
+        stations = list(zip(*columns, strict=True))
     elif (root / archive).is_file():
         stations = radomeh.stations()
         times, series = radomeh.read(root / archive)

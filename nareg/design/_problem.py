@@ -160,6 +160,7 @@ class Problem:
         settings: dict[str, Any] | None = None,
     ) -> WeightDesign:
         """Recompute eigenvalue and feasibility and wrap everything up."""
+        w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
         S = scale_symmetric(self.base.L, w) if omega is None else sp.csr_array(omega)
         values = np.linalg.eigvalsh(S.toarray())
         square = w**2
@@ -226,8 +227,7 @@ def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarra
     """``R``: given, or ``X X^T / T`` from training signals; exactly one of the two."""
     if (signals is None) == (second_moment is None):
         raise InputError(
-            f"{needs} needs exactly one of signals (clean training signals, ({n},) or ({n}, T)) "
-            f"and second_moment (({n}, {n}))."
+            f"{needs} needs exactly one of signals (clean training signals, ({n},) or ({n}, T)) and second_moment (({n}, {n}))."
         )
     if second_moment is not None:
         return _checks.psd_matrix("second_moment", second_moment, n)

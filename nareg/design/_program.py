@@ -160,14 +160,18 @@ def run(problem: Any, omega: Any, solver: str, n: int, scale: float = 1.0) -> So
             warnings.simplefilter("ignore", UserWarning)
             problem.solve(solver=name.upper(), **SETTINGS[name])
     except cp.SolverError as error:
-        raise SolverError(f"solver={name!r} failed ({error}): try solver={'scs' if name == 'clarabel' else 'clarabel'!r}.") from None
+        raise SolverError(
+            f"solver={name!r} failed ({error}): try solver={'scs' if name == 'clarabel' else 'clarabel'!r}."
+        ) from None
     seconds = time.perf_counter() - started
     if omega.value is None:
         raise SolverError(f"solver={name!r} found no point (status {problem.status}): check that lower is below upper.")
     version = __import__(name).__version__
     status = Status.CONVERGED if problem.status == cp.OPTIMAL else Status.INACCURATE
     matrix = (omega.value + omega.value.T) / 2
-    return Solved(matrix, float(problem.value) * scale, f"{name} {version} (cvxpy {cp.__version__})", problem.status, seconds, status)
+    return Solved(
+        matrix, float(problem.value) * scale, f"{name} {version} (cvxpy {cp.__version__})", problem.status, seconds, status
+    )
 
 
 def _cvxpy() -> Any:

@@ -101,9 +101,7 @@ def blind(
     steps, held_out = 0, np.nan
     if Y.shape[1] >= FEWEST:
         deal = np.array_split(generator.permutation(everything), min(folds, Y.shape[1] // 2))
-        curves = [
-            _validation_curve(task_for(np.setdiff1d(everything, fold)), task_for(fold), low, high) for fold in deal
-        ]
+        curves = [_validation_curve(task_for(np.setdiff1d(everything, fold)), task_for(fold), low, high) for fold in deal]
         length = max(map(len, curves))
         # a descent that ended early stays where it ended
         mean = np.mean([np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves], axis=0)

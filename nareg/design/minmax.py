@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 
 from nareg import _checks
-from nareg.design._local import Progress, feasible
+from nareg.design._local import Progress
 from nareg.design._problem import Problem, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
 from nareg.design.prony import SCALES, published_bound, scaled_by_mse

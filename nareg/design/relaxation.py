@@ -91,7 +91,16 @@ def relaxation(
     H, value = step_one(white)
     timings = {"step one": time.perf_counter() - started}
     return fit_weights_to(
-        task, white, H, low, high, solver=solver, method="relaxation", details={"lmmse": value}, timings=timings, progress=progress
+        task,
+        white,
+        H,
+        low,
+        high,
+        solver=solver,
+        method="relaxation",
+        details={"lmmse": value},
+        timings=timings,
+        progress=progress,
     )
 
 
@@ -115,9 +124,14 @@ def fit_weights_to(
     status = Status.CONVERGED
     if solver in ("auto", "closed-form"):
         # rank one from the start: several starts, the best kept
-        starts = {"best scalar": best_scalar(white, low_white, high_white)[0], "inverse principal signal": inverse_signal(white, high_white)}
+        starts = {
+            "best scalar": best_scalar(white, low_white, high_white)[0],
+            "inverse principal signal": inverse_signal(white, high_white),
+        }
         results = {
-            name: descend(objective, _best_scale(objective, start, low_white, high_white), low_white, high_white, progress=progress)
+            name: descend(
+                objective, _best_scale(objective, start, low_white, high_white), low_white, high_white, progress=progress
+            )
             for name, start in starts.items()
         }
         result = min(results.values(), key=lambda d: d.value)
@@ -241,6 +255,3 @@ def _half(P: np.ndarray) -> np.ndarray:
     if not keep.any():
         return np.zeros((len(P), 1))
     return Q[:, keep] * np.sqrt(values[keep])
-
-
-

@@ -105,15 +105,15 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     gamma = rho / (1 + rho)
     largest = float(task.spectrum[0][-1])
     square = w**2
-    right = 1 / (1 + w0 * largest) + 1 / (1 + square.max() * largest)
+    right = 1 / (1 + w0 * largest) + 1 / (1 + float(square.max()) * largest)
     lemma = bool((square >= w0).all())
     bias, variance = task.risk_parts(w)
     H0 = task.filter_matrix(np.full(task.n_nodes, np.sqrt(w0)))[1]
     bias0, variance0 = risk_parts(H0, task.R, task.Sigma)
     return Conditions(
         lemma1=lemma,
-        theorem1=lemma and 2 * gamma <= right,
-        corollary1=lemma and (rho == 0 or square.max() <= 1 / (rho * largest)),
+        theorem1=bool(lemma and 2 * gamma <= right),
+        corollary1=bool(lemma and (rho == 0 or square.max() <= 1 / (rho * largest))),
         left=2 * gamma,
         right=right,
         variance=variance,

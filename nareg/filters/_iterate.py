@@ -36,9 +36,7 @@ class Monitor:
 
     def active(self, squared_residuals: np.ndarray) -> np.ndarray:
         """Columns above the tolerance; zero columns are done before they start."""
-        relative = np.divide(
-            np.sqrt(squared_residuals), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0
-        )
+        relative = np.divide(np.sqrt(squared_residuals), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
         self.history.append(float(relative.max(initial=0.0)))
         if self.callback is not None:
             self.callback(len(self.history) - 1, self.history[-1])

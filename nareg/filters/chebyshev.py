@@ -29,9 +29,7 @@ def interval(system: FilterSystem) -> tuple[float, float]:
     return 0.9 * scaled_extreme(system, "SA"), high
 
 
-def solve(
-    system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None
-) -> Iterates:
+def solve(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Chebyshev rounds on ``K x = rhs``."""
     low, high = interval(system)
     if low <= 0:

@@ -64,8 +64,6 @@ def solve(
             out[coupled, t] = inverse_w * (v_cycle @ np.ascontiguousarray(scaled[:, t]))
         return out
 
-    result = cg.solve(
-        system, rhs, tol=tol, max_iterations=max_iterations, callback=callback, x0=x0, precondition=precondition
-    )
+    result = cg.solve(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback, x0=x0, precondition=precondition)
     result.note = f"{len(hierarchy.levels)} levels, operator complexity {hierarchy.operator_complexity():.2f}"
     return result

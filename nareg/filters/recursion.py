@@ -18,9 +18,7 @@ from nareg.filters._system import FilterSystem
 from nareg.results import Status
 
 
-def jacobi(
-    system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None
-) -> Iterates:
+def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Jacobi rounds on ``K x = rhs``."""
     if not system.sdd:
         largest = scaled_extreme(system, "LA")
@@ -32,9 +30,7 @@ def jacobi(
     return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
 
 
-def published(
-    system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None
-) -> Iterates:
+def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Recursion (19) as published."""
     if not np.array_equal(system.c, np.ones_like(system.c)):
         raise DivergentMethodError(
@@ -115,8 +111,8 @@ def _extreme(matrix: sp.csr_array, which: str) -> float:
     try:
         return float(eigsh(matrix, k=1, which=which, v0=v0, tol=1e-6, return_eigenvectors=False)[0])
     except (ArpackNoConvergence, ArpackError) as error:
-        found = getattr(error, "eigenvalues", ())
-        if len(found):
+        found = np.asarray(getattr(error, "eigenvalues", []))
+        if found.size:
             return float(found[0])
         raise DivergentMethodError(
             f"method: the spectrum of this system could not be estimated ({error}); use method='cg'."

@@ -1,0 +1,64 @@
+# The README's two commands. Each works alone on a machine that has Python 3.11 or later, pip's venv and make.
+
+PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
+	if command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: help demo test quick lint types docs bench check-python clean
+
+help:
+	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
+	@echo 'make test    install what the tests need (with torch, CPU) and run them all'
+	@echo 'make quick   the tests without the slow ones'
+	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
+
+check-python:
+	@test -n "$(PYTHON)" || { echo 'nareg needs Python 3.11 or later, none was found: install it, or run make PYTHON=/path/to/python3.11 ...' >&2; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "$(PYTHON) has no venv module: install it (on Debian and Ubuntu: apt install python3-venv)" >&2; exit 1; }
+
+$(BIN)/python: | check-python
+	$(PYTHON) -m venv $(VENV)
+
+# A stamp per set of packages: installed again only when what it depends on has changed.
+$(VENV)/.core: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable .
+	@touch $@
+
+$(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[test]'
+	@touch $@ $(VENV)/.core
+
+$(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[dev]'
+	@touch $@ $(VENV)/.test $(VENV)/.core
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[docs]'
+	@touch $@ $(VENV)/.core
+
+demo: $(VENV)/.core
+	$(BIN)/nareg demo $(ARGS)
+
+test: $(VENV)/.test
+	$(BIN)/python -m pytest $(ARGS)
+
+quick: $(VENV)/.test
+	$(BIN)/python -m pytest -m 'not slow' $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy
+
+docs: $(VENV)/.docs
+	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
+
+bench: $(VENV)/.test
+	$(BIN)/python benchmarks/solvers.py $(ARGS)
+
+clean:
+	rm -rf $(VENV) nareg-demo docs/_build

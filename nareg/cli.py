@@ -1,0 +1,383 @@
+"""The command line: ``nareg demo | design | denoise | interpolate | datasets``.
+
+A problem with the input ends with one sentence on standard error and exit status 2.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from typer.core import TyperGroup
+
+from nareg._version import __version__
+from nareg.errors import InputError, NaregError
+
+console = Console()
+errors = Console(stderr=True)
+
+
+class _Group(TyperGroup):
+    """Turns errors raised on purpose into one line and exit status 2."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NaregError as error:
+            errors.print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True)
+            raise typer.Exit(2) from None
+
+
+def _plain(text: str) -> str:
+    """Square brackets in messages (y[3, 5]) are no markup."""
+    return text.replace("[", r"\[")
+
+
+app = typer.Typer(
+    cls=_Group, no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
+    help="Design and apply graph filters for noisy signals on networks.",
+)  # fmt: skip
+datasets_app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
+app.add_typer(datasets_app, name="datasets")
+
+
+class Method(StrEnum):
+    """Designs that the command line offers."""
+
+    blind = "blind"
+    exact = "exact"
+    relaxation = "relaxation"
+    prony = "prony"
+    minmax = "minmax"
+    gcv = "gcv"
+    sure = "sure"
+    oracle = "oracle"
+    chen_liu = "chen-liu"
+
+
+class Centre(StrEnum):
+    """Which mean is removed before designing and filtering, and added back."""
+
+    overall = "global"
+    station = "station"
+    none = "none"
+
+
+StationsFile = Annotated[
+    Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
+]
+ReadingsFile = Annotated[Path, typer.Argument(help="CSV: time, then one column per station; empty = missing. Or NPZ.")]
+Neighbours = Annotated[int, typer.Option("-k", "--neighbours", help="Nearest neighbours per station.")]
+Centring = Annotated[
+    Centre, typer.Option("--centre", help="Mean to remove first and add back: over everything, per station, none.")
+]
+
+
+@app.callback(invoke_without_command=True)
+def main(version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False) -> None:
+    """Design and apply graph filters for noisy signals on networks."""
+    if version:
+        console.print(f"nareg {__version__}")
+        raise typer.Exit
+
+
+@app.command(epilog="Example: nareg demo --out my-report")
+def demo(
+    all_: Annotated[bool, typer.Option("--all", help="Add the designs by semidefinite programming (several minutes).")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("nareg-demo"),
+    seed: Annotated[int, typer.Option(help="Seed of the split and the noise.")] = 0,
+) -> None:
+    """Denoise 140 US weather stations with every design and write a report."""
+    from nareg import demo as demonstration
+    from nareg import report
+
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file, a folder is expected.")
+    settings = demonstration.Settings(sdp=all_, seed=seed)
+    with _bar() as bar:
+        line = bar.add_task("loading", total=None)
+        outcome = demonstration.run(
+            settings, progress=lambda done, total, what: bar.update(line, completed=done, total=total, description=what)
+        )
+        bar.update(line, description="drawing")
+        page = report.write(outcome, out)
+    for noise, title in (("equal", "equal noise at every station"), ("unequal", "unequal noise, two decades")):
+        table = Table(
+            title=f"{outcome.network.n_nodes} stations, SNR {settings.reference_db:g} dB, {title}", title_justify="left"
+        )
+        for heading in ("method", "NMSE", "± s.e.", "noise removed", "seconds", "needs to know"):
+            table.add_column(heading, justify="left" if heading in ("method", "needs to know") else "right")
+        for s in report.table(outcome, noise):
+            cells = (f"{s.nmse:.4f}", f"{s.nmse_error:.4f}", f"{100 * s.removed:.1f} %", f"{s.seconds:.2f}")
+            table.add_row(s.method, *cells, s.needs)
+        console.print(table)
+        console.print(f"no linear filter can go below NMSE {outcome.lmmse[noise, settings.reference_db]:.4f}\n")
+    console.print(f"report: {page} ({outcome.seconds:.0f} s)", soft_wrap=True)
+
+
+@app.command(epilog="Example: nareg design stations.csv readings.csv --noise 0.25 --out weights.csv")
+def design(
+    stations: StationsFile,
+    readings: ReadingsFile,
+    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (everything).")] = Path("design.npz"),
+    method: Annotated[
+        Method, typer.Option(help="blind, gcv and sure need only noisy readings; the others a clean history.")
+    ] = Method.blind,
+    noise: Annotated[
+        str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
+    ] = None,
+    noise_fit: Annotated[
+        bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
+    ] = False,
+    neighbours: Neighbours = 7,
+    centre: Centring = Centre.overall,
+) -> None:
+    """Design one weight per station from readings.
+
+    Times at which a station is missing are left out. Without --noise the variance is estimated per station.
+    """
+    from nareg import design as designs
+    from nareg import io
+
+    _suffix(out, (".csv", ".npz"))
+    graph, names = _graph(stations, neighbours)
+    table = io.read_readings(readings, names)
+    complete = table.observed.all(axis=0)
+    if not complete.any():
+        raise InputError(f"{readings}: no time has a reading at every station; fill gaps with `nareg interpolate` first.")
+    if not complete.all():
+        console.print(f"{int((~complete).sum())} of {complete.size} times have missing readings and are left out")
+    X = table.values[:, complete]
+    mean = _mean(X, centre)
+    X = X - mean
+    variance = None if noise is None else _variance(noise, names)
+    if variance is None and method not in (Method.gcv,):
+        variance = designs.estimate_noise(graph, X)
+        console.print(f"noise standard deviation estimated: median {np.sqrt(np.median(variance)):.3g}")
+    fit = "noise" if noise_fit else None
+    ways: dict[Method, Any] = {
+        Method.blind: lambda p: designs.blind(graph, measurements=X, noise=variance, fit=fit, progress=p),
+        Method.exact: lambda p: designs.exact(graph, signals=X, noise=variance, fit=fit, progress=p),
+        Method.relaxation: lambda p: designs.relaxation(graph, signals=X, noise=variance, fit=fit, progress=p),
+        Method.prony: lambda p: designs.prony(graph, signals=X, noise=variance, fit=fit, progress=p),
+        Method.minmax: lambda p: designs.minmax(
+            graph, low=X.min(axis=1), high=X.max(axis=1), noise=variance, fit=fit, progress=p
+        ),
+        Method.gcv: lambda p: designs.node_invariant(graph, rule="gcv", measurements=X, noise=variance, fit=fit),
+        Method.sure: lambda p: designs.node_invariant(graph, rule="sure", measurements=X, noise=variance, fit=fit),
+        Method.oracle: lambda p: designs.node_invariant(graph, rule="oracle", signals=X, noise=variance, fit=fit),
+        Method.chen_liu: lambda p: designs.node_invariant(graph, rule="chen-liu", signals=X, noise=variance, fit=fit),
+    }
+    with _steps(f"{method} design") as progress:
+        found = ways[method](progress)
+    found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
+    console.print(_plain(found.summary()))
+    if out.suffix == ".csv":
+        io.write_weights(out, names, found.weights)
+    else:
+        found.save(out)
+    console.print(f"written: {out}", soft_wrap=True)
+
+
+@app.command(epilog="Example: nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv")
+def denoise(
+    stations: StationsFile,
+    readings: ReadingsFile,
+    weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
+    out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
+    neighbours: Neighbours = 7,
+    centre: Centring = Centre.overall,
+) -> None:
+    """Denoise readings with designed weights; every reading must be there."""
+    _apply(stations, readings, weights, out, neighbours, centre, fill=False)
+
+
+@app.command(epilog="Example: nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv")
+def interpolate(
+    stations: StationsFile,
+    readings: ReadingsFile,
+    weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
+    out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
+    neighbours: Neighbours = 7,
+    centre: Centring = Centre.overall,
+) -> None:
+    """Denoise readings and fill in the missing ones."""
+    _apply(stations, readings, weights, out, neighbours, centre, fill=True)
+
+
+@datasets_app.command("list")
+def datasets_list() -> None:
+    """List the data sets and whether they are on this machine."""
+    from nareg import datasets
+
+    table = Table("name", "what", "size", "here")
+    for name in datasets.names():
+        entry = datasets.info(name)
+        try:
+            datasets.load(name)
+            here = "yes"
+        except NaregError:
+            here = "no"
+        table.add_row(name, entry.title, entry.shape, here)
+    console.print(table)
+    console.print(f"data folder: {datasets.data_root()}", soft_wrap=True)
+
+
+@datasets_app.command("info", epilog="Example: nareg datasets info molene")
+def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+    """Origin, licence, citation and files of a data set."""
+    from nareg import datasets
+
+    entry = datasets.info(name)
+    console.print(f"[bold]{entry.name}[/]: {entry.title}", soft_wrap=True)
+    rows = {
+        "size": entry.shape,
+        "source": entry.source,
+        "licence": entry.licence,
+        "cite": entry.citation,
+        "get it": entry.how_to_get,
+    }
+    for label, text in rows.items():
+        if text:
+            console.print(f"  {label}: {_plain(text)}", soft_wrap=True)
+    for relative, digest in entry.files.items():
+        place = "bundled" if entry.bundled else datasets.data_root() / relative
+        console.print(f"  file: {place} sha256 {digest or 'checked by content'}", soft_wrap=True)
+    for note in entry.notes:
+        console.print(f"  note: {_plain(note)}", soft_wrap=True)
+
+
+@datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
+def datasets_fetch(
+    name: Annotated[str, typer.Argument(help="Name of a data set with a public address.")],
+    sha256: Annotated[str | None, typer.Option(help="Checksum that the download must have.")] = None,
+) -> None:
+    """Download a data set into the data folder."""
+    from nareg import datasets
+
+    with console.status(f"downloading {name}"):
+        path = datasets.fetch(name, sha256=sha256)
+    console.print(f"written: {path}", soft_wrap=True)
+
+
+def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours: int, centre: Centre, *, fill: bool) -> None:
+    from nareg import filters, io
+    from nareg.results import load_design
+
+    _suffix(out, (".csv", ".npz"))
+    found: Any
+    if weights.suffix == ".npz":
+        found = load_design(weights)
+        centre = Centre(found.settings.get("centre", centre))
+        graph, names = _graph(stations, found.settings.get("neighbours", neighbours))
+    else:
+        graph, names = _graph(stations, neighbours)
+        found = io.read_weights(weights, names)
+    table = io.read_readings(readings, names)
+    seen = table.observed
+    if not fill and not seen.all():
+        i, t = np.argwhere(~seen)[0]
+        raise InputError(
+            f"{readings}: station {names[i]!r} has no reading at {table.times[t]!r} ({int((~seen).sum())} missing in all): "
+            "use `nareg interpolate`."
+        )
+    stored = None if not hasattr(found, "settings") else found.settings.get("mean")
+    mean = np.array(stored)[:, None] if stored else _mean(np.where(seen, table.values, np.nan), centre)
+    centred = table.values - mean
+    solution = filters.interpolate(graph, found, centred, seen) if fill else filters.denoise(graph, found, centred)
+    result = io.Readings(names, table.times, solution.x + mean)
+    io.write_readings(out, result)
+    filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
+    console.print(
+        _plain(f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"), soft_wrap=True
+    )
+    console.print(f"written: {out}", soft_wrap=True)
+    if not solution.status.ok:
+        raise typer.Exit(1)
+
+
+def _graph(path: Path, neighbours: int) -> tuple[Any, tuple[str, ...]]:
+    from nareg import io
+    from nareg.graph import Graph
+
+    if path.suffix == ".mtx":
+        graph = Graph(io.read_adjacency(path))
+        return graph, tuple(str(i) for i in range(graph.n_nodes))
+    table = io.read_stations(path)
+    return Graph.from_knn(table.coordinates, neighbours, metric=table.metric, names=table.names), table.names
+
+
+def _mean(values: np.ndarray, centre: Centre) -> np.ndarray:
+    """The mean to remove, (1, 1) or (N, 1), over what was read."""
+    if centre is Centre.none:
+        return np.zeros((1, 1))
+    if centre is Centre.overall:
+        return np.full((1, 1), np.nanmean(values))
+    if np.isnan(values).all(axis=1).any():
+        raise InputError("--centre station: a station has no reading at all; use --centre global.")
+    return np.nanmean(values, axis=1, keepdims=True)
+
+
+def _variance(value: str, names: tuple[str, ...]) -> np.ndarray:
+    from nareg import io
+
+    try:
+        return np.full(len(names), _positive(float(value)))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+    return io.read_column(value, names, "variance")
+
+
+def _positive(value: float) -> float:
+    if not (np.isfinite(value) and value >= 0):
+        raise InputError(f"--noise is {value:g}: a variance is a finite number of at least 0.")
+    return value
+
+
+def _suffix(path: Path, allowed: tuple[str, ...]) -> None:
+    if path.suffix not in allowed:
+        raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
+
+
+def _bar() -> Progress:
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=errors,
+    )
+
+
+@contextmanager
+def _steps(title: str) -> Iterator[Any]:
+    """A spinner that shows objective and gradient norm; Ctrl-C in the design keeps the best weights so far."""
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=errors, transient=True
+    ) as bar:
+        line = bar.add_task(title, total=None)
+
+        def progress(iteration: int, objective: float, gradient: float) -> None:
+            bar.update(line, description=f"{title}: step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}")
+
+        yield progress
+
+
+def run() -> None:
+    """Entry point."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        errors.print("interrupted")
+        sys.exit(130)

@@ -1,0 +1,172 @@
+"""Pictures: networks on a map, curves against SNR, bias and variance.
+
+Colours are the Okabe-Ito set and maps use perceptually uniform scales, so that colour-blind readers can tell
+them apart; every curve also has its own marker and dash.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.figure import Figure
+
+from nareg.errors import InputError
+from nareg.graph import Graph
+
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D")
+MARKERS = "osD^vP*Xh"
+DASHES = ("-", "--", "-.", ":")
+STYLE = {
+    "font.size": 10,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.grid": True,
+    "grid.alpha": 0.3,
+    "axes.axisbelow": True,
+    "figure.dpi": 110,
+    "savefig.dpi": 150,
+}
+
+
+def network(
+    graph: Graph,
+    values: np.ndarray | None = None,
+    *,
+    ax: Axes | None = None,
+    label: str = "",
+    limits: tuple[float, float] | None = None,
+    cmap: str = "viridis",
+    colorbar: bool = True,
+) -> Axes:
+    """Draw a graph at its coordinates, nodes coloured by ``values``.
+
+    Coordinates are taken as (latitude, longitude) in degrees and stretched for the latitude when all of them
+    could be, else as (x, y).
+
+    Parameters
+    ----------
+    graph : Graph with coordinates
+    values : (N,) array, optional
+    ax : matplotlib Axes, optional
+    label : str
+        Of the colour bar, with the unit.
+    limits : (low, high), optional
+        Of the colour scale.
+    """
+    if graph.coordinates is None or graph.coordinates.shape[1] != 2:
+        raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")
+    axes = ax if ax is not None else plt.subplots()[1]
+    first, second = graph.coordinates.T
+    geographic = bool((np.abs(first) <= 90).all() and (np.abs(second) <= 180).all() and np.ptp(first) > 0.01)
+    x, y = (second, first) if geographic else (first, second)
+    points = np.column_stack([x, y])
+    i, j = graph.to_edge_index()[0]
+    half = i < j
+    axes.add_collection(
+        LineCollection(list(np.stack([points[i[half]], points[j[half]]], axis=1)), colors="0.75", linewidths=0.6, zorder=1)
+    )
+    if values is None:
+        axes.scatter(x, y, s=16, color=OKABE_ITO[0], zorder=2)
+    else:
+        low, high = limits if limits is not None else (float(np.min(values)), float(np.max(values)))
+        drawn = axes.scatter(x, y, c=values, s=26, cmap=cmap, vmin=low, vmax=high, edgecolors="0.3", linewidths=0.3, zorder=2)
+        if colorbar:
+            axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.8, pad=0.02)
+    if geographic:
+        axes.set_aspect(1 / np.cos(np.radians(first.mean())))
+        axes.set_xlabel("longitude (°)")
+        axes.set_ylabel("latitude (°)")
+    else:
+        axes.set_aspect("equal")
+    axes.grid(visible=False)
+    return axes
+
+
+def curves(
+    x: Sequence[float],
+    lines: Mapping[str, Sequence[float]],
+    *,
+    errors: Mapping[str, Sequence[float]] | None = None,
+    limit: str | None = None,
+    xlabel: str = "SNR (dB)",
+    ylabel: str = "NMSE",
+    ax: Axes | None = None,
+) -> Axes:
+    """One curve a method on a logarithmic axis, error bars where given; ``limit`` names the lower bound."""
+    axes = ax if ax is not None else plt.subplots(figsize=(7, 4.6))[1]
+    for k, (name, values) in enumerate(lines.items()):
+        if name == limit:
+            axes.plot(x, values, color="0.35", linewidth=2.2, linestyle=(0, (1, 1)), label=name)
+            continue
+        axes.errorbar(
+            x,
+            values,
+            yerr=None if errors is None else errors.get(name),
+            color=OKABE_ITO[k % len(OKABE_ITO)],
+            marker=MARKERS[k % len(MARKERS)],
+            markersize=5,
+            linewidth=1.4,
+            linestyle=DASHES[k // len(OKABE_ITO) % len(DASHES)] if k >= len(OKABE_ITO) else DASHES[k % 2],
+            capsize=2,
+            label=name,
+        )
+    axes.set_yscale("log")
+    axes.set_xlabel(xlabel)
+    axes.set_ylabel(ylabel)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return axes
+
+
+def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | None = None, ax: Axes | None = None) -> Axes:
+    """Stacked bars of normalised bias and variance, one a method; ``limit`` is drawn as a line."""
+    axes = ax if ax is not None else plt.subplots(figsize=(7, 0.42 * len(rows) + 1.4))[1]
+    names = list(rows)
+    bias = np.array([rows[name][0] for name in names])
+    variance = np.array([rows[name][1] for name in names])
+    place = np.arange(len(names))[::-1]
+    axes.barh(place, bias, color=OKABE_ITO[0], label="bias²")
+    axes.barh(place, variance, left=bias, color=OKABE_ITO[4], hatch="///", edgecolor="white", linewidth=0, label="variance")
+    for y, total in zip(place, bias + variance, strict=True):
+        axes.text(total, y, f" {total:.3f}", va="center", fontsize=8)
+    if limit is not None:
+        axes.axvline(limit, color="0.35", linestyle=(0, (1, 1)), linewidth=2, label="LMMSE limit")
+    axes.set_yticks(place, names)
+    axes.set_xlabel("share of the signal power (NMSE = bias² + variance)")
+    axes.set_xlim(0, float((bias + variance).max()) * 1.12)
+    axes.grid(visible=False, axis="y")
+    axes.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    return axes
+
+
+def series(times: Sequence[Any], lines: Mapping[str, np.ndarray], *, ylabel: str, ax: Axes | None = None) -> Axes:
+    """Readings of one station over time: the first line as dots (the noisy readings), the rest as curves."""
+    axes = ax if ax is not None else plt.subplots(figsize=(9, 3.4))[1]
+    for k, (name, values) in enumerate(lines.items()):
+        if k == 0:
+            axes.plot(times, values, ".", color="0.6", markersize=4, label=name)
+        else:
+            axes.plot(
+                times,
+                values,
+                color=("0", *OKABE_ITO)[k - 1],
+                linewidth=1.3,
+                linestyle=("-", "-", "--")[(k - 1) % 3],
+                label=name,
+            )
+    axes.set_ylabel(ylabel)
+    axes.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+    return axes
+
+
+def save(figure: Figure, path: Any) -> None:
+    """Write a figure as PNG, whole or not at all, and close it."""
+    from nareg.results import atomic_write
+
+    with atomic_write(path) as handle:
+        figure.savefig(handle, format="png", bbox_inches="tight")
+    plt.close(figure)
