@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from nareg.errors import SolverError
+
+#: Below this many unknowns matrix products are too small to share among threads: one thread is twice as fast.
+ONE_THREAD = 500
 
 ValueAndGradient = Callable[[np.ndarray], tuple[float, np.ndarray]]
 #: ``progress(iteration, objective, relative gradient norm)``
@@ -84,22 +88,24 @@ def descend(
 
     if watch is not None:
         watch(start)
+    threads = 1 if start.size < ONE_THREAD else None
     try:
-        result = minimize(
-            scaled,
-            start,
-            jac=True,
-            method="L-BFGS-B",
-            bounds=np.column_stack([low, high]),
-            callback=record,
-            options={
-                "maxiter": max_iterations,
-                "maxfun": 4 * max_iterations,
-                "ftol": tolerance * 1e-3,
-                "gtol": tolerance,
-                "maxcor": 20,
-            },
-        )
+        with threadpool_limits(limits=threads, user_api="blas"):
+            result = minimize(
+                scaled,
+                start,
+                jac=True,
+                method="L-BFGS-B",
+                bounds=np.column_stack([low, high]),
+                callback=record,
+                options={
+                    "maxiter": max_iterations,
+                    "maxfun": 4 * max_iterations,
+                    "ftol": tolerance * 1e-3,
+                    "gtol": tolerance,
+                    "maxcor": 20,
+                },
+            )
         message = result.message
     except KeyboardInterrupt:
         message = "interrupted"

@@ -122,7 +122,7 @@ def inverse_signal(task: Problem, high: np.ndarray) -> np.ndarray:
     """
     u = np.linalg.eigh(task.R)[1][:, -1]
     size = np.abs(u)
-    cap = np.maximum(size, 1e-3 * size.max())  # the direction of a node with next to no signal is unknown
+    cap = np.maximum(size, 1e-6 * size.max())  # no division by zero
     direction = np.where(u < 0, -1.0, 1.0) * cap.max() / cap
     most = float(np.sqrt(high.min())) / np.abs(direction).max()
     s, _ = minimise_scale(lambda s: task.mse(s * direction), most * 1e-6, most)

@@ -25,7 +25,7 @@ from nareg.design._problem import Problem, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
 from nareg.design.exact import best_scalar, inverse_signal
 from nareg.design.prony import published_bound
-from nareg.design.rounding import round_and_refine
+from nareg.design.rounding import rank_one, round_and_refine
 from nareg.errors import TooLargeError
 from nareg.results import Status, WeightDesign
 
@@ -123,17 +123,16 @@ def fit_weights_to(
     omega = relaxed = None
     status = Status.CONVERGED
     if solver in ("auto", "closed-form"):
-        # rank one from the start: several starts, the best kept
-        starts = {
+        # (30) at rank one has local minima: several starts, the best kept
+        candidates = {
             "best scalar": best_scalar(white, low_white, high_white)[0],
             "inverse principal signal": inverse_signal(white, high_white),
+            "low rank": low_rank_start(white.L, H),
         }
-        results = {
-            name: descend(
-                objective, _best_scale(objective, start, low_white, high_white), low_white, high_white, progress=progress
-            )
-            for name, start in starts.items()
-        }
+        results = {}
+        for name, candidate in candidates.items():
+            start = _best_scale(objective, candidate, low_white, high_white)
+            results[name] = descend(objective, start, low_white, high_white, progress=progress)
         result = min(results.values(), key=lambda d: d.value)
         details = {**details, "starts": {name: d.value for name, d in results.items()}}
         solved_by, word = "Lyapunov equation, then L-BFGS-B (scipy)", result.message
@@ -199,6 +198,24 @@ def fit_criterion(L: np.ndarray, H: np.ndarray) -> Any:
         return 2 * float(np.sum(E**2)), 2 * ((slope + slope.T) * L) @ w
 
     return value_and_gradient
+
+
+def low_rank_start(L: np.ndarray, H: np.ndarray, rank: int = 6) -> np.ndarray:
+    """Leading direction of ``Omega = V V^T`` that minimises (30) at rank 6, where few local minima are left."""
+    n = len(L)
+    identity = np.eye(n)
+
+    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
+        V = flat.reshape(n, rank)
+        E = H @ (identity + (V @ V.T) * L) - identity
+        slope = 2 * H.T @ E
+        return 2 * float(np.sum(E**2)), (2 * ((slope + slope.T) * L) @ V).ravel()
+
+    start = 0.1 * np.random.default_rng(0).standard_normal((n, rank))
+    start[:, 0] += 1.0
+    free = np.zeros(start.size)
+    V = descend(value_and_gradient, start.ravel(), free, free + np.inf, max_iterations=300).w.reshape(n, rank)
+    return rank_one(V @ V.T)[0]
 
 
 def _best_scale(objective: Any, start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -45,7 +45,8 @@ def node_invariant(
         ``"gcv"``                 generalised cross-validation             measurements
         ``"sure"``                Stein's unbiased risk estimate           measurements, noise
         ``"discrepancy"``         residual equal to the noise power        measurements, noise
-        ``"l-curve"``             largest curvature of the L-curve         measurements
+        ``"l-curve"``             the corner of the L-curve, refused       measurements
+                                  where there is none
         ``"oracle"``              smallest true risk                       noise, and signals or
                                                                            second_moment
         ========================  =======================================  ==============================
@@ -153,8 +154,7 @@ class _Scalar:
         if rule == "discrepancy":
             return self.discrepancy()
         if rule == "l-curve":
-            w0, negative = minimise_scale(lambda s: -self.curvature(s), *self.range)
-            return w0, -negative
+            return self.corner()
         criteria = {
             "gcv": lambda: self.gcv,
             # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
@@ -195,6 +195,21 @@ class _Scalar:
         w0 = float(np.exp(brentq(lambda t: self.residual(np.exp(t)) - target, np.log(low), np.log(high))))
         return w0, self.residual(w0)
 
+    def corner(self) -> tuple[float, float]:
+        """The corner of the L-curve: its interior maximum of positive curvature, and the curvature there.
+
+        Towards both ends the curve bends the other way, and where noise and signal overlap in frequency there
+        is no corner at all.
+        """
+        grid = np.geomspace(*self.range, 201)
+        bend = np.array([self.curvature(w0) for w0 in grid])
+        peaks = np.flatnonzero((bend[1:-1] > bend[:-2]) & (bend[1:-1] >= bend[2:]) & (bend[1:-1] > 0)) + 1
+        if peaks.size == 0:
+            raise InputError("measurements give an L-curve without a corner (rule='l-curve'): use rule='gcv'.")
+        best = int(peaks[np.argmax(bend[peaks])])
+        w0, negative = minimise_scale(lambda s: -self.curvature(s), grid[best - 1], grid[best + 1])
+        return w0, -negative
+
     def curvature(self, w0: float) -> float:
         """Curvature of (log residual, log roughness) as functions of log w0, from closed-form derivatives."""
         assert self.Y is not None
@@ -206,8 +221,8 @@ class _Scalar:
         d_eta = float(np.sum(power * lam * -2 * s / (1 + s) ** 3))
         dd_rho = float(np.sum(power * (4 * s**2 - 2 * s**3) / (1 + s) ** 4))
         dd_eta = float(np.sum(power * lam * (-2 * s + 4 * s**2) / (1 + s) ** 4))
-        if rho == 0 or eta == 0:
-            raise InputError("measurements are constant on every component: the L-curve has no corner; use rule='gcv'.")
+        if min(rho, eta / lam[-1]) <= 1e-24 * float(power.sum()):
+            raise InputError("measurements are constant on every component: the L-curve has no corner; use rule='sure'.")
         x1, y1 = d_rho / rho, d_eta / eta
         x2, y2 = dd_rho / rho - x1**2, dd_eta / eta - y1**2
         return (x1 * y2 - y1 * x2) / (x1**2 + y1**2) ** 1.5

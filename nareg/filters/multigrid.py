@@ -45,6 +45,8 @@ def solve(
         raise InputError(reason)
     assert system.w is not None
     coupled = system.w != 0
+    if not coupled.any():
+        return cg.solve(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback)  # K is diagonal
     inverse_w = 1.0 / system.w[coupled]
     L = system.penalty.L
     if not coupled.all():

@@ -1,0 +1,241 @@
+from __future__ import annotations
+
+import hashlib
+import io
+import tarfile
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.datasets import radomeh, registry
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+
+PREPARED = {
+    # name: (stations, times, missing, complete stations, unit)
+    "au-weather": (126, 365, 410, 41, "°C"),
+    "molene": (37, 744, 0, 37, "K"),
+    "sea-surface-temperature": (100, 1733, 0, 100, "°C"),
+    "pm25-california": (93, 304, 12081, 2, "µg/m³"),
+}
+
+
+def test_bundled_network_needs_no_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("NAREG_DATA", str(tmp_path / "nowhere"))
+    us = nareg.datasets.load("us-weather")
+    assert (us.n_nodes, us.n_times, int((~us.observed).sum())) == (144, 365, 44)
+    assert us.units == "°C"
+    assert us.graph.is_connected
+    assert us.graph.names == us.names
+    assert np.isnan(us.signals[~us.observed]).all()
+    assert np.isfinite(us.signals[us.observed]).all()
+    assert -40 < np.nanmin(us.signals) < np.nanmax(us.signals) < 50
+    complete = us.complete()
+    assert complete.n_nodes == 140
+    assert complete.observed.all()
+    # joined anew: 140 stations with 7 neighbours each have 570 distinct edges
+    assert complete.graph.n_edges == 570
+
+
+def test_notice_and_citation_lie_beside_the_bundled_data():
+    notice = (registry.BUNDLED / "NOTICE.md").read_text()
+    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "Licence Ouverte"):
+        assert phrase in notice
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_prepared_networks(name, data_root):
+    stations, times, missing, complete, unit = PREPARED[name]
+    network = nareg.datasets.load(name, root=data_root)
+    assert (network.n_nodes, network.n_times) == (stations, times)
+    assert int((~network.observed).sum()) == missing
+    assert int(network.observed.all(axis=1).sum()) == complete
+    assert network.units == unit
+    assert np.isnan(network.signals[~network.observed]).all()
+    assert network.source
+    assert network.licence
+
+
+def test_pm25_zeros_are_missing_and_negative_values_are_kept(data_root):
+    network = nareg.datasets.load("pm25-california", root=data_root)
+    assert not (network.signals == 0).any()
+    assert int((network.signals < 0).sum()) == 120
+
+
+def test_root_comes_from_the_argument_then_the_environment(monkeypatch, tmp_path):
+    monkeypatch.setenv("NAREG_DATA", str(tmp_path / "a"))
+    with pytest.raises(DatasetNotFoundError, match=str(tmp_path / "a")):
+        nareg.datasets.load("molene")
+    with pytest.raises(DatasetNotFoundError, match=str(tmp_path / "b")):
+        nareg.datasets.load("molene", root=tmp_path / "b")
+
+
+@pytest.mark.parametrize("name", [n for n in nareg.datasets.names() if n != "us-weather"])
+def test_absent_data_sets_say_what_to_put_where(name, tmp_path):
+    with pytest.raises(DatasetNotFoundError, match=f"data set '{name}' is not here: expected .*To get it: "):
+        nareg.datasets.load(name, root=tmp_path)
+
+
+def test_unknown_names_are_refused():
+    for call in (nareg.datasets.load, nareg.datasets.info, nareg.datasets.fetch):
+        with pytest.raises(InputError, match="name is 'molène'; choose one of us-weather"):
+            call("molène")
+
+
+def test_a_changed_file_is_refused(tmp_path):
+    (tmp_path / "molene").mkdir()
+    np.savez(tmp_path / "molene" / "molene.npz", temperature_K=np.ones((3, 3)))
+    with pytest.raises(DatasetCorruptError, match="the registry says 9e485392e46c"):
+        nareg.datasets.load("molene", root=tmp_path)
+
+
+def test_fetch_refuses_what_has_no_address(tmp_path):
+    with pytest.raises(InputError, match="no public address"):
+        nareg.datasets.fetch("au-weather", root=tmp_path)
+    with pytest.raises(InputError, match="ships with nareg"):
+        nareg.datasets.fetch("us-weather", root=tmp_path)
+
+
+def test_noaa_hourly_reads_a_users_own_files(tmp_path, rng):
+    folder = tmp_path / "noaa_hourly"
+    folder.mkdir()
+    names = [f"S{i}" for i in range(12)]
+    rows = [f"{n},{30 + rng.random() * 15:.4f},{-120 + rng.random() * 40:.4f}" for n in names]
+    (folder / "stations.csv").write_text("station,latitude,longitude\n" + "\n".join(rows))
+    values = rng.standard_normal((5, 12)).round(2)
+    lines = [
+        f"2010-01-01T{t:02d}," + ",".join("" if (t, i) == (2, 3) else str(v) for i, v in enumerate(row))
+        for t, row in enumerate(values)
+    ]
+    (folder / "readings.csv").write_text("time," + ",".join(names) + "\n" + "\n".join(lines))
+    network = nareg.datasets.load("noaa-hourly", root=tmp_path)
+    assert (network.n_nodes, network.n_times) == (12, 5)
+    assert np.argwhere(~network.observed).tolist() == [[3, 2]]
+    np.testing.assert_array_equal(network.signals[:, 0], values[0])
+
+
+# -- the original archive ---------------------------------------------------------------------------------
+
+
+def archive_text(station: str, hours: np.ndarray, temperatures: np.ndarray, delimiter: str = ",") -> str:
+    """A station file in the layout of the archive: header, a row an hour, a trailing separator, an odd last line."""
+    header = ["numer_sta", "date", "date_insert", "td", "t", "tx", ""]
+    rows = []
+    for hour, t in zip(hours, temperatures, strict=True):
+        stamp = str(hour).replace("T", " ") + ":00:00"
+        rows.append([station, stamp, stamp, "mq", "mq" if np.isnan(t) else f"{t:.2f}", "mq", ""])
+    return "\n".join(delimiter.join(row) for row in [header, *rows]) + "\n# end\n"
+
+
+def write_archive(path, files: dict[str, str], extra: list[tarfile.TarInfo] | None = None) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tarfile.open(path, "w:gz") as archive:
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            archive.addfile(member, io.BytesIO(text.encode()))
+        for member in extra or []:
+            archive.addfile(member)
+
+
+@pytest.fixture
+def molene_files(data_root):
+    prepared = nareg.datasets.load("molene", root=data_root)
+    ids = [s[0] for s in radomeh.stations()]
+    hours = radomeh.FIRST_HOUR + np.arange(radomeh.N_HOURS)
+    files = {
+        f"RADOMEH/{station}.txt": archive_text(station, hours, series, "," if k % 2 else ";")
+        for k, (station, series) in enumerate(zip(ids, prepared.signals, strict=True))
+    }
+    files["RADOMEH/readme_radomeh.txt"] = "Données horaires de 55 stations\n"
+    gap = np.full(radomeh.N_HOURS, 280.0)
+    gap[10] = np.nan
+    files["RADOMEH/99999999.txt"] = archive_text("99999999", hours, gap)
+    return prepared, files
+
+
+def test_molene_from_the_original_archive_equals_the_prepared_file(molene_files, tmp_path):
+    prepared, files = molene_files
+    write_archive(tmp_path / "molene" / "RADOMEH.tar.gz", files)
+    network = nareg.datasets.load("molene", root=tmp_path)
+    np.testing.assert_array_equal(network.signals, prepared.signals)
+    np.testing.assert_array_equal(network.times, prepared.times)
+    assert network.names == prepared.names
+    np.testing.assert_allclose(network.coordinates, prepared.coordinates, atol=1e-6)
+    np.testing.assert_allclose(network.graph.adjacency.toarray(), prepared.graph.adjacency.toarray(), rtol=1e-3, atol=1e-6)
+
+
+def test_an_archive_with_other_content_is_refused(molene_files, tmp_path):
+    _, files = molene_files
+    name = next(iter(files))
+    changed = dict(files)
+    changed[name] = changed[name].replace("mq;2", "mq;1", 1)
+    write_archive(tmp_path / "a.tar.gz", changed)
+    with pytest.raises(DatasetCorruptError, match="have digest"):
+        radomeh.read(tmp_path / "a.tar.gz")
+    del changed[name]
+    write_archive(tmp_path / "b.tar.gz", changed)
+    with pytest.raises(DatasetCorruptError, match="digest missing 22"):
+        radomeh.read(tmp_path / "b.tar.gz")
+    (tmp_path / "c.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(DatasetCorruptError, match="not a readable tar.gz"):
+        radomeh.read(tmp_path / "c.tar.gz")
+
+
+def test_a_hostile_archive_writes_nothing_outside(molene_files, tmp_path):
+    prepared, files = molene_files
+    link = tarfile.TarInfo("RADOMEH/link.txt")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+    hostile = {"../../escape.txt": "numer_sta,date,t\n", "/tmp/nareg-escape.txt": "x", **files}
+    folder = tmp_path / "deep" / "molene"
+    write_archive(folder / "RADOMEH.tar.gz", hostile, [link])
+    before = {p for p in tmp_path.rglob("*")}
+    network = nareg.datasets.load("molene", root=tmp_path / "deep")
+    assert {p for p in tmp_path.rglob("*")} == before
+    np.testing.assert_array_equal(network.signals, prepared.signals)
+
+
+def test_an_oversized_member_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(radomeh, "MEMBER_LIMIT", 10)
+    write_archive(tmp_path / "a.tar.gz", {"big.txt": "x" * 100})
+    with pytest.raises(DatasetCorruptError, match="too large"):
+        radomeh.read(tmp_path / "a.tar.gz")
+
+
+def test_download_is_checked_before_it_appears(molene_files, tmp_path, monkeypatch):
+    """Fetch from a server on this machine: a right archive appears, a wrong one does not."""
+    import dataclasses
+    import threading
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    _, files = molene_files
+    write_archive(tmp_path / "www" / "good.tar.gz", files)
+    write_archive(tmp_path / "www" / "bad.tar.gz", {"a.txt": "numer_sta,date,t\n"})
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *args: object) -> None:
+            """Say nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "www")))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_address[1]}"
+    entry = registry.REGISTRY["molene"]
+    try:
+        monkeypatch.setitem(registry.REGISTRY, "molene", dataclasses.replace(entry, url=f"{address}/bad.tar.gz"))
+        with pytest.raises(DatasetCorruptError):
+            nareg.datasets.fetch("molene", root=tmp_path / "data")
+        assert not list((tmp_path / "data" / "molene").iterdir())
+        monkeypatch.setitem(registry.REGISTRY, "molene", dataclasses.replace(entry, url=f"{address}/good.tar.gz"))
+        with pytest.raises(DatasetCorruptError, match="does not have the given sha256"):
+            nareg.datasets.fetch("molene", root=tmp_path / "data", sha256="0" * 64)
+        digest = hashlib.sha256((tmp_path / "www" / "good.tar.gz").read_bytes()).hexdigest()
+        path = nareg.datasets.fetch("molene", root=tmp_path / "data", sha256=digest)
+        assert [p.name for p in path.parent.iterdir()] == ["RADOMEH.tar.gz"]
+        assert nareg.datasets.load("molene", root=tmp_path / "data").n_nodes == 37
+        monkeypatch.setitem(registry.REGISTRY, "molene", dataclasses.replace(entry, url=f"{address}/absent.tar.gz"))
+        with pytest.raises(DatasetNotFoundError, match="could not be downloaded"):
+            nareg.datasets.fetch("molene", root=tmp_path / "other")
+    finally:
+        server.shutdown()
+        server.server_close()

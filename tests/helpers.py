@@ -1,0 +1,36 @@
+"""Dense float64 references and problems that several test modules share."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import nareg
+
+
+def dense_filter(graph: nareg.Graph, w: np.ndarray, c: np.ndarray | None = None) -> np.ndarray:
+    """H = (C + diag(w) L diag(w))^-1 C by dense inversion."""
+    L = graph.laplacian().toarray()
+    c = np.ones(graph.n_nodes) if c is None else c
+    return np.linalg.inv(np.diag(c) + np.diag(w) @ L @ np.diag(w)) @ np.diag(c)
+
+
+def dense_risk(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray) -> tuple[float, float]:
+    error = H - np.eye(len(H))
+    return float(np.trace(error @ R @ error.T)), float(np.trace(H @ Sigma @ H.T))
+
+
+def bandlimited_signal(graph: nareg.Graph, n_frequencies: int) -> np.ndarray:
+    """The paper's synthetic signal: graph Fourier transform one on the first frequencies, zero elsewhere."""
+    return np.linalg.eigh(graph.laplacian().toarray())[1][:, :n_frequencies].sum(axis=1)
+
+
+def half_split(X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Random halves of the columns, the training half's mean over everything removed from both."""
+    order = rng.permutation(X.shape[1])
+    first, second = X[:, order[: X.shape[1] // 2]], X[:, order[X.shape[1] // 2 :]]
+    return first - first.mean(), second - first.mean()
+
+
+def directional_difference(function, w: np.ndarray, direction: np.ndarray, step: float = 1e-6) -> float:
+    """Central finite difference of ``function(w)[0]`` along a direction."""
+    return (function(w + step * direction)[0] - function(w - step * direction)[0]) / (2 * step)

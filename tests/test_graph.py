@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nareg
+from nareg.errors import InputError
+from nareg.graph import great_circle_km
+
+
+def random_adjacency(seed: int, n: int = 12) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    A = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.4), 1)
+    return A + A.T
+
+
+@given(st.integers(0, 10_000))
+def test_laplacians_are_psd_and_follow_their_definitions(seed):
+    A = random_adjacency(seed)
+    g = nareg.Graph(A)
+    d = A.sum(axis=1)
+    np.testing.assert_allclose(g.laplacian().toarray(), np.diag(d) - A, atol=1e-15)
+    scale = np.where(d > 0, 1 / np.sqrt(np.where(d > 0, d, 1)), 0)
+    normalized = np.diag((d > 0).astype(float)) - scale[:, None] * A * scale
+    np.testing.assert_allclose(g.laplacian("normalized").toarray(), normalized, atol=1e-15)
+    assert np.linalg.eigvalsh(g.laplacian().toarray())[0] > -1e-12
+    x = np.random.default_rng(seed).standard_normal(len(A))
+    assert x @ g.laplacian() @ x == pytest.approx(0.5 * np.sum(A * (x[:, None] - x) ** 2))
+
+
+def test_graph_is_frozen_and_does_not_share_memory_with_its_input():
+    A = random_adjacency(0)
+    kept = A.copy()
+    g = nareg.Graph(A)
+    A[0, 1] = A[1, 0] = 99.0
+    np.testing.assert_array_equal(g.adjacency.toarray(), kept)
+    for matrix in (g.adjacency, g.laplacian(), g.laplacian("normalized")):
+        with pytest.raises(ValueError, match="read-only"):
+            matrix.data[0] = 1.0
+    with pytest.raises(AttributeError):
+        g.adjacency = g.adjacency
+
+
+def test_sparse_input_is_copied_and_stays_writable():
+    A = sp.csr_matrix(random_adjacency(1))
+    nareg.Graph(A)
+    A.data[0] = 5.0
+
+
+def test_stored_zeros_are_no_edges():
+    A = sp.csr_array((np.array([1.0, 1.0, 0.0, 0.0]), ([0, 1, 1, 2], [1, 0, 2, 1])), shape=(3, 3))
+    g = nareg.Graph(A)
+    assert (g.n_edges, g.is_connected) == (1, False)
+    assert g.components.tolist() == [0, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("adjacency", "words"),
+    [
+        ([[0, 1], [2, 0]], r"adjacency\[0, 1\] differs from its mirror"),
+        ([[0, -1], [-1, 0]], r"adjacency\[0, 1\] is -1"),
+        ([[1, 0], [0, 0]], r"adjacency\[0, 0\] is 1: self-loops"),
+        ([[0, np.nan], [np.nan, 0]], r"adjacency\[0, 1\] is nan"),
+        (sp.csr_array([[0, np.inf], [np.inf, 0]]), r"adjacency\[0, 1\] is not finite"),
+        (np.zeros((0, 0)), "adjacency is empty"),
+        (np.zeros((2, 3)), "must be square"),
+        ([[0, 1j], [1j, 0]], "complex"),
+        (sp.csr_array([[0, 1j], [1j, 0]]), "complex"),
+        ([["a", "b"], ["c", "d"]], "dtype"),
+    ],
+)
+def test_bad_adjacency_is_named(adjacency, words):
+    with pytest.raises(InputError, match=words):
+        nareg.Graph(adjacency)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"names": ["a"]}, "names has 1 entries"),
+        ({"names": ["a", "a", "b"]}, "'a' more than once"),
+        ({"names": [1, 2, 3]}, "names must be strings"),
+        ({"coordinates": [[0.0, 1.0]]}, "coordinates has 1 rows"),
+        ({"coordinates": [[0.0, 1.0], [np.nan, 0], [0, 0]]}, r"coordinates\[1, 0\] is nan"),
+    ],
+)
+def test_bad_names_and_coordinates_are_named(arguments, words):
+    with pytest.raises(InputError, match=words):
+        nareg.Graph(random_adjacency(0, 3), **arguments)
+
+
+def test_knn_matches_brute_force(rng):
+    points = rng.random((40, 2))
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    g = nareg.Graph.from_knn(points, 4)
+    nearest = np.argsort(distance + np.diag(np.full(40, np.inf)), axis=1)[:, :4]
+    joined = np.zeros((40, 40), bool)
+    joined[np.arange(40)[:, None], nearest] = True
+    joined |= joined.T
+    np.testing.assert_array_equal(g.adjacency.toarray() > 0, joined)
+    scale = np.take_along_axis(distance, nearest, axis=1).mean()
+    expected = np.where(joined, np.exp(-((distance / scale) ** 2)), 0)
+    np.testing.assert_allclose(g.adjacency.toarray(), expected, rtol=1e-12)
+
+
+def test_knn_self_tuning_and_callable_kernels(rng):
+    points = rng.random((30, 2))
+    distance = np.linalg.norm(points[:, None] - points, axis=-1)
+    local = np.sort(distance, axis=1)[:, 5]
+    A = nareg.Graph.from_knn(points, 5, kernel="self-tuning").adjacency.toarray()
+    i, j = np.nonzero(A)
+    np.testing.assert_allclose(A[i, j], np.exp(-(distance[i, j] ** 2) / (local[i] * local[j])), rtol=1e-10)
+    A = nareg.Graph.from_knn(points, 5, kernel=lambda d: 1 / (1 + d)).adjacency.toarray()
+    i, j = np.nonzero(A)
+    np.testing.assert_allclose(A[i, j], 1 / (1 + distance[i, j]), rtol=1e-12)
+
+
+def test_great_circle_distances_against_known_ones():
+    # Paris, New York, and a point on the other side of Paris
+    lat, lon = np.array([48.8566, 40.7128, -48.8566]), np.array([2.3522, -74.0060, 2.3522 - 180])
+    d = great_circle_km(lat, lon)
+    assert d[0, 1] == pytest.approx(5837, abs=5)
+    assert d[0, 2] == pytest.approx(np.pi * 6371.0088, rel=1e-6)
+
+
+def test_knn_on_the_sphere_crosses_the_date_line():
+    points = [[0.0, 179.9], [0.0, -179.9], [0.0, 170.0], [0.0, -170.0]]
+    A = nareg.Graph.from_knn(points, 1, metric="haversine").adjacency
+    assert A[0, 1] > 0
+
+
+def test_coincident_points_are_joined_with_weight_one():
+    g = nareg.Graph.from_knn(np.zeros((5, 2)), 2)
+    assert set(g.adjacency.data) == {1.0}
+    assert g.adjacency.diagonal().max() == 0
+    assert (np.diff(g.adjacency.indptr) >= 2).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"k": 0}, "k is 0"),
+        ({"k": 5}, "choose k from 1 to 4"),
+        ({"k": 2.5}, "an integer"),
+        ({"k": 2, "metric": "cosine"}, "choose one of"),
+        ({"k": 2, "kernel": "box"}, "choose one of"),
+        ({"k": 2, "scale": 0.0}, "scale is 0"),
+        ({"k": 2, "scale": 1e-9}, "choose a larger scale"),
+        ({"k": 2, "kernel": lambda d: -d}, "kernel gives weight"),
+        ({"k": 2, "kernel": lambda d: d[:1]}, "kernel returned shape"),
+    ],
+)
+def test_bad_knn_arguments_are_named(arguments, words):
+    with pytest.raises(InputError, match=words):
+        nareg.Graph.from_knn(np.random.default_rng(0).random((5, 2)), **arguments)
+
+
+def test_swapped_latitude_and_longitude_are_noticed():
+    with pytest.raises(InputError, match=r"coordinates\[0, 0\] is -122, not a latitude"):
+        nareg.Graph.from_knn([[-122.0, 40.0], [-121.0, 40.0]], 1, metric="haversine")
+
+
+@given(st.integers(0, 10_000), st.booleans(), st.booleans())
+def test_networkx_round_trip_is_exact(seed, named, placed):
+    A = random_adjacency(seed, 7)
+    g = nareg.Graph(
+        A,
+        names=[f"s{i}" for i in range(7)] if named else None,
+        coordinates=np.random.default_rng(seed).random((7, 2)) if placed else None,
+    )
+    back = nareg.Graph.from_networkx(g.to_networkx())
+    assert back == g
+    assert (back.names, back.hash) == (g.names, g.hash)
+
+
+@given(st.integers(0, 10_000))
+def test_edge_index_round_trip_is_exact(seed):
+    g = nareg.Graph(random_adjacency(seed, 9))
+    index, weight = g.to_edge_index()
+    assert (index.dtype, index.shape) == (np.int64, (2, 2 * g.n_edges))
+    assert nareg.Graph.from_edge_index(index, n_nodes=9, edge_weight=weight) == g
+
+
+def test_edge_index_takes_torch_tensors():
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    g = nareg.Graph(random_adjacency(3))
+    index, weight = map(torch.from_numpy, g.to_edge_index())
+    assert nareg.Graph.from_edge_index(index, n_nodes=g.n_nodes, edge_weight=weight) == g
+
+
+def test_pygsp_round_trip_is_exact(rng):
+    pytest.importorskip("pygsp", reason="PyGSP is not installed")
+    g = nareg.graphs.sensor(25, rng=rng)
+    there = g.to_pygsp()
+    np.testing.assert_allclose(there.L.toarray(), g.laplacian().toarray(), atol=1e-12)
+    assert nareg.Graph.from_pygsp(there) == g
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"edge_index": [[0, 1], [1, 0], [0, 0]]}, "edge_index has shape"),
+        ({"edge_index": [[0.0, 1.0], [1.0, 0.0]]}, "integers"),
+        ({"edge_index": np.zeros((2, 0), int)}, "pass n_nodes"),
+        ({"edge_index": [[0, -1], [-1, 0]]}, "node indices start at 0"),
+        ({"edge_index": [[0, 5], [5, 0]], "n_nodes": 3}, "n_nodes is 3"),
+        ({"edge_index": [[0], [1]]}, "differs from its mirror"),
+        ({"edge_index": [[0, 1, 0, 1], [1, 0, 1, 0]]}, "lists an edge twice"),
+        ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0]}, "edge_weight has 1 entries"),
+        ({"edge_index": [[1], [1]]}, "self-loops"),
+    ],
+)
+def test_bad_edge_index_is_named(arguments, words):
+    with pytest.raises(InputError, match=words):
+        nareg.Graph.from_edge_index(**arguments)
+
+
+def test_directed_and_multi_graphs_are_refused():
+    nx = pytest.importorskip("networkx")
+    for graph in (nx.DiGraph([(0, 1)]), nx.MultiGraph([(0, 1), (0, 1)])):
+        with pytest.raises(InputError, match="directed or multigraph"):
+            nareg.Graph.from_networkx(graph)
+    with pytest.raises(InputError, match="no nodes"):
+        nareg.Graph.from_networkx(nx.Graph())
+
+
+def test_subgraph_keeps_names_and_coordinates(rng):
+    g = nareg.Graph.from_knn(rng.random((10, 2)), 3, names=list("abcdefghij"))
+    part = g.subgraph(np.arange(10) % 2 == 0)
+    assert part.names == ("a", "c", "e", "g", "i")
+    np.testing.assert_array_equal(part.adjacency.toarray(), g.adjacency.toarray()[::2, ::2])
+
+
+def test_hash_depends_on_weights_only(rng):
+    A = random_adjacency(5)
+    assert nareg.Graph(A).hash == nareg.Graph(sp.coo_array(A), names=[str(i) for i in range(12)]).hash
+    assert nareg.Graph(A).hash != nareg.Graph(2 * A).hash

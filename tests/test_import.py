@@ -1,0 +1,41 @@
+"""What importing costs and drags in: optional and heavy modules only when they are asked for."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+import nareg
+
+
+def loaded_after(code: str) -> set[str]:
+    script = f"import sys\n{code}\nprint(' '.join(sorted({{name.partition('.')[0] for name in sys.modules}})))"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("code", "absent"),
+    [
+        ("import nareg", {"cvxpy", "numba", "pyamg", "torch", "matplotlib", "networkx", "pygsp", "petsc4py", "pooch", "typer"}),
+        (
+            "import nareg, nareg.design, nareg.filters, nareg.baselines, nareg.datasets",
+            {"cvxpy", "numba", "pyamg", "torch", "matplotlib", "pygsp", "petsc4py", "typer"},
+        ),
+        ("import nareg.cli", {"cvxpy", "numba", "torch", "matplotlib"}),
+    ],
+)
+def test_heavy_modules_stay_out(code, absent):
+    assert not loaded_after(code) & absent
+
+
+def test_submodules_load_when_first_used():
+    assert "cvxpy" not in loaded_after("import nareg\nnareg.design.risk\nnareg.graphs.grid((2, 2))")
+
+
+def test_unknown_attribute_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = nareg.nonsense
+    assert "design" in dir(nareg)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+
+STATIONS = "station,latitude,longitude\nA,48.1,-2.4\nB,48.2,-3.3\nC,47.6,-2.9\n"
+READINGS = "time,C,A,B\n2014-01-01,3.5,1.5,\n2014-01-02,4,2,NaN\n"
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_stations_and_readings_are_matched_by_name(tmp_path):
+    stations = io.read_stations(write(tmp_path, "s.csv", "﻿" + STATIONS))  # a byte-order mark, as spreadsheets write
+    assert stations.names == ("A", "B", "C")
+    assert stations.metric == "haversine"
+    table = io.read_readings(write(tmp_path, "r.csv", READINGS), stations.names)
+    np.testing.assert_array_equal(table.values, [[1.5, 2.0], [np.nan, np.nan], [3.5, 4.0]])
+    np.testing.assert_array_equal(table.observed, [[True, True], [False, False], [True, True]])
+    assert table.times == ("2014-01-01", "2014-01-02")
+
+
+def test_planar_coordinates(tmp_path):
+    assert io.read_stations(write(tmp_path, "s.csv", "id,x,y\n1,0,0\n2,1,0\n")).metric == "euclidean"
+
+
+@pytest.mark.parametrize("suffix", ["csv", "npz"])
+def test_readings_round_trip_exactly(tmp_path, suffix, rng):
+    values = rng.standard_normal((3, 4))
+    values[1, 2] = np.nan
+    table = io.Readings(("A", "B, with comma", "C"), ("t0", "t1", "t2", "t3"), values)
+    io.write_readings(tmp_path / f"r.{suffix}", table)
+    back = io.read_readings(tmp_path / f"r.{suffix}")
+    np.testing.assert_array_equal(back.values, values)
+    assert (back.names, back.times) == (table.names, table.times)
+
+
+def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
+    w = rng.standard_normal(3)
+    io.write_weights(tmp_path / "w.csv", ("A", "B", "C"), w)
+    np.testing.assert_array_equal(io.read_weights(tmp_path / "w.csv", ("C", "A", "B")), w[[2, 0, 1]])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty"),
+        ("station,latitude,longitude\n", "no rows"),
+        ("place,latitude,longitude\nA,1,2\n", "no column 'station'"),
+        ("station,latitude\nA,1\n", "no columns latitude and longitude"),
+        ("station,latitude,longitude\nA,1,2\nA,1,2\n", "'A' is listed twice"),
+        ("station,latitude,longitude\nA,north,2\n", "line 2, column 'latitude': 'north' is not a number"),
+        ("station,latitude,longitude\nA,,2\n", "line 2: station 'A' has no coordinates"),
+        ("station,latitude,longitude\nA,1\n", "line 2: 2 cells where the header has 3"),
+        ("station,latitude,longitude\nA,inf,2\n", "is infinite"),
+    ],
+)
+def test_bad_station_files_are_named(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        io.read_stations(write(tmp_path, "s.csv", text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("A,B,C\n1,2,3\n", "first column is 'A'"),
+        ("time,A,B\nt,1,2\n", "no column for station 'C'"),
+        ("time,A,B,C,D\nt,1,2,3,4\n", "column 'D' is no station"),
+        ("time,A,A,B\nt,1,2,3\n", "column 'A' stands there twice"),
+        ("time,A,B,C\nt,1,two,3\n", "line 2, column 'B': 'two' is not a number"),
+    ],
+)
+def test_bad_reading_files_are_named(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        io.read_readings(write(tmp_path, "r.csv", text), ("A", "B", "C"))
+
+
+def test_other_bad_files_are_named(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        io.read_stations(tmp_path / "absent.csv")
+    with pytest.raises(InputError, match="is a folder"):
+        io.read_stations(tmp_path)
+    (tmp_path / "latin.csv").write_bytes("station,x,y\nBréhat,1,2\n".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        io.read_stations(tmp_path / "latin.csv")
+    with pytest.raises(InputError, match="no column 'weight'"):
+        io.read_weights(write(tmp_path, "w.csv", "station,w\nA,1\n"), ["A"])
+    with pytest.raises(InputError, match="no weight for station 'B'"):
+        io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\n"), ["A", "B"])
+    with pytest.raises(InputError, match="not a MatrixMarket file"):
+        io.read_adjacency(write(tmp_path, "g.mtx", "hello"))
+    (tmp_path / "r.npz").write_text("hello")
+    with pytest.raises(InputError, match="not an NPZ file"):
+        io.read_readings(tmp_path / "r.npz")
+    np.savez(tmp_path / "q.npz", values=np.ones((2, 2)))
+    with pytest.raises(InputError, match="no array 'names'"):
+        io.read_readings(tmp_path / "q.npz")

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import DatasetCorruptError, InputError
+from nareg.results import atomic_write
+
+
+@pytest.fixture(scope="module")
+def designed():
+    g = nareg.graphs.grid((4, 4))
+    x = np.linspace(1, 2, 16)
+    return g, nareg.design.exact(g, signals=x, noise=np.full(16, 0.1), fit="noise")
+
+
+def test_design_survives_saving_and_still_fits_its_graph_only(designed, tmp_path):
+    g, d = designed
+    d.save(tmp_path / "d.npz")
+    back = nareg.design.load(tmp_path / "d.npz")
+    np.testing.assert_array_equal(back.weights, d.weights)
+    np.testing.assert_array_equal(back.fit, d.fit)
+    assert (back.matrix != d.matrix).nnz == 0
+    assert back.certificate == d.certificate
+    assert (back.status, back.objective, back.method, back.version) == (d.status, d.objective, d.method, nareg.__version__)
+    y = np.arange(16.0)
+    np.testing.assert_array_equal(nareg.filters.denoise(g, back, y).x, nareg.filters.denoise(g, d, y).x)
+    with pytest.raises(InputError, match="another graph"):
+        nareg.filters.denoise(nareg.Graph(3 * g.adjacency), back, y)
+
+
+def test_omega_is_stored_too(tmp_path):
+    g = nareg.graphs.grid((3, 3))
+    d = nareg.design.prony(g, signals=np.linspace(1, 2, 9), noise=0.1)
+    d.save(tmp_path / "d.npz")
+    np.testing.assert_array_equal(nareg.design.load(tmp_path / "d.npz").omega, d.omega)
+
+
+def test_files_that_are_no_design_are_refused_without_unpickling(tmp_path):
+    with pytest.raises(InputError, match="does not exist"):
+        nareg.design.load(tmp_path / "absent.npz")
+    (tmp_path / "text.npz").write_text("hello")
+    np.savez(tmp_path / "other.npz", weights=np.ones(3))
+    np.savez(tmp_path / "objects.npz", weights=np.ones(1), meta=np.array({"a": 1}, dtype=object))
+    np.savez(tmp_path / "meta.npz", weights=np.ones(1), meta=np.array(json.dumps({"status": "CONVERGED"})))
+    for name in ("text.npz", "other.npz", "objects.npz", "meta.npz"):
+        with pytest.raises(DatasetCorruptError, match="is not a design written by"):
+            nareg.design.load(tmp_path / name)
+
+
+def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+    path = tmp_path / "file.bin"
+    path.write_bytes(b"old")
+    with pytest.raises(RuntimeError, match="halfway"), atomic_write(path) as handle:
+        handle.write(b"new")
+        raise RuntimeError("halfway")
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file.bin"]
+    with atomic_write(path) as handle:
+        handle.write(b"new")
+    assert path.read_bytes() == b"new"
+
+
+def test_summary_names_what_matters(designed):
+    _, d = designed
+    text = d.summary()
+    for word in ("exact: converged", "objective", "|w| from", "smallest eigenvalue", "L-BFGS-B"):
+        assert word in text
