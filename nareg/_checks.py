@@ -27,8 +27,13 @@ def _first(bad: np.ndarray) -> str:
     return "[" + ", ".join(str(int(i)) for i in index) + "]"
 
 
-def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True) -> Floats:
+def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, remedy: str = "replace it") -> Floats:
     """A float32 or float64 array; integers become float64; anything else is refused."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(
+            f"{name} is a masked array, whose mask would be lost: pass {name}.filled(numpy.nan) and, for readings, "
+            f"observed=~{name}.mask to interpolate."
+        )
     if sp.issparse(value):
         raise InputError(f"{name} is a sparse matrix, a dense array is expected: pass {name}.toarray().")
     try:
@@ -52,16 +57,15 @@ def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True) -
         raise InputError(f"{name} has shape {array.shape}, a {wanted} array is expected.")
     if finite and not np.isfinite(array).all():
         bad = ~np.isfinite(array)
-        raise InputError(
-            f"{name}{_first(bad) if array.ndim else ''} is {array[bad].flat[0]}: values must be finite; mark missing "
-            "readings with a mask (interpolate(..., observed=mask)) or drop the node."
-        )
+        where = _first(bad) if array.ndim else ""
+        raise InputError(f"{name}{where} is {array[bad].flat[0]}: values must be finite; {remedy}.")
     return array
 
 
 def signals(name: str, value: Any, n_nodes: int) -> Floats:
     """Graph signals: ``(n_nodes,)`` or ``(n_nodes, n_signals)``, finite, at least one signal."""
-    array = floats(name, value, ndim=(1, 2))
+    remedy = "mark missing readings with a mask (interpolate(..., observed=mask)) or drop the node"
+    array = floats(name, value, ndim=(1, 2), remedy=remedy)
     _lengths(name, array, n_nodes)
     return array
 
@@ -92,7 +96,10 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
 
 def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
     """Boolean ``(n_nodes,)`` or, with ``n_signals`` given, ``(n_nodes, n_signals)``; never all False."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
     if array.dtype != bool:
         raise InputError(
             f"{name} has dtype {array.dtype}, a boolean mask is expected (True where measured): "
@@ -110,7 +117,7 @@ def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
 
 def node_vector(name: str, value: Any, n_nodes: int) -> Floats:
     """One finite number per node as float64; a scalar is spread over all nodes."""
-    array = floats(name, value, ndim=(0, 1)).astype(np.float64)
+    array = floats(name, value, ndim=(0, 1), remedy=f"give every node a finite {name}").astype(np.float64)
     if array.ndim == 0:
         return np.full(n_nodes, float(array))
     if array.shape != (n_nodes,):
@@ -122,7 +129,8 @@ def nonnegative_vector(name: str, value: Any, n_nodes: int, *, why: str) -> Floa
     """Like :func:`node_vector`, and no entry below zero; ``why`` ends the error message."""
     array = node_vector(name, value, n_nodes)
     if (array < 0).any():
-        raise InputError(f"{name}{_first(array < 0)} is {array.min():g}, negative: {why}.")
+        i = int(np.flatnonzero(array < 0)[0])
+        raise InputError(f"{name}[{i}] is {array[i]:g}, negative: {why}.")
     return array
 
 
@@ -130,7 +138,7 @@ def noise(name: str, value: Any, n_nodes: int) -> Floats:
     """A noise covariance: ``(n_nodes,)`` variances or a symmetric PSD ``(n_nodes, n_nodes)`` matrix."""
     array = floats(name, value, ndim=(0, 1, 2)).astype(np.float64)
     if array.ndim < 2:
-        return nonnegative_vector(name, array, n_nodes, why="it is a variance, not a standard deviation in dB")
+        return nonnegative_vector(name, array, n_nodes, why="a variance is at least 0; square standard deviations, convert dB")
     return psd_matrix(name, array, n_nodes)
 
 
@@ -166,6 +174,14 @@ def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf,
     return result
 
 
+def integers(name: str, value: Any) -> np.ndarray:
+    """An array as it is, if it is one."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+
+
 def integer(name: str, value: Any, *, low: int) -> int:
     """An integer not below ``low``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < low:
@@ -187,11 +203,11 @@ def generator(value: Any) -> np.random.Generator:
     return value
 
 
-def bounds(lower: Floats, upper: Floats) -> None:
+def bounds(lower: Floats, upper: Floats, *, hint: str = "") -> None:
     """Bounds on w_i^2 that do not cross."""
     if (lower > upper).any():
         i = int(np.flatnonzero(lower > upper)[0])
-        raise InputError(f"lower[{i}] = {lower[i]:g} is above upper[{i}] = {upper[i]:g}: the bounds on w_i^2 cross.")
+        raise InputError(f"lower[{i}] = {lower[i]:g} is above upper[{i}] = {upper[i]:g}: the bounds on w_i^2 cross{hint}.")
 
 
 def dense_size(what: str, n_nodes: int, *, copies: int = 1, alternative: str = "") -> None:

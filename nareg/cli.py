@@ -15,6 +15,7 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
@@ -33,13 +34,8 @@ class _Group(TyperGroup):
         try:
             return super().invoke(ctx)
         except NaregError as error:
-            errors.print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True)
+            errors.print(f"[bold red]error:[/] {escape(str(error))}", soft_wrap=True)
             raise typer.Exit(2) from None
-
-
-def _plain(text: str) -> str:
-    """Square brackets in messages (y[3, 5]) are no markup."""
-    return text.replace("[", r"\[")
 
 
 app = typer.Typer(
@@ -114,14 +110,15 @@ def demo(
         table = Table(
             title=f"{outcome.network.n_nodes} stations, SNR {settings.reference_db:g} dB, {title}", title_justify="left"
         )
-        for heading in ("method", "NMSE", "± s.e.", "noise removed", "seconds", "needs to know"):
+        for heading in ("method", "NMSE", "of best single", "noise removed", "seconds", "needs to know"):
             table.add_column(heading, justify="left" if heading in ("method", "needs to know") else "right")
         for s in report.table(outcome, noise):
-            cells = (f"{s.nmse:.4f}", f"{s.nmse_error:.4f}", f"{100 * s.removed:.1f} %", f"{s.seconds:.2f}")
+            gain = f"{s.gain:.3f} ± {s.gain_error:.3f}"
+            cells = (f"{s.nmse:.4f}", gain, f"{100 * s.removed:.1f} %", f"{s.seconds:.2f}")
             table.add_row(s.method, *cells, s.needs)
         console.print(table)
-        console.print(f"no linear filter can go below NMSE {outcome.lmmse[noise, settings.reference_db]:.4f}\n")
-    console.print(f"report: {page} ({outcome.seconds:.0f} s)", soft_wrap=True)
+        console.print(f"no linear filter can go below NMSE {outcome.lmmse[noise, 'random days', settings.reference_db]:.4f}\n")
+    console.print(f"report: {escape(str(page))} ({outcome.seconds:.0f} s)", soft_wrap=True)
 
 
 @app.command(epilog="Example: nareg design stations.csv readings.csv --noise 0.25 --out weights.csv")
@@ -180,12 +177,13 @@ def design(
     with _steps(f"{method} design") as progress:
         found = ways[method](progress)
     found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
-    console.print(_plain(found.summary()))
+    console.print(escape(found.summary()))
     if out.suffix == ".csv":
-        io.write_weights(out, names, found.weights)
+        io.write_weights(out, names, found.weights, found.fit)
+        console.print("a CSV holds no mean and no graph: apply it with the same -k and --centre, or write an .npz")
     else:
         found.save(out)
-    console.print(f"written: {out}", soft_wrap=True)
+    console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
 @app.command(epilog="Example: nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv")
@@ -229,7 +227,7 @@ def datasets_list() -> None:
             here = "no"
         table.add_row(name, entry.title, entry.shape, here)
     console.print(table)
-    console.print(f"data folder: {datasets.data_root()}", soft_wrap=True)
+    console.print(f"data folder: {escape(str(datasets.data_root()))}", soft_wrap=True)
 
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
@@ -248,12 +246,12 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
     }
     for label, text in rows.items():
         if text:
-            console.print(f"  {label}: {_plain(text)}", soft_wrap=True)
+            console.print(f"  {label}: {escape(text)}", soft_wrap=True)
     for relative, digest in entry.files.items():
         place = "bundled" if entry.bundled else datasets.data_root() / relative
-        console.print(f"  file: {place} sha256 {digest or 'checked by content'}", soft_wrap=True)
+        console.print(f"  file: {escape(str(place))} sha256 {digest or 'checked by content'}", soft_wrap=True)
     for note in entry.notes:
-        console.print(f"  note: {_plain(note)}", soft_wrap=True)
+        console.print(f"  note: {escape(note)}", soft_wrap=True)
 
 
 @datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
@@ -266,7 +264,7 @@ def datasets_fetch(
 
     with console.status(f"downloading {name}"):
         path = datasets.fetch(name, sha256=sha256)
-    console.print(f"written: {path}", soft_wrap=True)
+    console.print(f"written: {escape(str(path))}", soft_wrap=True)
 
 
 def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours: int, centre: Centre, *, fill: bool) -> None:
@@ -275,15 +273,21 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
 
     _suffix(out, (".csv", ".npz"))
     found: Any
+    fit = None
     if weights.suffix == ".npz":
         found = load_design(weights)
         centre = Centre(found.settings.get("centre", centre))
         graph, names = _graph(stations, found.settings.get("neighbours", neighbours))
+        if list(names) != found.settings.get("names", list(names)):
+            raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
         graph, names = _graph(stations, neighbours)
-        found = io.read_weights(weights, names)
+        found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     table = io.read_readings(readings, names)
     seen = table.observed
+    if not seen.any(axis=0).all():
+        t = table.times[int(np.flatnonzero(~seen.any(axis=0))[0])]
+        raise InputError(f"{readings}: no station has a reading at {t!r}; drop that row.")
     if not fill and not seen.all():
         i, t = np.argwhere(~seen)[0]
         raise InputError(
@@ -293,16 +297,18 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
     stored = None if not hasattr(found, "settings") else found.settings.get("mean")
     mean = np.array(stored)[:, None] if stored else _mean(np.where(seen, table.values, np.nan), centre)
     centred = table.values - mean
-    solution = filters.interpolate(graph, found, centred, seen) if fill else filters.denoise(graph, found, centred)
-    result = io.Readings(names, table.times, solution.x + mean)
-    io.write_readings(out, result)
+    if fill:
+        solution = filters.interpolate(graph, found, centred, seen, fit=fit)
+    else:
+        solution = filters.denoise(graph, found, centred, fit=fit)
     filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
-    console.print(
-        _plain(f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"), soft_wrap=True
-    )
-    console.print(f"written: {out}", soft_wrap=True)
+    told = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
+    console.print(escape(told), soft_wrap=True)
     if not solution.status.ok:
+        errors.print("[bold red]error:[/] nothing was written", soft_wrap=True)
         raise typer.Exit(1)
+    io.write_readings(out, io.Readings(names, table.times, solution.x + mean))
+    console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
 def _graph(path: Path, neighbours: int) -> tuple[Any, tuple[str, ...]]:
@@ -331,11 +337,14 @@ def _variance(value: str, names: tuple[str, ...]) -> np.ndarray:
     from nareg import io
 
     try:
-        return np.full(len(names), _positive(float(value)))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-    return io.read_column(value, names, "variance")
+        number = float(value)
+    except ValueError:
+        if not Path(value).is_file():
+            raise InputError(
+                f"--noise {value!r} is neither a number nor a CSV file with the columns station, variance."
+            ) from None
+        return io.read_column(value, names, "variance")
+    return np.full(len(names), _positive(number))
 
 
 def _positive(value: float) -> float:

@@ -1,9 +1,16 @@
 """The demonstration: how much of the noise on a real sensor network does each design remove?
 
-Protocol: the stations with a complete series; half of the days, drawn at random, train, the other half test;
-the mean over all stations and training days is removed; white noise is added at the stated SNR, whose power
-refers to the training days. Designs learn from the training days (blind and data-driven rules from noisy ones
-only) and are measured on the test days, each with its own noise, by :func:`nareg.filters.denoise`.
+Protocol: the stations with a complete series; half of the days train and the other half test; the mean over all
+stations and training days is removed; white noise is added at the stated SNR, whose power refers to the training
+days. Designs learn from the training days (blind and data-driven rules from noisy ones only).
+
+Every method here is a linear filter H, so its expected squared error on the test days is known in closed form:
+``||(H - I) x_t||^2 + tr(H Sigma H^T)`` for day t. NMSE is the sum over days over the signal's power. Its standard
+error is a jackknife over blocks of 14 successive test days, because weather lasts. Noise removed is measured on
+one noise draw a day by :func:`nareg.filters.denoise`.
+
+Three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks
+of 30 days, and one half of the year for training, the other for testing.
 """
 
 from __future__ import annotations
@@ -40,18 +47,25 @@ class Settings:
 
 @dataclass(frozen=True)
 class Score:
-    """One method at one noise level, measured on the test days."""
+    """One method at one noise level on the test days; fractions of the signal power unless said otherwise.
+
+    ``gain`` is NMSE over that of the best single weight (same data term), with its own jackknife error: most of
+    the error of NMSE is common to all methods.
+    """
 
     method: str
+    noise: str
+    split: str
     snr_db: float
     nmse: float
     nmse_error: float
+    gain: float
+    gain_error: float
     bias: float
     variance: float
     removed: float
     seconds: float
     needs: str
-    noise: str = "equal"
 
 
 @dataclass
@@ -61,7 +75,7 @@ class Outcome:
     settings: Settings
     network: SensorNetwork
     scores: list[Score] = field(default_factory=list)
-    lmmse: dict[tuple[str, float], float] = field(default_factory=dict)
+    lmmse: dict[tuple[str, str, float], float] = field(default_factory=dict)
     designs: dict[str, WeightDesign] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
@@ -80,6 +94,7 @@ class Task:
     noise: np.ndarray
     snr_db: float
     label: str
+    split: str
 
 
 Designer = Callable[[Task], WeightDesign]
@@ -157,115 +172,159 @@ def run(settings: Settings | None = None, *, progress: Progress | None = None) -
     network = load(settings.dataset).complete()
     outcome = Outcome(settings=settings, network=network, versions=_versions())
     rng = np.random.default_rng(settings.seed)
-    days = rng.permutation(network.n_times)
-    half = network.n_times // 2
-    first, second = np.sort(days[:half]), np.sort(days[half:])
-    mean = float(network.signals[:, first].mean())
-    train, test = network.signals[:, first] - mean, network.signals[:, second] - mean
     spread = 10 ** rng.uniform(-settings.spread_decades / 2, settings.spread_decades / 2, network.n_nodes)
     shapes = {"equal": np.ones(network.n_nodes), "unequal": spread / spread.mean()}
 
-    def task(snr_db: float, label: str) -> Task:
+    def task(snr_db: float, label: str, split: str = "random days") -> Task:
+        first = _SPLITS[split](network.n_times, np.random.default_rng(settings.seed))
+        mean = float(network.signals[:, first].mean())
+        train, test = network.signals[:, first] - mean, network.signals[:, ~first] - mean
         noise = np.mean(train**2) / 10 ** (snr_db / 10) * shapes[label]
-        scale = np.sqrt(noise)[:, None]
-        return Task(
-            network.graph,
-            train,
-            train + scale * rng.standard_normal(train.shape),
-            test,
-            test + scale * rng.standard_normal(test.shape),
-            noise,
-            snr_db,
-            label,
-        )
+        draws = (np.sqrt(noise)[:, None] * rng.standard_normal(part.shape) for part in (train, test))
+        return Task(network.graph, train, train + next(draws), test, test + next(draws), noise, snr_db, label, split)
 
     methods = {**QUICK, **(SDP if settings.sdp else {})}
-    plan: list[tuple[Task, str, tuple[str, Designer]]] = []
-    for snr_db in settings.snr_db:
-        level = task(snr_db, "equal")
-        plan += [(level, name, method) for name, method in methods.items()]
-    unequal = task(settings.reference_db, "unequal")
-    plan += [(unequal, name, method) for name, method in UNEQUAL.items()]
-
+    plan: list[tuple[Task, dict[str, tuple[str, Designer]]]] = []
+    plan += [(task(snr_db, "equal"), methods) for snr_db in settings.snr_db]
+    plan += [(task(settings.reference_db, "unequal"), UNEQUAL)]
+    shown = {name: QUICK[name] for name in ("one weight, best", "one weight, SURE", "relaxation (SDR)", "blind", "exact")}
+    plan += [(task(settings.reference_db, "equal", split), shown) for split in list(_SPLITS)[1:]]
+    total, done = sum(len(chosen) for _, chosen in plan), 0
     homogeneous: dict[str, tuple[WeightDesign, float]] = {}
-    for step, (level, name, (needs, designer)) in enumerate(plan):
-        if progress is not None:
-            progress(step, len(plan), f"{name}, {level.snr_db:g} dB" + ("" if level.label == "equal" else ", unequal noise"))
-        begun = time.perf_counter()
-        if name in ("Prony", "min-max Prony (corners)"):
-            found = _rescaled(homogeneous, name, level, designer)
-        else:
-            found = designer(level)
-        seconds = time.perf_counter() - begun
-        outcome.scores.append(_score(level, name, needs, found, seconds))
-        outcome.lmmse.setdefault((level.label, level.snr_db), _lmmse(level))
-        if level.label == "equal" and level.snr_db == settings.reference_db:
-            outcome.designs[name] = found
-            if "noisy" not in outcome.example:
-                outcome.example.update(truth=test + mean, noisy=level.test_noisy + mean, days=network.times[second])
-            outcome.example[name] = filters.denoise(level.graph, found, level.test_noisy).x + mean
-    outcome.scores += _baselines(outcome, plan)
+    for level, chosen in plan:
+        outcome.lmmse[level.label, level.split, level.snr_db] = _lmmse(level)
+        measured = {name: _Measured.of(level, H, None, 0.0) for name, H in _baseline_filters(level).items()}
+        for name, (_, designer) in chosen.items():
+            if progress is not None:
+                what = "" if level.split == "random days" else f", {level.split}"
+                progress(done, total, f"{name}, {level.snr_db:g} dB, {level.label} noise{what}")
+            begun = time.perf_counter()
+            if name in ("Prony", "min-max Prony (corners)"):
+                found = _rescaled(homogeneous, name, level, designer)
+            else:
+                found = designer(level)
+            measured[name] = _Measured.of(level, _filter(level, found), found, time.perf_counter() - begun)
+            done += 1
+        needs = {**_BASELINE_NEEDS, **{name: what for name, (what, _) in chosen.items()}}
+        reference = measured["one weight, best, noise-weighted fit" if level.label == "unequal" else "one weight, best"]
+        outcome.scores += [m.score(level, name, needs[name], reference) for name, m in measured.items()]
+        if level.label == "equal" and level.snr_db == settings.reference_db and level.split == "random days":
+            outcome.designs = {name: m.design for name, m in measured.items() if m.design is not None}
+            first = _SPLITS[level.split](network.n_times, np.random.default_rng(settings.seed))
+            mean = float(network.signals[:, first].mean())
+            outcome.example = {"truth": level.test + mean, "noisy": level.test_noisy + mean, "days": network.times[~first]}
+            outcome.example |= {name: m.estimate + mean for name, m in measured.items()}
     if progress is not None:
-        progress(len(plan), len(plan), "done")
+        progress(total, total, "done")
     outcome.seconds = time.perf_counter() - started
     return outcome
 
 
-def _rescaled(known: dict[str, tuple[WeightDesign, float]], name: str, level: Task, designer: Designer) -> WeightDesign:
-    """Prony's criteria are homogeneous in the bound w0: solve once, rescale for every other SNR."""
-    w0 = design.node_invariant(level.graph, rule="chen-liu", signals=level.train, noise=level.noise).certificate.details["w0"]
-    if name not in known:
-        known[name] = (designer(level), w0)
-    found, w0_then = known[name]
-    return found.rescaled(float(np.sqrt(w0 / w0_then)))
+def _random_days(n: int, rng: np.random.Generator) -> np.ndarray:
+    first = np.zeros(n, dtype=bool)
+    first[rng.permutation(n)[: n // 2]] = True
+    return first
 
 
-def _score(level: Task, name: str, needs: str, found: WeightDesign, seconds: float) -> Score:
-    estimate = filters.denoise(level.graph, found, level.test_noisy).x
-    expected = design.risk(level.graph, found, signals=level.test, noise=level.noise)
-    power = float(np.sum(level.test**2)) / level.test.shape[1]
-    return _measured(level, name, needs, estimate, expected.bias / power, expected.variance / power, seconds)
+#: Name -> mask of the training days.
+_SPLITS: dict[str, Callable[[int, np.random.Generator], np.ndarray]] = {
+    "random days": _random_days,
+    "alternating blocks of 30 days": lambda n, rng: np.arange(n) // 30 % 2 == 0,
+    "first half of the year trains": lambda n, rng: np.arange(n) < n // 2,
+}
+
+_BASELINE_NEEDS = {
+    "no filter": "nothing",
+    "kernel ridge (diffusion)": "nothing",
+    "dense Wiener filter": "clean history, noise",
+}
 
 
-def _measured(level: Task, name: str, needs: str, estimate: np.ndarray, bias: float, variance: float, seconds: float) -> Score:
-    error = np.sum((estimate - level.test) ** 2, axis=0)
-    power = float(np.sum(level.test**2))
-    noise_power = float(np.sum((level.test_noisy - level.test) ** 2))
-    return Score(
-        method=name,
-        snr_db=level.snr_db,
-        nmse=float(error.sum()) / power,
-        nmse_error=float(error.std(ddof=1) * np.sqrt(error.size)) / power,
-        bias=bias,
-        variance=variance,
-        removed=round(1 - float(error.sum()) / noise_power, 9) + 0.0,  # no minus zero
-        seconds=seconds,
-        needs=needs,
-        noise=level.label,
-    )
+@dataclass(frozen=True)
+class _Measured:
+    """A filter's expected error on every test day, and what it made of one noisy draw."""
+
+    daily_bias: np.ndarray
+    variance: float
+    power: np.ndarray
+    estimate: np.ndarray
+    seconds: float
+    design: WeightDesign | None
+
+    @classmethod
+    def of(cls, level: Task, H: np.ndarray, found: WeightDesign | None, seconds: float) -> _Measured:
+        estimate = H @ level.test_noisy if found is None else filters.denoise(level.graph, found, level.test_noisy).x
+        return cls(
+            daily_bias=np.sum((H @ level.test - level.test) ** 2, axis=0),
+            variance=float(np.sum(H**2 * level.noise)),
+            power=np.sum(level.test**2, axis=0),
+            estimate=estimate,
+            seconds=seconds,
+            design=found,
+        )
+
+    @property
+    def daily(self) -> np.ndarray:
+        return self.daily_bias + self.variance
+
+    def score(self, level: Task, name: str, needs: str, reference: _Measured) -> Score:
+        nmse, nmse_error = _jackknife(self.daily, self.power)
+        gain, gain_error = _jackknife(self.daily, reference.daily)
+        left = np.sum((self.estimate - level.test) ** 2) / np.sum((level.test_noisy - level.test) ** 2)
+        return Score(
+            method=name,
+            noise=level.label,
+            split=level.split,
+            snr_db=level.snr_db,
+            nmse=nmse,
+            nmse_error=nmse_error,
+            gain=gain,
+            gain_error=gain_error,
+            bias=float(self.daily_bias.sum() / self.power.sum()),
+            variance=float(self.variance * self.power.size / self.power.sum()),
+            removed=round(1 - float(left), 9) + 0.0,  # no minus zero
+            seconds=self.seconds,
+            needs=needs,
+        )
+
+
+def _jackknife(above: np.ndarray, below: np.ndarray, block: int = 14) -> tuple[float, float]:
+    """Ratio of sums over days, and its standard error by leaving out blocks of successive days."""
+    total = float(above.sum() / below.sum())
+    cuts = np.arange(0, above.size, block)
+    a, b = np.add.reduceat(above, cuts), np.add.reduceat(below, cuts)
+    without = (a.sum() - a) / (b.sum() - b)
+    k = without.size
+    return total, float(np.sqrt((k - 1) / k * np.sum((without - without.mean()) ** 2)))
+
+
+def _filter(level: Task, found: WeightDesign) -> np.ndarray:
+    """The design's filter matrix, applied to the identity by the filters themselves."""
+    return filters.denoise(level.graph, found, np.eye(level.test.shape[0])).x
+
+
+def _baseline_filters(level: Task) -> dict[str, np.ndarray]:
+    """What others would do on the same readings: nothing, kernel ridge, a dense Wiener filter."""
+    identity = np.eye(level.test.shape[0])
+    return {
+        "no filter": identity,
+        "kernel ridge (diffusion)": baselines.kernel_ridge(level.graph, identity, sigma2=5.0),
+        "dense Wiener filter": baselines.lmmse(level.graph, identity, signals=level.train, noise=level.noise),
+    }
 
 
 def _lmmse(level: Task) -> float:
     return design.risk(level.graph, 0.0, signals=level.test, noise=level.noise).lmmse
 
 
-def _baselines(outcome: Outcome, plan: list[tuple[Task, str, tuple[str, Designer]]]) -> list[Score]:
-    """What others would do on the same readings: nothing, kernel ridge, a dense Wiener filter."""
-    scores = []
-    for level in {(t.label, t.snr_db): t for t, _, _ in plan}.values():
-        ways: dict[str, tuple[str, Callable[[Task], np.ndarray]]] = {
-            "no filter": ("nothing", lambda t: t.test_noisy),
-            "kernel ridge (diffusion)": ("nothing", lambda t: baselines.kernel_ridge(t.graph, t.test_noisy, sigma2=5.0)),
-            "dense Wiener filter": (
-                "clean history, noise",
-                lambda t: baselines.lmmse(t.graph, t.test_noisy, signals=t.train, noise=t.noise),
-            ),
-        }
-        for name, (needs, estimate) in ways.items():
-            begun = time.perf_counter()
-            x = estimate(level)
-            scores.append(_measured(level, name, needs, x, np.nan, np.nan, time.perf_counter() - begun))
-    return scores
+def _rescaled(known: dict[str, tuple[WeightDesign, float]], name: str, level: Task, designer: Designer) -> WeightDesign:
+    """Prony's criteria are homogeneous in the bound w0: solve once, rescale for every other SNR."""
+    rule = design.node_invariant(level.graph, rule="chen-liu", signals=level.train, noise=level.noise)
+    w0 = rule.certificate.details["w0"]
+    if name not in known:
+        known[name] = (designer(level), w0)
+    found, w0_then = known[name]
+    return found.rescaled(float(np.sqrt(w0 / w0_then)))
 
 
 def _versions() -> dict[str, str]:

@@ -82,6 +82,8 @@ class Graph:
             points.flags.writeable = False
             self._coordinates = points
         if names is not None:
+            if isinstance(names, str) or not hasattr(names, "__iter__"):
+                raise InputError(f"names is {names!r}, a sequence of {n} strings is expected.")
             labels = tuple(names)
             if len(labels) != n:
                 raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes.")
@@ -165,7 +167,7 @@ class Graph:
 
     def subgraph(self, nodes: Any) -> Graph:
         """The graph induced by ``nodes`` (boolean mask or indices), coordinates and names kept."""
-        index = np.arange(self.n_nodes)[nodes]
+        index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],
             coordinates=None if self._coordinates is None else self._coordinates[index],
@@ -245,8 +247,14 @@ class Graph:
         points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
         n = points.shape[0]
         k = _checks.integer("k", k, low=1)
+        if points.shape[1] == 0 or n < 2:
+            raise InputError(
+                f"coordinates has shape {points.shape}: at least two nodes with coordinates are needed to join them."
+            )
         if k >= n:
             raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
+        if scale is not None and kernel != "gaussian":
+            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
         metric = _checks.choice("metric", metric, ("euclidean", "haversine"))
         neighbours, distances = _nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)
@@ -280,18 +288,23 @@ class Graph:
         """
         import networkx as nx
 
+        if not isinstance(graph, nx.Graph):
+            raise InputError(f"graph is a {type(graph).__name__}, a networkx.Graph is expected.")
         if graph.is_directed() or graph.is_multigraph():
             raise InputError("graph is a directed or multigraph: pass graph.to_undirected() or networkx.Graph(graph).")
         labels: list[Hashable] = list(graph.nodes)
         if not labels:
             raise InputError("graph has no nodes.")
         # a given weight of zero would vanish in the sparse matrix just as no edge does: same convention
-        matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
+        try:
+            matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
+        except (TypeError, ValueError) as error:
+            raise InputError(f"graph has an edge whose 'weight' is not a real number ({error}).") from None
         positions = [graph.nodes[label].get("pos") for label in labels]
         plain = labels == list(range(len(labels)))
         return cls(
             matrix,
-            coordinates=None if any(p is None for p in positions) else np.array(positions, dtype=float),
+            coordinates=None if any(p is None for p in positions) else _checks.floats("pos", positions, ndim=(2,)),
             names=None if plain else [str(label) for label in labels],
         )
 
@@ -309,6 +322,8 @@ class Graph:
     @classmethod
     def from_pygsp(cls, graph: Any) -> Graph:
         """From a PyGSP graph: its ``W`` and ``coords``."""
+        if not all(hasattr(graph, part) for part in ("W", "is_directed")):
+            raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
         if graph.is_directed():
             raise InputError("graph is directed: symmetrise its W before converting.")
         coordinates = getattr(graph, "coords", None)
@@ -334,7 +349,7 @@ class Graph:
         edge_weight : (2M,) array or tensor, optional
             Default: ones.
         """
-        index = np.asarray(_to_numpy(edge_index))
+        index = _checks.integers("edge_index", _to_numpy(edge_index))
         if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
             raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
         if index.size == 0 and n_nodes is None:
@@ -359,6 +374,25 @@ class Graph:
         """``edge_index`` (2, 2M) int64, both directions in row order, and ``edge_weight`` (2M,)."""
         coo = self._adjacency.tocoo()
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
+
+
+def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
+    """Distinct node indices from a boolean mask or an integer array."""
+    array = np.atleast_1d(np.asarray(value))
+    if array.dtype == bool and array.shape == (n_nodes,):
+        return np.flatnonzero(array)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise InputError(
+            f"{name} has shape {array.shape} and dtype {array.dtype}: a mask ({n_nodes},) or indices are expected."
+        )
+    if array.size and (array.min() < -n_nodes or array.max() >= n_nodes):
+        raise InputError(
+            f"{name} holds {array.max() if array.max() >= n_nodes else array.min()} but there are {n_nodes} nodes."
+        )
+    array = array % n_nodes
+    if np.unique(array).size != array.size:
+        raise InputError(f"{name} lists a node twice.")
+    return array
 
 
 def operator_hash(matrix: sp.csr_array) -> str:
@@ -410,16 +444,22 @@ def _nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.nd
 def _adjacency(value: Any) -> sp.csr_array:
     if isinstance(value, Graph):
         return value.adjacency.copy()
+    # rounding in the user's own dtype is no asymmetry
+    tolerance = 1e-12
     if sp.issparse(value):
-        if value.dtype.kind == "c":
-            raise InputError("adjacency is complex, real weights are expected.")
+        if value.dtype.kind not in "fiub":
+            raise InputError(f"adjacency has dtype {value.dtype}, real weights are expected.")
+        if value.ndim != 2:
+            raise InputError(f"adjacency has shape {value.shape}, it must be square.")
+        if value.dtype.kind == "f":
+            tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
         matrix = sp.csr_array(value).astype(np.float64)
         matrix.sum_duplicates()
     else:
-        dense = np.asarray(value)
-        if dense.dtype == bool:
-            dense = dense.astype(float)
-        matrix = sp.csr_array(_checks.floats("adjacency", dense, ndim=(2,)).astype(np.float64))
+        dense = value.astype(float) if isinstance(value, np.ndarray) and value.dtype == bool else value
+        checked = _checks.floats("adjacency", dense, ndim=(2,), remedy="drop that edge")
+        tolerance = max(tolerance, 4 * float(np.finfo(checked.dtype).eps))
+        matrix = sp.csr_array(checked.astype(np.float64))
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"adjacency has shape {matrix.shape}, it must be square.")
     if matrix.shape[0] == 0:
@@ -428,7 +468,8 @@ def _adjacency(value: Any) -> sp.csr_array:
         raise InputError(f"adjacency[{_entry(matrix, ~np.isfinite(matrix.data))}] is not finite: drop that edge.")
     if (matrix.data < 0).any():
         raise InputError(
-            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data.min():g}: edge weights must not be negative."
+            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data[matrix.data < 0][0]:g}: edge weights must not be "
+            "negative."
         )
     loops = matrix.diagonal()
     if loops.any():
@@ -436,11 +477,13 @@ def _adjacency(value: Any) -> sp.csr_array:
         raise InputError(
             f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops have no place in a Laplacian, set the diagonal to zero."
         )
-    # largest absolute asymmetry against rounding: symmetric data built from one formula is exactly symmetric
-    gap = abs(matrix - matrix.T)
-    if gap.nnz and gap.max() > 1e-12 * matrix.data.max():
+    gap = sp.csr_array(abs(matrix - matrix.T))
+    # entry by entry, so that a faint edge in one direction only is not taken for rounding
+    allowed = sp.csr_array(tolerance * matrix.maximum(matrix.T))
+    excess = sp.csr_array(gap - allowed)
+    if excess.nnz and excess.max() > 0:
         raise InputError(
-            f"adjacency[{_entry(gap.tocsr(), gap.tocsr().data == gap.max())}] differs from its mirror by {gap.max():g}: "
+            f"adjacency[{_entry(excess, excess.data == excess.max())}] differs from its mirror by {excess.max():g}: "
             "the graph is undirected; pass adjacency.maximum(adjacency.T) if either direction means an edge."
         )
     if gap.nnz:
@@ -464,6 +507,6 @@ def _read_only(matrix: sp.csr_array) -> sp.csr_array:
     return matrix
 
 
-def _to_numpy(value: Any) -> np.ndarray:
-    """A torch tensor or array-like as a numpy array, without importing torch."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else np.asarray(value)
+def _to_numpy(value: Any) -> Any:
+    """A torch tensor as a numpy array, without importing torch; anything else as it is."""
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

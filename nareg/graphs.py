@@ -39,8 +39,12 @@ def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) 
         Symmetric edge probabilities.
     rng : numpy.random.Generator
     """
+    if not hasattr(sizes, "__iter__"):
+        raise InputError(f"sizes is {sizes!r}, a sequence of block sizes is expected.")
     counts = [_checks.integer(f"sizes[{b}]", s, low=1) for b, s in enumerate(sizes)]
     probability = _checks.floats("p", p, ndim=(2,)).astype(np.float64)
+    if not counts:
+        raise InputError("sizes is empty: at least one block is needed.")
     if probability.shape != (len(counts), len(counts)) or not np.array_equal(probability, probability.T):
         raise InputError(f"p has shape {probability.shape}: a symmetric ({len(counts)}, {len(counts)}) array is expected.")
     if probability.min(initial=0) < 0 or probability.max(initial=0) > 1:
@@ -68,6 +72,8 @@ def grid(shape: Sequence[int]) -> Graph:
     >>> nareg.graphs.grid((3, 4))
     Graph(n_nodes=12, n_edges=17)
     """
+    if not hasattr(shape, "__iter__"):
+        raise InputError(f"shape is {shape!r}, a sequence is expected: ({shape!r},) for a path.")
     dims = [_checks.integer(f"shape[{a}]", s, low=1) for a, s in enumerate(shape)]
     if not dims:
         raise InputError("shape is empty: give at least one side, for example (10, 10).")

@@ -13,6 +13,8 @@ from __future__ import annotations
 import csv
 import io
 import os
+import zipfile
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,9 +66,7 @@ def read_stations(path: str | os.PathLike[str]) -> Stations:
         raise InputError(f"{path}: no columns latitude and longitude, or x and y; it has {', '.join(header)}.")
     columns = [lowered.index(c) for c in pair]
     names = tuple(row[name] for _, row in rows)
-    if len(set(names)) != len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InputError(f"{path}: station {twice!r} is listed twice.")
+    _distinct(path, names)
     values = np.array([[_number(path, line, header[c], row[c]) for c in columns] for line, row in rows])
     if np.isnan(values).any():
         line, row = rows[int(np.flatnonzero(np.isnan(values).any(axis=1))[0])]
@@ -121,6 +121,7 @@ def read_column(path: str | os.PathLike[str], stations: Sequence[str], column: s
         if needed not in lowered:
             raise InputError(f"{path}: no column {needed!r}; it has {', '.join(header)}.")
     s, w = lowered.index("station"), lowered.index(column)
+    _distinct(path, [row[s] for _, row in rows])
     table = {row[s]: _number(path, line, column, row[w]) for line, row in rows}
     absent = [name for name in stations if name not in table or np.isnan(table[name])]
     if absent:
@@ -133,9 +134,19 @@ def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.nd
     return read_column(path, stations, "weight")
 
 
-def write_weights(path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray) -> None:
-    """Write one weight per station as CSV."""
-    _write_csv(path, ["station", "weight"], ([s, repr(float(w))] for s, w in zip(stations, weights, strict=True)))
+def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray | None:
+    """The ``fit`` column of a weights file (data-term weights), or None if it has none."""
+    header, _ = _rows(path)
+    return read_column(path, stations, "fit") if "fit" in [h.lower() for h in header] else None
+
+
+def write_weights(
+    path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray, fit: np.ndarray | None = None
+) -> None:
+    """Write one weight per station as CSV, with the data-term weights where the design has them."""
+    columns = [weights] if fit is None else [weights, fit]
+    rows = ([s, *(repr(float(v)) for v in values)] for s, *values in zip(stations, *columns, strict=True))
+    _write_csv(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)
 
 
 def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
@@ -148,20 +159,28 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
         raise InputError(f"{path} is not a MatrixMarket file ({error}).") from None
 
 
+def _distinct(path: str | os.PathLike[str], stations: Sequence[str]) -> None:
+    if len(set(stations)) != len(stations):
+        twice = next(name for name in stations if list(stations).count(name) > 1)
+        raise InputError(f"{path}: station {twice!r} is listed twice.")
+
+
 def _read_npz(path: str | os.PathLike[str]) -> Readings:
     try:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {key: stored[key] for key in stored.files}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError) as error:
-        raise InputError(f"{path} is not an NPZ file without pickles ({error}).") from None
+    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+        raise InputError(f"{path} is not an NPZ file of plain arrays: write it again.") from None
     for needed in ("values", "names", "times"):
         if needed not in arrays:
             raise InputError(f"{path}: no array {needed!r}; it has {', '.join(arrays) or 'none'}.")
     values = arrays["values"]
     if values.shape != (arrays["names"].size, arrays["times"].size) or values.dtype.kind not in "fiu":
         raise InputError(f"{path}: values has shape {values.shape} and dtype {values.dtype}, numbers (names, times) expected.")
+    if np.isinf(values).any() or not values.size:
+        raise InputError(f"{path}: values is empty or holds an infinite reading; NaN marks a missing one.")
     return Readings(tuple(map(str, arrays["names"])), tuple(map(str, arrays["times"])), values.astype(float))
 
 
@@ -176,10 +195,15 @@ def _rows(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, list
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text: save it as CSV UTF-8.") from None
     reader = csv.reader(io.StringIO(text))
-    lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
+    try:
+        lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
+    except csv.Error as error:
+        raise InputError(f"{path}, line {reader.line_num}: not readable as CSV ({error}).") from None
     if not lines:
         raise InputError(f"{path} is empty: a header line and at least one row are needed.")
     header = lines[0][1]
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t|"):
+        raise InputError(f"{path}: the separator must be a comma (and the decimal mark a point); the header is {header[0]!r}.")
     if len(lines) == 1:
         raise InputError(f"{path} has a header and no rows.")
     for line, row in lines[1:]:
@@ -192,7 +216,7 @@ def _number(path: str | os.PathLike[str], line: int, column: str, cell: str) -> 
     if cell.lower() in MISSING:
         return np.nan
     try:
-        value = float(cell)
+        value = float(cell.replace("_", "?"))  # Python would read 1_5 as 15
     except ValueError:
         raise InputError(
             f"{path}, line {line}, column {column!r}: {cell!r} is not a number; leave it empty if it is missing."

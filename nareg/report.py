@@ -35,22 +35,33 @@ def write(outcome: Outcome, folder: Path) -> Path:
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("report.html.j2").render(
-        outcome=outcome, pictures=pictures, equal=table(outcome, "equal"), unequal=table(outcome, "unequal"), best=_best
+        outcome=outcome,
+        pictures=pictures,
+        equal=table(outcome, "equal"),
+        unequal=table(outcome, "unequal"),
+        best=_best,
+        splits={split: table(outcome, "equal", split) for split in dict.fromkeys(s.split for s in outcome.scores)},
+        compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact"),
     )
     with atomic_write(folder / "report.html") as handle:
         handle.write(page.encode())
     return folder / "report.html"
 
 
-def table(outcome: Outcome, noise: str) -> list[Score]:
+def table(outcome: Outcome, noise: str, split: str = "random days") -> list[Score]:
     """Scores at the reference SNR, worst first."""
-    rows = [s for s in outcome.scores if s.noise == noise and s.snr_db == outcome.settings.reference_db]
+    at = outcome.settings.reference_db
+    rows = [s for s in outcome.scores if s.noise == noise and s.snr_db == at and s.split == split]
     return sorted(rows, key=lambda s: -s.nmse)
 
 
+def _on_graph(score: Score) -> bool:
+    """Whether it is a filter that runs on the graph: the others are for comparison."""
+    return score.method not in ("no filter", "kernel ridge (diffusion)", "dense Wiener filter")
+
+
 def _best(rows: list[Score]) -> Score:
-    """The best filter that runs on the graph (the dense Wiener filter does not)."""
-    return min((s for s in rows if np.isfinite(s.bias)), key=lambda s: s.nmse)
+    return min((s for s in rows if _on_graph(s)), key=lambda s: s.nmse)
 
 
 def _write_csv(outcome: Outcome, path: Path) -> None:
@@ -111,18 +122,20 @@ def _nmse(outcome: Outcome) -> Figure:
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2), layout="constrained")
     levels = list(outcome.settings.snr_db)
-    names = dict.fromkeys(s.method for s in outcome.scores if s.noise == "equal" and s.method != "dense Wiener filter")
+    random = [s for s in outcome.scores if s.noise == "equal" and s.split == "random days"]
+    names = dict.fromkeys(s.method for s in random if s.method != "dense Wiener filter")
     lines: dict[str, Any] = {}
     errors: dict[str, Any] = {}
     for name in names:
-        found = {s.snr_db: s for s in outcome.scores if s.noise == "equal" and s.method == name}
+        found = {s.snr_db: s for s in random if s.method == name}
         lines[name] = [found[level].nmse for level in levels]
-        errors[name] = [found[level].nmse_error for level in levels]
-    lines["LMMSE limit"] = [outcome.lmmse["equal", level] for level in levels]
-    plotting.curves(levels, lines, errors=errors, limit="LMMSE limit", ylabel="NMSE on the test days", ax=left)
+        errors[name] = [found[level].gain_error for level in levels]
+    lines["LMMSE limit"] = [outcome.lmmse["equal", "random days", level] for level in levels]
+    plotting.curves(levels, lines, limit="LMMSE limit", ylabel="NMSE on the test days", ax=left)
     reference = np.array(lines["one weight, best"])
     ratios = {name: np.array(values) / reference for name, values in lines.items()}
-    plotting.curves(levels, ratios, limit="LMMSE limit", ylabel="NMSE over that of the best single weight", ax=right)
+    label = "NMSE over that of the best single weight"
+    plotting.curves(levels, ratios, errors=errors, limit="LMMSE limit", ylabel=label, ax=right)
     right.set_yscale("linear")
     right.set_ylim(0.4, 1.6)  # no filter and kernel ridge lie above at low SNR: see the left panel
     handles, labels = left.get_legend_handles_labels()
@@ -134,8 +147,8 @@ def _nmse(outcome: Outcome) -> Figure:
 
 
 def _bias_variance(outcome: Outcome) -> Figure:
-    rows = {s.method: (s.bias, s.variance) for s in table(outcome, "equal") if np.isfinite(s.bias)}
-    axes = plotting.bias_variance(rows, limit=outcome.lmmse["equal", outcome.settings.reference_db])
+    rows = {s.method: (s.bias, s.variance) for s in table(outcome, "equal") if _on_graph(s)}
+    axes = plotting.bias_variance(rows, limit=outcome.lmmse["equal", "random days", outcome.settings.reference_db])
     figure = axes.figure
     assert isinstance(figure, Figure)
     return figure

@@ -6,6 +6,8 @@ import enum
 import json
 import os
 import tempfile
+import zipfile
+import zlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.errors import DatasetCorruptError, InputError
+from nareg.graph import operator_hash
+
+FORMAT = "nareg-design-1"
 
 
 class Status(enum.Enum):
@@ -21,16 +26,21 @@ class Status(enum.Enum):
 
     CONVERGED = "converged: the stated tolerance was met, recomputed from the returned point"
     MAX_ITERATIONS = "not converged: the iteration limit was reached; raise max_iterations, loosen tol, or take another method"
-    INDEFINITE = "not converged: the system is not positive definite, so the answer must not be used; check S and fit"
-    STALLED = "not converged: rounding stopped the progress before the tolerance was met; loosen tol or use 'direct'"
+    INDEFINITE = (
+        "not converged: the system is not positive definite in float64, so the answer must not be used; check S and fit, "
+        "or take smaller weights"
+    )
+    STALLED = "not converged: rounding stopped the progress before the tolerance was met; loosen tol or take smaller weights"
     INACCURATE = "inaccurate: the solver met only a looser tolerance; read certificate for what was reached"
-    NO_IMPROVEMENT = "kept the starting weights: no step lowered the objective (or the held-out risk)"
+    NO_IMPROVEMENT = "kept the best single weight: no step lowered the held-out risk by more than its error"
+    STOPPED_EARLY = "stopped early on held-out readings, as intended: more steps would fit their noise"
+    ZERO_WEIGHTS = "zero weights are optimal and filter nothing: pass noise, or a positive lower bound"
     INTERRUPTED = "interrupted: the best point reached so far is returned"
 
     @property
     def ok(self) -> bool:
         """Whether the answer meets its tolerance."""
-        return self in (Status.CONVERGED, Status.NO_IMPROVEMENT)
+        return self in (Status.CONVERGED, Status.NO_IMPROVEMENT, Status.STOPPED_EARLY, Status.ZERO_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -49,7 +59,9 @@ class Solution:
     residuals : (iterations + 1,) array
         Largest relative residual ``||c y - K x|| / ||c y||`` over the signals after each iteration.
     residual : float
-        The same, recomputed in float64 from the returned point.
+        The same, recomputed in float64 from the solution (before a cast to float32 readings' dtype). The status
+        also asks for ``||D^-1 (c y - K x)|| <= tol ||D^-1 c y||`` with D the diagonal of K: a residual that is
+        small against the readings can be large against the row of an unobserved node with a small weight.
     rounds, messages : int or None
         For distributed methods: communication rounds, and numbers sent over edges in all rounds per signal.
     seconds : float
@@ -82,7 +94,8 @@ class Certificate:
     solver_status : str
         The solver's own word.
     relaxed_objective : float or None
-        Optimal value of the convex relaxation: a lower bound on the objective, if there is one.
+        Value of the convex relaxation at the solver's optimum: a lower bound on the objective up to the solver's
+        tolerance, if there is one.
     gradient_norm : float or None
         Norm of the projected gradient at the returned weights over the objective, for local methods.
     details : dict
@@ -107,7 +120,8 @@ class WeightDesign:
     weights : (N,) array
         Node weights ``w``; the filter is ``(C + diag(w) L diag(w))^-1 C``.
     objective : float
-        The method's objective at these weights, recomputed in float64.
+        The method's objective at these weights, recomputed in float64 (in the coordinates ``C^1/2 x`` for the
+        published designs inside a weighted data term).
     status : Status
     certificate : Certificate
     method : str
@@ -160,7 +174,7 @@ class WeightDesign:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write weights, fit, settings, version and graph hash to one ``.npz`` file, atomically."""
         meta = {
-            "format": "nareg-design-1",
+            "format": FORMAT,
             "method": self.method,
             "objective": self.objective,
             "status": self.status.name,
@@ -198,8 +212,17 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         with np.load(path, allow_pickle=False) as stored:
             arrays = {name: stored[name] for name in stored.files}
         meta = json.loads(str(arrays["meta"]))
+        if meta["format"] != FORMAT:
+            raise ValueError(f"format {meta['format']!r}, expected {FORMAT!r}")
         n = arrays["weights"].size
-        penalty = sp.csr_array((arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"]), shape=(n, n))
+        parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
+        penalty = sp.csr_array(parts, shape=(n, n))
+        penalty.check_format(full_check=True)
+        for name, shape in (("weights", (n,)), ("fit", (n,)), ("omega", (n, n))):
+            if name in arrays and (arrays[name].shape != shape or not np.isfinite(arrays[name]).all()):
+                raise ValueError(f"{name} has shape {arrays[name].shape} or holds a value that is not finite")
+        if operator_hash(penalty) != meta["graph_hash"]:
+            raise ValueError("the penalty stored in it does not have its hash")
         return WeightDesign(
             weights=arrays["weights"],
             objective=meta["objective"],
@@ -216,7 +239,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         )
     except FileNotFoundError:
         raise InputError(f"path {os.fspath(path)!r} does not exist.") from None
-    except (KeyError, ValueError, OSError, EOFError, TypeError) as error:
+    except (KeyError, ValueError, OSError, EOFError, TypeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
         raise DatasetCorruptError(
             f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({error}): design again."
         ) from None
@@ -229,22 +252,34 @@ class atomic_write:
         self.path = Path(path)
 
     def __enter__(self) -> Any:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        self._handle = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.", delete=False)
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            if self.path.is_dir():
+                raise IsADirectoryError("it is a folder")
+            self._handle = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.", delete=False)
+        except OSError as error:
+            raise self._refusal(error) from None
         return self._handle
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self._handle.flush()
-        os.fsync(self._handle.fileno())
-        self._handle.close()
-        if kind is None:
-            # a temporary file is private to its owner; give it the mode an ordinary new file would have
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._handle.name, 0o666 & ~mask)
-            os.replace(self._handle.name, self.path)
-        else:
-            os.unlink(self._handle.name)
+        name = self._handle.name
+        try:
+            self._handle.flush()
+            os.fsync(self._handle.fileno())
+            self._handle.close()
+            if kind is None:
+                # a temporary file is private to its owner; give it the mode an ordinary new file would have
+                mask = os.umask(0)
+                os.umask(mask)
+                os.chmod(name, 0o666 & ~mask)
+                os.replace(name, self.path)
+        except OSError as error:
+            raise self._refusal(error) from None
+        finally:
+            Path(name).unlink(missing_ok=True)
+
+    def _refusal(self, error: OSError) -> InputError:
+        return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
 def _plain(value: Any) -> Any:

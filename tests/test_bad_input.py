@@ -52,6 +52,7 @@ BAD_SIGNALS = {
     "no columns": (X[:, :0], "at least one signal"),
     "ragged": ([[1.0, 2.0], [1.0]] * 4 + [[1.0]], "different lengths"),
     "sparse": (sp.csr_array(X), "is a sparse matrix"),
+    "masked": (np.ma.masked_greater(X, 3), "is a masked array, whose mask would be lost"),
 }
 
 
@@ -227,3 +228,41 @@ def test_disconnected_graph_with_an_isolated_node_is_designed_for():
         assert np.isfinite(d.weights).all(), d.method
         x = filters.denoise(g, d, Y).x
         np.testing.assert_allclose(x[6], Y[6])
+
+
+def test_zero_signals_missing_noise_and_unreachable_nodes_are_named():
+    zero, A = np.zeros(N), np.zeros((6, 6))
+    A[0, 1] = A[1, 0] = A[2, 3] = A[3, 2] = 1
+    for call, words in (
+        (lambda: design.prony(G, signals=zero, noise=1.0), "zero everywhere"),
+        (lambda: design.relaxation(G, signals=zero, noise=1.0), "zero everywhere"),
+        (lambda: design.minmax(G, low=0.0, high=0.0, noise=1.0), "zero everywhere"),
+        (lambda: design.node_invariant(G, signals=zero, noise=1.0), "zero everywhere"),
+        (lambda: design.exact(G, signals=X, noise=None), "noise is None: exact needs"),
+        (lambda: design.relaxation(G, signals=X, noise=None), "noise is None: relaxation needs"),
+        (lambda: design.conditions(G, np.ones(N), w0=1.0, signal=np.ones(N), noise=None), "noise is None"),
+        (lambda: design.conditions(nareg.Graph(A * 0), np.ones(6), w0=1.0, signal=np.ones(6), noise=1.0), "no edges"),
+        (lambda: design.exact(nareg.Graph(A), signals=np.arange(1.0, 7), noise=0.1, fit=[1, 1, 1, 1, 1, 0]), "node 5"),
+        (lambda: design.estimate_noise(G, np.ones((N, 5))), "do not vary"),
+        (lambda: filters.denoise(G, 1.0, X, fit="noise"), "names are for designs"),
+        (lambda: filters.denoise(G, np.ones((N, 1)), X), r"weights.ravel\(\)"),
+        (lambda: filters.denoise(G.to_networkx(), 1.0, X), "from_networkx"),
+        (lambda: baselines.total_variation(G, X, weight=1.0, max_iterations=0), "max_iterations is 0"),
+    ):
+        with pytest.raises(NaregError, match=words):
+            call()
+
+
+@pytest.mark.parametrize("bounds", [{"upper": 1e-6}, {"lower": [0] * 4 + [1] * 5, "upper": [0.25] * 4 + [4] * 5}])
+def test_every_design_keeps_its_bounds(bounds):
+    low, high = np.asarray(bounds.get("lower", 0.0)), np.asarray(bounds["upper"])
+    bounds = {"lower": bounds.get("lower", 0.0), "upper": bounds["upper"]}
+    for d in (
+        design.blind(G, measurements=X, noise=0.2, **bounds),
+        design.blind(G, measurements=X[:, :2], noise=0.2, **bounds),
+        design.exact(G, signals=X, noise=0.2, **bounds),
+        design.relaxation(G, signals=X, noise=0.2, **bounds),
+    ):
+        assert (d.weights**2 >= low - 1e-12).all()
+        assert (d.weights**2 <= high * (1 + 1e-9)).all()
+        assert d.certificate.violation <= 1e-9

@@ -99,6 +99,54 @@ def test_noise_per_station_from_a_file_and_weighted_fit(files, tmp_path):
     done = run(*common, "--noise", tmp_path / "noise.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / (4.0 + np.arange(40)))
+    # the CSV carries the data term too: both files give the same answer
+    done = run(*common[:-1], tmp_path / "w.csv", "--noise", tmp_path / "noise.csv", "--method", "oracle")
+    assert done.returncode == 0, done.stderr
+    for weights, out in (("d.npz", "a.csv"), ("w.csv", "b.csv")):
+        done = run(
+            "denoise",
+            folder / "stations.csv",
+            folder / "readings.csv",
+            "--weights",
+            tmp_path / weights,
+            "--out",
+            tmp_path / out,
+        )
+        assert done.returncode == 0, done.stderr
+    a, b = (io.read_readings(tmp_path / out, names).values for out in ("a.csv", "b.csv"))
+    np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+def test_stations_in_another_order_are_refused(files, tmp_path):
+    folder, *_ = files
+    lines = (folder / "stations.csv").read_text().splitlines()
+    (tmp_path / "stations.csv").write_text("\n".join([lines[0], *reversed(lines[1:])]))
+    assert (
+        run(
+            "design", folder / "stations.csv", folder / "readings.csv", "--method", "gcv", "--out", tmp_path / "d.npz"
+        ).returncode
+        == 0
+    )
+    done = run(
+        "denoise",
+        tmp_path / "stations.csv",
+        folder / "readings.csv",
+        "--weights",
+        tmp_path / "d.npz",
+        "--out",
+        tmp_path / "x.csv",
+    )
+    assert done.returncode == 2
+    assert "in another order" in " ".join(done.stderr.split())
+
+
+def test_output_that_cannot_be_written_is_named(files, tmp_path):
+    folder, *_ = files
+    (tmp_path / "x.csv").mkdir()
+    done = run("design", folder / "stations.csv", folder / "readings.csv", "--method", "gcv", "--out", tmp_path / "x.csv")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 def test_a_graph_in_matrixmarket_format(tmp_path, rng):
@@ -159,7 +207,7 @@ ROW = ",".join("1.5" for _ in range(10))
         ({"readings": HEADER + f"\nt0,{ROW}\n"}, "measurements has one column"),
         ({"options": ["--noise", "-1"]}, "--noise is -1"),
         ({"options": ["--noise", "nan"]}, "--noise is nan"),
-        ({"options": ["--noise", "absent.csv"]}, "absent.csv does not exist"),
+        ({"options": ["--noise", "absent.csv"]}, "neither a number nor a CSV file"),
         ({"options": ["--noise", "1e9"]}, "no more power than noise"),
         ({"options": ["--out", "weights.txt"]}, "must end in .csv or .npz"),
         ({"options": ["--method", "magic"]}, "Invalid value"),
@@ -190,6 +238,7 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
     (tmp_path / "short.csv").write_text("station,weight\nstation 0,1.0\n")
     (tmp_path / "text.csv").write_text("station,weight\n" + "\n".join(f"{n},heavy" for n in names))
     (tmp_path / "bad.npz").write_text("hello")
+    (tmp_path / "twice.csv").write_text("station,weight\nstation 0,1.0\nstation 0,2.0\n")
     other = nareg.design.node_invariant(
         nareg.graphs.grid((5, 8)), rule="gcv", measurements=np.random.default_rng(0).random((40, 9))
     )
@@ -199,6 +248,7 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
         ("text.csv", "'heavy' is not a number"),
         ("bad.npz", "is not a design"),
         ("other.npz", "another graph"),
+        ("twice.csv", "'station 0' is listed twice"),
         ("absent.csv", "does not exist"),
         ("absent.npz", "does not exist"),
     ):

@@ -21,25 +21,27 @@ def test_report_is_self_contained_and_its_numbers_are_the_scores(outcome, tmp_pa
     page = report.write(outcome, tmp_path / "out").read_text()
     assert not re.search(r"(src|href)=\"(?!data:)", page), "the page refers to something outside itself"
     assert page.count("data:image/png;base64,") == 6
-    for score in outcome.scores:
+    for score in report.table(outcome, "equal") + report.table(outcome, "unequal"):
         assert f"{score.nmse:.4f}" in page
     pictures = sorted(p.name for p in (tmp_path / "out").glob("*.png"))
     assert pictures == ["bias_variance.png", "day.png", "network.png", "nmse.png", "series.png", "weights.png"]
     for name in pictures:
         assert (tmp_path / "out" / name).read_bytes().startswith(b"\x89PNG")
-    rows = list(csv.DictReader((tmp_path / "out" / "scores.csv").open()))
+    rows = list(csv.DictReader((tmp_path / "out" / "scores.csv").read_text().splitlines()))
     assert len(rows) == len(outcome.scores)
     assert float(rows[0]["nmse"]) == outcome.scores[0].nmse
 
 
 @pytest.mark.slow
 def test_demo_scores_are_consistent(outcome):
-    by_name = {(s.noise, s.method): s for s in outcome.scores}
-    for (noise, _), s in by_name.items():
-        assert s.nmse >= 0.95 * outcome.lmmse[noise, 0.0]
-        if np.isfinite(s.bias):
-            # measured on one draw a day against the expected value in closed form
-            assert abs(s.nmse - s.bias - s.variance) < 5 * s.nmse_error
+    for s in outcome.scores:
+        assert s.nmse == pytest.approx(s.bias + s.variance)
+        assert s.nmse >= outcome.lmmse[s.noise, s.split, 0.0] * (1 - 1e-9)
+    # measured on one draw a day against the expected value in closed form
+    noise_power = next(s.nmse for s in outcome.scores if s.method == "no filter" and s.split == "random days")
+    for s in report.table(outcome, "equal"):
+        assert s.removed == pytest.approx(1 - s.nmse / noise_power, abs=0.02)
+    by_name = {(s.noise, s.method): s for s in outcome.scores if s.split == "random days"}
     assert by_name["equal", "no filter"].removed == 0.0
     assert by_name["equal", "exact"].nmse < by_name["equal", "one weight, best"].nmse
     assert (
@@ -52,7 +54,15 @@ def test_demo_scores_are_consistent(outcome):
 def test_demo_is_reproducible(outcome):
     again = demo.run(demo.Settings(snr_db=(0.0,), seed=3))
     for a, b in zip(outcome.scores, again.scores, strict=True):
-        assert (a.method, a.nmse, a.bias) == (b.method, b.nmse, b.bias) or np.isnan(a.bias)
+        assert (a.method, a.nmse, a.removed) == (b.method, b.nmse, b.removed)
+
+
+def test_jackknife_of_independent_days_is_the_ratio_estimator(rng):
+    above, below = rng.random(2800) + 1, rng.random(2800) + 1
+    ratio, error = demo._jackknife(above, below)
+    residual = above - ratio * below
+    assert ratio == pytest.approx(above.sum() / below.sum())
+    assert error == pytest.approx(residual.std() * np.sqrt(2800) / below.sum(), rel=0.15)
 
 
 def test_plotting_needs_coordinates(rng):

@@ -54,9 +54,14 @@ def test_files_that_are_no_design_are_refused_without_unpickling(tmp_path):
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "file.bin"
     path.write_bytes(b"old")
-    with pytest.raises(RuntimeError, match="halfway"), atomic_write(path) as handle:
-        handle.write(b"new")
-        raise RuntimeError("halfway")
+
+    def interrupted() -> None:
+        with atomic_write(path) as handle:
+            handle.write(b"new")
+            raise RuntimeError("halfway")
+
+    with pytest.raises(RuntimeError, match="halfway"):
+        interrupted()
     assert path.read_bytes() == b"old"
     assert [p.name for p in tmp_path.iterdir()] == ["file.bin"]
     with atomic_write(path) as handle:
@@ -69,3 +74,32 @@ def test_summary_names_what_matters(designed):
     text = d.summary()
     for word in ("exact: converged", "objective", "|w| from", "smallest eigenvalue", "L-BFGS-B"):
         assert word in text
+
+
+def test_paths_that_cannot_be_written_are_named(designed, tmp_path):
+    _, d = designed
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "folder.npz").mkdir()
+    for path in (tmp_path / "file" / "d.npz", tmp_path / "folder.npz"):
+        with pytest.raises(InputError, match="cannot be written"):
+            d.save(path)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["file", "folder.npz"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"weights": np.full(16, np.nan)},
+        {"weights": np.ones((4, 4))},
+        {"fit": np.ones(3)},
+        {"penalty_data": np.zeros(64)},
+    ],
+)
+def test_a_design_file_that_was_changed_is_refused(designed, tmp_path, change):
+    _, d = designed
+    d.save(tmp_path / "d.npz")
+    with np.load(tmp_path / "d.npz") as stored:
+        arrays = {**stored, **change}
+    np.savez(tmp_path / "d.npz", **arrays)
+    with pytest.raises(DatasetCorruptError, match="is not a design written by"):
+        nareg.design.load(tmp_path / "d.npz")

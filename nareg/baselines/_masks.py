@@ -19,7 +19,7 @@ def per_mask(y: Any, observed: Any, n_nodes: int, estimate: Callable[[np.ndarray
         readings = _checks.signals("y", y, n_nodes)
         seen = np.ones(n_nodes, dtype=bool)
     else:
-        shape = np.shape(y)
+        shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
         seen = _checks.mask("observed", observed, n_nodes, shape[1] if len(shape) == 2 else None)
         readings = _checks.partially_observed("y", y, seen, n_nodes)
     columns = readings.reshape(n_nodes, -1).astype(np.float64)

@@ -49,6 +49,7 @@ def total_variation(graph: Graph, y: Any, *, weight: float, tol: float = 1e-6, m
     readings = _checks.signals("y", y, graph.n_nodes)
     weight = _checks.number("weight", weight, low=0)
     tol = _checks.number("tol", tol, low=0, strict=True)
+    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
     Y = readings.reshape(graph.n_nodes, -1).astype(np.float64)
     edges = sp.triu(graph.adjacency, 1).tocoo()
     m = edges.nnz

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.graph import Graph
+from nareg.graph import Graph, node_indices
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,7 +60,7 @@ class SensorNetwork:
 
     def select(self, stations: Any) -> SensorNetwork:
         """The network of some stations (mask or indices), joined anew with their nearest neighbours."""
-        index = np.arange(self.n_nodes)[stations]
+        index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbours:
             raise InputError(f"stations selects {index.size}, more than {self.neighbours} are needed to join neighbours.")
         coordinates, names = self.coordinates[index], tuple(self.names[i] for i in index)

@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(handle.read().decode("latin-1"), series)
-    except (tarfile.TarError, OSError, EOFError) as error:
+    except (tarfile.TarError, OSError, EOFError, ValueError, csv.Error) as error:
         raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
     found = content_digest(series)
     if found != CONTENT_SHA256:

@@ -137,7 +137,7 @@ def names() -> list[str]:
 
 def info(name: str) -> DatasetInfo:
     """Registry entry of a data set."""
-    if name not in REGISTRY:
+    if not isinstance(name, str) or name not in REGISTRY:
         raise InputError(f"name is {name!r}; choose one of {', '.join(names())}.")
     return REGISTRY[name]
 
@@ -145,6 +145,8 @@ def info(name: str) -> DatasetInfo:
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache."""
     if root is not None:
+        if not isinstance(root, (str, os.PathLike)):
+            raise InputError(f"root is {root!r}, a path is expected.")
         return Path(root)
     if os.environ.get("NAREG_DATA"):
         return Path(os.environ["NAREG_DATA"])

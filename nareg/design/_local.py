@@ -63,26 +63,28 @@ def descend(
     start = feasible(start, lower, upper)
     low, high = interval(start, lower, upper)
     first, _ = function(start)
-    scale = abs(first) or 1.0  # one scale for all problems, so that the tolerances mean the same
+    # value and unknowns of size one: the tolerances mean the same in every unit
+    scale = abs(first) or 1.0
+    unit = float(np.abs(start).max()) or 1.0
     best_value, best_w = first, start
     last = start
     count = 0
 
-    def scaled(w: np.ndarray) -> tuple[float, np.ndarray]:
+    def scaled(v: np.ndarray) -> tuple[float, np.ndarray]:
         nonlocal best_value, best_w
+        w = unit * v
         value, gradient = function(w)
         if not np.isfinite(value):
             raise SolverError(f"the objective became {value} at |w| up to {np.abs(w).max():.3g}: pass a smaller upper bound.")
         if value < best_value:
-            best_value, best_w = value, w.copy()
-        return value / scale, gradient / scale
+            best_value, best_w = value, w
+        return value / scale, gradient * (unit / scale)
 
-    def record(w: np.ndarray) -> None:
+    def record(v: np.ndarray) -> None:
         nonlocal count, last
-        count, last = count + 1, w.copy()
+        count, last = count + 1, unit * v
         if progress is not None:
-            value, gradient = function(w)
-            progress(count, value, _relative_gradient(w, value, gradient, low, high))
+            progress(count, best_value, _relative_gradient(last, *function(last), low, high))
         if watch is not None and watch(last):
             raise StopIteration  # how scipy is told to stop
 
@@ -93,10 +95,10 @@ def descend(
         with threadpool_limits(limits=threads, user_api="blas"):
             result = minimize(
                 scaled,
-                start,
+                start / unit,
                 jac=True,
                 method="L-BFGS-B",
-                bounds=np.column_stack([low, high]),
+                bounds=np.column_stack([low, high]) / unit,
                 callback=record,
                 options={
                     "maxiter": max_iterations,
@@ -109,6 +111,7 @@ def descend(
         message = result.message
     except KeyboardInterrupt:
         message = "interrupted"
+    best_w = np.clip(best_w, low, high)  # scaling back may miss a bound by a rounding
     norm = _relative_gradient(best_w, *function(best_w), low, high)
     return Descent(best_w, best_value, norm, count, str(message), last)
 

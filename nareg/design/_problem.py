@@ -23,14 +23,17 @@ from scipy.linalg import eigh
 
 from nareg import _checks
 from nareg._version import __version__
-from nareg.errors import InputError
-from nareg.filters._system import Penalty, penalty, scale_symmetric
+from nareg.design._local import Descent
+from nareg.errors import InputError, SingularSystemError
+from nareg.filters._system import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg.graph import operator_hash
 from nareg.results import Certificate, Status, WeightDesign
 
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
 CONDITION_LIMIT = 1e8
+#: Relative projected gradient below which a point counts as a local minimum.
+STATIONARY = 1e-4
 
 
 @dataclass(frozen=True)
@@ -72,13 +75,22 @@ class Problem:
     @property
     def snr(self) -> float:
         """``E ||x||^2 / E ||n||^2``; infinite without noise."""
-        return float(np.trace(self.R)) / self.noise_power if self.noise_power > 0 else np.inf
+        power = float(np.trace(self.R))
+        if power <= 0:
+            raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+        return power / self.noise_power if self.noise_power > 0 else np.inf
 
     def filter_matrix(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``K^-1`` and ``H = K^-1 C`` for node weights w."""
         K = (w[:, None] * self.L) * w
         K[np.diag_indices_from(K)] += self.c
-        inverse = np.linalg.inv(K)
+        try:
+            inverse = np.linalg.inv(K)
+        except np.linalg.LinAlgError:
+            raise SingularSystemError(
+                "weights reached during the design make C + S singular in float64: pass a smaller upper bound, "
+                "or a data term (fit) at more nodes."
+            ) from None
         return inverse, inverse * self.c
 
     def risk_parts(self, w: np.ndarray) -> tuple[float, float]:
@@ -106,23 +118,51 @@ class Problem:
 
     @cached_property
     def published_w0(self) -> float:
-        """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``."""
-        values = self.spectrum[0]
-        non_zero = values[values > 1e-9 * max(values[-1], 1e-300)]
-        if non_zero.size == 0:
-            raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
-        return float(np.sqrt(np.sqrt(1.0 / self.snr) / (non_zero[0] * non_zero[-1])))
+        """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
+
+        In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
+        ``C^-1/2 L C^-1/2``, so that the filter does not depend on the unit of c.
+        """
+        white = self.whitened()
+        root = np.sqrt(self.c)
+        values = self.spectrum[0] if white is self else np.linalg.eigvalsh(self.L / root[:, None] / root)
+        return float(np.sqrt(np.sqrt(1.0 / white.snr) / np.prod(extreme_frequencies(values))))
 
     def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit."""
-        n = self.n_nodes
-        why = "it bounds w_i^2"
+        n, why = self.n_nodes, "it bounds w_i^2"
         low = _checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
-        largest = max(float(self.spectrum[0][-1]), 1e-300)
-        high = CONDITION_LIMIT / largest if upper is None else upper
-        high = _checks.nonnegative_vector("upper", high, n, why=why)
-        _checks.bounds(low, high)
+        typical = np.where(self.c > 0, self.c, self.c[self.c > 0].mean())
+        high: np.ndarray = CONDITION_LIMIT / max(float(self.spectrum[0][-1]), 1e-300) * typical
+        if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
+            hint = " (upper is the default limit on the condition number; pass a lower one)"
+        else:
+            high = _checks.nonnegative_vector("upper", upper, n, why=why)
+            hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
+        _checks.bounds(low, high, hint=hint)
         return low, high
+
+    def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
+        """The MSE of the weights ``s * direction`` as a function of s, by one eigendecomposition.
+
+        With ``C^-1/2 S C^-1/2 = Q diag(lam) Q^T`` the filter is ``C^-1/2 Q diag(g) Q^T C^1/2``, ``g = 1 / (1 + s^2 lam)``.
+        """
+        if (self.c <= 0).any():
+            return lambda s: self.mse(s * direction)
+        assert self.Sigma is not None
+        root = np.sqrt(self.c)
+        scaled = direction / root
+        lam, Q = eigh((scaled[:, None] * self.L) * scaled)
+        lam = np.maximum(lam, 0.0)
+        metric = Q.T @ (Q / self.c[:, None])
+        moment_ = metric * (Q.T @ (root[:, None] * self.R * root) @ Q)
+        covariance = metric * (Q.T @ (root[:, None] * self.Sigma_matrix * root) @ Q)
+
+        def value(s: float) -> float:
+            g = 1.0 / (1.0 + s * s * lam)
+            return float((1 - g) @ moment_ @ (1 - g) + g @ covariance @ g)
+
+        return value
 
     def whitened(self) -> Problem:
         """The same problem in the coordinates ``C^1/2 x``, where the data term is the identity.
@@ -166,13 +206,16 @@ class Problem:
         square = w**2
         below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
         above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
+        violation = float(max(below.max(), above.max(), 0.0))
+        if violation > 1e-9 and status.ok:
+            status = Status.INACCURATE
         return WeightDesign(
             weights=w,
             objective=float(objective),
             status=status,
             certificate=Certificate(
                 smallest_eigenvalue=float(values[0] / max(abs(values[-1]), 1e-300)),
-                violation=float(max(below.max(), above.max(), 0.0)),
+                violation=violation,
                 solver=solver,
                 solver_status=solver_status,
                 relaxed_objective=relaxed_objective,
@@ -207,9 +250,12 @@ def problem(
     noise: Any = None,
     fit: Any = None,
     needs: str,
+    noise_required: bool = False,
 ) -> Problem:
     """Check a design's arguments. ``needs`` names the design in messages."""
     base = penalty(graph)
+    if noise_required and noise is None:
+        raise InputError(f"noise is None: {needs} needs the noise variance; estimate it with nareg.design.estimate_noise.")
     n = base.n_nodes
     _checks.dense_size(
         f"the {needs} design",
@@ -220,6 +266,7 @@ def problem(
     R = moment(signals, second_moment, n, needs=needs)
     Sigma = None if noise is None else _checks.noise("noise", noise, n)
     c = fit_weights(fit, Sigma, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
 
@@ -253,6 +300,23 @@ def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c
+
+
+def extreme_frequencies(values: np.ndarray) -> tuple[float, float]:
+    """Smallest non-zero and largest eigenvalue of a Laplacian."""
+    non_zero = values[values > 1e-9 * max(values[-1], 1e-300)]
+    if non_zero.size == 0:
+        raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
+    return float(non_zero[0]), float(non_zero[-1])
+
+
+def local_status(descent: Descent, solved: Status = Status.CONVERGED) -> Status:
+    """Status of a design that ended with a local descent, given how the convex step before it ended."""
+    if descent.message == "interrupted":
+        return Status.INTERRUPTED
+    if solved is Status.CONVERGED and descent.gradient_norm > STATIONARY:
+        return Status.INACCURATE
+    return solved
 
 
 def minimise_scale(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:

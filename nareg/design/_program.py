@@ -25,7 +25,7 @@ from nareg.errors import MissingDependencyError, SolverError, TooLargeError
 from nareg.results import Status
 
 #: Interior-point (Clarabel) up to this many nodes, first-order (SCS) above.
-CLARABEL_NODES = 60
+CLARABEL_NODES = 100
 #: An SDP over an N x N matrix variable takes minutes at 150 nodes and hours beyond this.
 SDP_NODES = 400
 SOLVERS = ("sdp", "clarabel", "scs")

@@ -11,13 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._local import Descent, Progress, descend
-from nareg.design._problem import Problem, minimise_scale, problem
+from nareg import _checks
+from nareg.design._local import Descent, Progress, descend, feasible
+from nareg.design._problem import STATIONARY, Problem, extreme_frequencies, minimise_scale, problem
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
-
-#: Relative projected gradient at which a local minimum counts as reached.
-STATIONARY = 1e-4
 
 
 def exact(
@@ -68,7 +66,8 @@ def exact(
     >>> bool(d.objective < one.objective)
     True
     """
-    task = problem(graph, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="exact")
+    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    task = problem(graph, **data, needs="exact", noise_required=True)
     low, high = task.squared_bounds(lower, upper, default_lower=None)
     extra = _checked_starts(starts, task.n_nodes)
     w_scalar, scalar_mse = best_scalar(task, low, high)
@@ -80,7 +79,9 @@ def exact(
         if reached[name].message == "interrupted":
             break
     best = min(reached.values(), key=lambda d: d.value)
-    status = Status.CONVERGED if best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
+    # a gradient is small against what there is to lose: an MSE of zero is a minimum whatever rounding leaves
+    negligible = best.value <= 1e-14 * (float(np.trace(task.R)) + task.noise_power)
+    status = Status.CONVERGED if negligible or best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
     if any(d.message == "interrupted" for d in reached.values()):
         status = Status.INTERRUPTED
     return task.pack(
@@ -102,17 +103,13 @@ def exact(
 
 
 def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
-    """The single weight within the bounds with the smallest risk, and that risk."""
-    ones = np.ones(task.n_nodes)
-    values = task.spectrum[0]
-    positive = values[values > 1e-9 * max(values[-1], 1e-300)]
-    if positive.size == 0:
-        raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
+    """The single weight with the smallest risk, moved into the bounds node by node, and the risk of that."""
+    first, last = extreme_frequencies(task.spectrum[0])
     typical = float(np.mean(task.c))
-    least = max(np.sqrt(1e-4 * typical / positive[-1]), np.sqrt(low.max()))
-    most = min(np.sqrt(1e4 * typical / positive[0]), np.sqrt(high.min()))
-    w, value = minimise_scale(lambda s: task.mse(s * ones), least, max(most, least))
-    return w * ones, value
+    ones = np.ones(task.n_nodes)
+    w, _ = minimise_scale(task.mse_along(ones), np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first))
+    found = feasible(w * ones, low, high)
+    return found, task.mse(found)
 
 
 def inverse_signal(task: Problem, high: np.ndarray) -> np.ndarray:
@@ -121,18 +118,19 @@ def inverse_signal(task: Problem, high: np.ndarray) -> np.ndarray:
     For a single known signal on a connected graph this is a global minimiser of Prony's criterion.
     """
     u = np.linalg.eigh(task.R)[1][:, -1]
-    size = np.abs(u)
-    cap = np.maximum(size, 1e-6 * size.max())  # no division by zero
-    direction = np.where(u < 0, -1.0, 1.0) * cap.max() / cap
-    most = float(np.sqrt(high.min())) / np.abs(direction).max()
-    s, _ = minimise_scale(lambda s: task.mse(s * direction), most * 1e-6, most)
+    size = np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
+    direction = np.where(u < 0, -1.0, 1.0) * size.max() / size
+    most = float(np.sqrt(np.min(high / direction**2)))
+    if most == 0:
+        return np.zeros_like(u)
+    s, _ = minimise_scale(task.mse_along(direction), most * 1e-6, most)
     return s * direction
 
 
 def _checked_starts(starts: Any, n: int) -> np.ndarray:
     if starts is None:
         return np.empty((0, n))
-    array = np.atleast_2d(np.asarray(starts, dtype=float))
+    array = np.atleast_2d(_checks.floats("starts", starts, ndim=(1, 2)).astype(np.float64))
     if array.shape[1] != n or not np.isfinite(array).all():
         raise InputError(f"starts has shape {array.shape}, finite weights of shape (k, {n}) are expected.")
     return array

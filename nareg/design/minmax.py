@@ -17,12 +17,13 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg.design._local import Progress
-from nareg.design._problem import Problem, problem
+from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
 from nareg.design.prony import SCALES, published_bound, scaled_by_mse
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
+from nareg.filters._system import penalty
 from nareg.results import WeightDesign
 
 
@@ -90,9 +91,8 @@ def minmax(
     _checks.choice("uncertainty", uncertainty, ("corners",))
     _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
     _checks.choice("scale", scale, SCALES)
-    from nareg.filters._system import penalty
-
-    n = penalty(graph).n_nodes
+    base = penalty(graph)
+    n = base.n_nodes
     x_low, x_high = _checks.node_vector("low", low, n), _checks.node_vector("high", high, n)
     if (x_low > x_high).any():
         i = int(np.flatnonzero(x_low > x_high)[0])
@@ -102,7 +102,7 @@ def minmax(
     if criterion == "prony" and solver == "closed-form":
         raise InputError("solver='closed-form' is for criterion='mse': use 'sdp' here.")
     corners = np.column_stack([x_low, x_high])
-    task = problem(graph, signals=corners, noise=noise, fit=fit, needs="minmax")
+    task = problem(base, signals=corners, noise=noise, fit=fit, needs="minmax")
     bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     white = task.whitened()
     extremes = np.sqrt(task.c)[:, None] * corners
@@ -135,20 +135,25 @@ def _minmax_prony(
     omega, value = solved.omega * unit, solved.value * unit**2
     smooth = smooth_worst(white.L, extremes)
     result, rounding = round_and_refine(omega, smooth, low / task.c, high / task.c, progress=progress)
-    w, factor = scaled_by_mse(task, result.w * np.sqrt(task.c), low, high, scale)
+    root = np.sqrt(task.c)
+    w, factor = scaled_by_mse(task, result.w * root, low, high, scale)
     return task.pack(
         "min-max (corners, prony)",
         w,
-        worst_corner(white.L, extremes, result.w),
-        solved.status,
+        worst_corner(white.L, extremes, w / root),
+        local_status(result, solved.status),
         lower=low,
         upper=high,
         solver=solved.solver,
         solver_status=solved.solver_status,
-        omega=omega,
+        omega=root[:, None] * omega * root,
         relaxed_objective=value,
         gradient_norm=result.gradient_norm,
-        details={**rounding, "scale_factor": factor},
+        details={
+            **rounding,
+            "scale_factor": factor,
+            "objective_before_scaling": worst_corner(white.L, extremes, result.w),
+        },
         timings={"build": program.build_seconds, "sdp": solved.seconds},
         settings={"solver": solver, "scale": scale},
     )

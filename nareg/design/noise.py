@@ -9,11 +9,14 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 from nareg import _checks
+from nareg.design.scalar import node_invariant
 from nareg.errors import InputError
 from nareg.filters._system import penalty
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
 MAD_TO_STD = 1.4826
+#: Smallest variance returned, as a share of the median over nodes.
+FLOOR = 0.05
 
 
 def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.ndarray:
@@ -37,8 +40,10 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
     Notes
     -----
     Whatever the smoother or the neighbours cannot predict counts as noise: where the signal itself varies
-    from node to node, variances come out too high.  Each node's mean over time is removed first, because a
-    constant offset between neighbours is signal.
+    from node to node, variances come out too high. Each node's mean over time is removed first, because a
+    constant offset between neighbours is signal. No variance is put below a twentieth of the median: least
+    squares cannot tell how good such a station is, and an estimate near zero would be trusted blindly. A node
+    without neighbours gets the median.
 
     Examples
     --------
@@ -61,6 +66,8 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
     if not base.L.nnz:
         raise InputError("graph has no edges: noise cannot be told from signal without neighbours.")
     Y = Y - Y.mean(axis=1, keepdims=True)
+    if not Y.any():
+        raise InputError("measurements do not vary over time: their noise cannot be seen.")
     dof = 1 - 1 / Y.shape[1]
     if method == "differences":
         D = base.L.diagonal()
@@ -70,12 +77,10 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
         difference = predictor @ Y
         observed = (MAD_TO_STD * np.median(np.abs(difference - np.median(difference, axis=1, keepdims=True)), axis=1)) ** 2
     else:
-        from nareg.design.scalar import node_invariant
-
         w0 = node_invariant(graph, rule="gcv", measurements=Y).certificate.details["w0"]
         predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
         observed = np.mean((predictor @ Y) ** 2, axis=1) / dof
     variance, _ = nnls(predictor**2, observed)
-    # least squares may put a variance at zero; the station is then only known to be better than its neighbours
-    floor = 1e-3 * float(np.median(variance[variance > 0])) if (variance > 0).any() else np.finfo(float).tiny
-    return np.maximum(variance, floor)
+    joined = base.L.diagonal() > 0
+    median = float(np.median(variance[joined]))
+    return np.where(joined, np.maximum(variance, FLOOR * median), median)

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.design._local import Progress, descend, feasible
-from nareg.design._problem import Problem, minimise_scale, problem
-from nareg.design._program import Solved, SupportProgram, gram
+from nareg.design._local import Progress, feasible
+from nareg.design._problem import Problem, local_status, minimise_scale, problem
+from nareg.design._program import Solved, SupportProgram, gram, root
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
@@ -55,10 +55,10 @@ def prony(
         Data term c for which to design; the criterion is then ``tr(S C^-1 S R)``, which weighs the modified
         error by ``C^-1``.
     solver : {"auto", "sdp", "clarabel", "scs"}
-        ``"sdp"`` takes Clarabel up to 60 nodes and SCS above, both at tight tolerances. ``"auto"`` does the
+        ``"sdp"`` takes Clarabel up to 100 nodes and SCS above, both at tight tolerances. ``"auto"`` does the
         same unless a single known signal makes ``w = s / x`` optimal, which needs no solver.
     scale : {"mse", "bound"}
-        Multiply the solution of (25) by the factor >= 1 that minimises the MSE (needs noise), or leave it at
+        Multiply the solution of (25) by the factor that minimises the MSE within the bounds (needs noise), or leave it at
         the bound as published.
     progress : callable, optional
         Called by the refinement as ``progress(iteration, objective, relative gradient norm)``.
@@ -66,8 +66,9 @@ def prony(
     Returns
     -------
     WeightDesign
-        ``objective`` is ``tr(S R S)`` at the weights before scaling; ``certificate.relaxed_objective`` the SDP's
-        value, a lower bound; ``certificate.details`` the scale factor and the rounding.
+        ``objective`` is ``tr(S R S)`` (with ``fit``: in the coordinates ``C^1/2 x``) at the weights;
+        ``certificate.relaxed_objective`` the SDP's value, a lower bound; ``certificate.details`` the scale factor,
+        the objective before scaling, and the rounding.
 
     References
     ----------
@@ -92,27 +93,31 @@ def prony(
     low_white, high_white = low / task.c, high / task.c
     objective = criterion(white)
     inverse = feasible_inverse(white, low_white, high_white)
+    gradient_norm: float | None
     if solver == "auto" and inverse is not None and objective(inverse)[0] <= zero_level(white, inverse):
-        solved, build_seconds = Solved(np.outer(inverse, inverse), 0.0, "closed form", "S x = 0", 0.0, Status.CONVERGED), 0.0
-        result, rounding = descend(objective, inverse, low_white, high_white, max_iterations=1), {"rank_one_share": 1.0}
+        solved = Solved(np.outer(inverse, inverse), 0.0, "closed form", "S x = 0", 0.0, Status.CONVERGED)
+        found, status, gradient_norm, build_seconds = inverse, Status.CONVERGED, None, 0.0
+        rounding: dict[str, Any] = {"rank_one_share": 1.0}
     else:
         solved, build_seconds = _solve_sdp(white, low_white, solver)
         also = {} if inverse is None else {"inverse principal signal": inverse}
         result, rounding = round_and_refine(solved.omega, objective, low_white, high_white, also=also, progress=progress)
-    w, factor = scaled_by_mse(task, result.w * np.sqrt(task.c), low, high, scale)
+        found, status, gradient_norm = result.w, local_status(result, solved.status), result.gradient_norm
+    half = np.sqrt(task.c)
+    w, factor = scaled_by_mse(task, found * half, low, high, scale)
     return task.pack(
         "prony",
         w,
-        result.value,
-        solved.status,
+        objective(w / half)[0],
+        status,
         lower=low,
         upper=high,
         solver=solved.solver,
         solver_status=solved.solver_status,
-        omega=solved.omega,
+        omega=half[:, None] * solved.omega * half,
         relaxed_objective=solved.value,
-        gradient_norm=result.gradient_norm,
-        details={**rounding, "scale_factor": factor},
+        gradient_norm=gradient_norm,
+        details={**rounding, "scale_factor": factor, "objective_before_scaling": objective(found)[0]},
         timings={"build": build_seconds, "sdp": solved.seconds},
         settings={"solver": solver, "scale": scale},
     )
@@ -143,12 +148,13 @@ def published_bound(task: Problem) -> float | None:
 
 def criterion(task: Problem) -> Any:
     """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
-    L, R = task.L, task.R
+    L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
 
     def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
         S = (w[:, None] * L) * w
-        SR = S @ R
-        return float(np.sum(SR * S)), 2 * ((SR + SR.T) * L) @ w
+        SF = S @ F.T
+        SR = SF @ F
+        return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
 
     return value_and_gradient
 
@@ -161,7 +167,7 @@ def scaled_by_mse(task: Problem, w: np.ndarray, low: np.ndarray, high: np.ndarra
     square = np.maximum(w**2, 1e-300)
     least = float(np.sqrt(np.max(low / square)))
     most = float(np.sqrt(np.min(high / square)))
-    factor, _ = minimise_scale(lambda s: task.mse(s * w), max(least, 1e-12), most)
+    factor, _ = minimise_scale(task.mse_along(w), max(least, 1e-12), most)
     return feasible(factor * w, low, high), factor
 
 
@@ -181,10 +187,10 @@ def _nothing_to_do(task: Problem, low: np.ndarray, high: np.ndarray) -> WeightDe
         "prony",
         np.zeros(task.n_nodes),
         0.0,
-        Status.NO_IMPROVEMENT,
+        Status.ZERO_WEIGHTS,
         lower=low,
         upper=high,
         solver="closed form",
-        solver_status="without a lower bound zero weights are optimal in (25): pass noise or lower",
+        solver_status="without a lower bound zero weights are optimal in (25)",
         details={"scale_factor": 1.0},
     )

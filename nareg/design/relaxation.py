@@ -21,7 +21,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg.design._local import Progress, descend, feasible
-from nareg.design._problem import Problem, problem
+from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
 from nareg.design.exact import best_scalar, inverse_signal
 from nareg.design.prony import published_bound
@@ -61,15 +61,15 @@ def relaxation(
     solver : {"auto", "closed-form", "sdp", "clarabel", "scs"}
         ``"closed-form"`` (and ``"auto"``): Lyapunov solve, then (30) at rank one by L-BFGS from several
         starts; seconds at a few hundred nodes. ``"sdp"``: Lyapunov solve, then (30) as an SDP by cvxpy
-        (Clarabel up to 60 nodes, SCS above), rounded and refined.
+        (Clarabel up to 100 nodes, SCS above), rounded and refined.
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``.
 
     Returns
     -------
     WeightDesign
-        ``objective`` is that of (30) at the weights; ``certificate.details["lmmse"]`` the value of step one
-        (a lower bound on the MSE in whitened coordinates).
+        ``objective`` is that of (30) at the weights; ``certificate.details["symmetric_limit"]`` the value of step
+        one: the smallest MSE of any symmetric filter (with ``fit``: in the coordinates ``C^1/2 x``).
 
     References
     ----------
@@ -84,7 +84,8 @@ def relaxation(
     'CONVERGED'
     """
     _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
-    task = problem(graph, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="relaxation")
+    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    task = problem(graph, **data, needs="relaxation", noise_required=True)
     low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     white = task.whitened()
     started = time.perf_counter()
@@ -98,7 +99,7 @@ def relaxation(
         high,
         solver=solver,
         method="relaxation",
-        details={"lmmse": value},
+        details={"symmetric_limit": value},
         timings=timings,
         progress=progress,
     )
@@ -121,7 +122,7 @@ def fit_weights_to(
     low_white, high_white = low / task.c, high / task.c
     objective = fit_criterion(white.L, H)
     omega = relaxed = None
-    status = Status.CONVERGED
+    solved_status = Status.CONVERGED
     if solver in ("auto", "closed-form"):
         # (30) at rank one has local minima: several starts, the best kept
         candidates = {
@@ -138,15 +139,18 @@ def fit_weights_to(
         solved_by, word = "Lyapunov equation, then L-BFGS-B (scipy)", result.message
     else:
         P = H @ H
-        program = SupportProgram(white.L, quadratic=gram(white.L, P), slope=linear(white.L, P - (H + H.T) / 2))
-        solved = program.solve(low_white, solver)
-        result, rounding = round_and_refine(solved.omega, objective, low_white, high_white, progress=progress)
-        constant = 2 * float(np.sum((H - np.eye(len(H))) ** 2))
-        omega, relaxed, status = solved.omega, 2 * solved.value + constant, solved.status
+        unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
+        L = white.L / unit
+        program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
+        solved = program.solve(low_white * unit, solver)
+        omega = solved.omega / unit
+        result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=progress)
+        relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
+        solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
         details, solved_by, word = {**details, **rounding}, solved.solver, solved.solver_status
         timings = {**timings, "build": program.build_seconds, "sdp": solved.seconds}
-    if result.message == "interrupted":
-        status = Status.INTERRUPTED
+        omega = np.sqrt(task.c)[:, None] * omega * np.sqrt(task.c)
+    status = local_status(result, solved_status)
     factor = open_scale(white, objective, result.w, low_white, high_white)
     w = feasible(factor * result.w, low_white, high_white)
     details = {**details, "scale_factor": factor}
@@ -185,7 +189,10 @@ def lyapunov(R: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
     rotated = 2 * (Q.T @ R @ Q)
     keep = pair > 1e-12 * max(pair.max(initial=0.0), 1e-300)
     H = Q @ np.where(keep, rotated / np.where(keep, pair, 1.0), 0.0) @ Q.T
-    return (H + H.T) / 2
+    # H is PSD, and of low rank where R is: what rounding adds would be blown up by large weights in (30)
+    values, Q = np.linalg.eigh((H + H.T) / 2)
+    values[values < 1e-9 * values[-1]] = 0.0
+    return (Q * values) @ Q.T
 
 
 def fit_criterion(L: np.ndarray, H: np.ndarray) -> Any:
@@ -236,13 +243,16 @@ def open_scale(white: Problem, objective: Any, w: np.ndarray, low: np.ndarray, h
 
     With one known signal the best weights at rank one make ``S x = 0`` at any scale, and (30) cannot choose.
     """
-    limit = objective(w)[0] * (1 + 1e-6)
-    allowed = []
-    for s in np.geomspace(1e-4, 1e4, 161):
-        square = (s * w) ** 2
-        if (square >= low).all() and (square <= high).all() and objective(s * w)[0] <= limit:
-            allowed.append(float(s))
-    return min(allowed or [1.0], key=lambda s: white.mse(s * w))
+    # (30) along s is a + b s^2 + d s^4: three values give it all
+    first, second, third = (objective(s * w)[0] for s in (0.0, 1.0, np.sqrt(2.0)))
+    d = (third - 2 * second + first) / 2
+    b = second - first - d
+    scales = np.geomspace(1e-4, 1e4, 161)
+    square = np.outer(scales**2, w**2)
+    allowed = (square >= low).all(axis=1) & (square <= high).all(axis=1)
+    allowed &= first + b * scales**2 + d * scales**4 <= second * (1 + 1e-6)
+    along = white.mse_along(w)
+    return min(scales[allowed].tolist() or [1.0], key=along)
 
 
 def relaxation_program(task: Problem, lower: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:

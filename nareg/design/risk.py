@@ -10,7 +10,7 @@ import numpy as np
 from nareg import _checks
 from nareg.design._problem import moment, risk_parts
 from nareg.errors import InputError
-from nareg.filters._system import build, data_term, penalty
+from nareg.filters._system import build, data_term, filter_matrix, penalty
 
 
 @dataclass(frozen=True)
@@ -63,12 +63,12 @@ def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, seco
     >>> round(r.bias, 12), round(r.nmse, 3)
     (0.0, 0.219)
     """
-    n = penalty(graph).n_nodes
+    base = penalty(graph)
+    n = base.n_nodes
     _checks.dense_size("risk", n, copies=4)
     R = moment(signals, second_moment, n, needs="risk")
     Sigma = _checks.noise("noise", noise, n)
-    system = build(graph, weights, data_term(fit, weights, n))
-    H = np.linalg.solve(system.K.toarray(), np.diag(system.c))
+    H = filter_matrix(build(base, weights, data_term(fit, weights, n)), what="risk")
     bias, variance = risk_parts(H, R, Sigma)
     power = float(np.trace(R))
     if power == 0:

@@ -7,13 +7,14 @@ The design's weights are ``sqrt(w0)`` at every node.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from scipy.optimize import brentq
 
 from nareg import _checks
-from nareg.design._problem import Problem, fit_weights, minimise_scale, moment
+from nareg.design._problem import Problem, extreme_frequencies, fit_weights, minimise_scale, moment
 from nareg.errors import InputError
 from nareg.filters._system import penalty
 from nareg.results import Status, WeightDesign
@@ -92,11 +93,11 @@ def node_invariant(
     ):
         if value is None and rule in rules:
             raise InputError(f"rule={rule!r} needs {name}.")
-    if rule == "oracle" or (rule == "chen-liu" and Y is None):
+    if rule == "oracle" or (rule == "chen-liu" and (Y is None or signals is not None or second_moment is not None)):
         R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
     elif Y is not None:
         R = Y @ Y.T / Y.shape[1]
-    if rule == "chen-liu" and Y is not None:
+    if rule == "chen-liu" and Y is not None and signals is None and second_moment is None:
         assert Sigma is not None
         R = R - (np.diag(Sigma) if Sigma.ndim == 1 else Sigma)
         if np.trace(R) <= 0:
@@ -139,10 +140,8 @@ class _Scalar:
         self.lam = np.maximum(self.lam, 0.0)
         self.root = root
         self.Y = None if Y is None else self.Q.T @ (root[:, None] * Y)
-        positive = self.lam[self.lam > 1e-9 * max(self.lam[-1], 1e-300)]
-        if positive.size == 0:
-            raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
-        self.range = (1e-4 / positive[-1], 1e4 / positive[0])
+        first, last = extreme_frequencies(self.lam)
+        self.range = (1e-4 / last, 1e4 / first)
 
     def gain(self, w0: float) -> np.ndarray:
         return 1.0 / (1.0 + w0 * self.lam)
@@ -174,15 +173,8 @@ class _Scalar:
 
     def risk(self, R: np.ndarray) -> Callable[[float], float]:
         """The risk (6) as a function of w0, for second moment R."""
-        metric = self.Q.T @ (self.Q / self.task.c[:, None])
-        moment_ = metric * (self.Q.T @ (self.root[:, None] * R * self.root) @ self.Q)
-        covariance = metric * (self.Q.T @ (self.root[:, None] * self.task.Sigma_matrix * self.root) @ self.Q)
-
-        def value(w0: float) -> float:
-            g = self.gain(w0)
-            return float((1 - g) @ moment_ @ (1 - g) + g @ covariance @ g)
-
-        return value
+        along = replace(self.task, R=R).mse_along(np.ones(self.lam.size))
+        return lambda w0: along(np.sqrt(w0))
 
     def discrepancy(self) -> tuple[float, float]:
         """Largest weight whose residual does not exceed the expected noise power (Morozov)."""

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.design._problem import problem, risk_parts
+from nareg.design._problem import extreme_frequencies, problem, risk_parts
 from nareg.errors import InputError
+from nareg.results import WeightDesign
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    weights : (N,) array
+    weights : (N,) array or WeightDesign
         Node-adaptive weights w.
     w0 : float
         The single Tikhonov weight to compare with (``w_i^2 = w0`` for all i).
@@ -95,7 +96,8 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     (True, True)
     """
     x = _checks.floats("signal", signal, ndim=(1,))
-    task = problem(graph, signals=x, noise=noise, needs="conditions")
+    task = problem(graph, signals=x, noise=noise, needs="conditions", noise_required=True)
+    weights = weights.weights if isinstance(weights, WeightDesign) else weights
     w = _checks.node_vector("weights", weights, task.n_nodes)
     w0 = _checks.number("w0", w0, low=0)
     values = np.linalg.eigvalsh(task.Sigma_matrix)
@@ -103,7 +105,7 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
         raise InputError("noise is singular: Theorem 1 divides by it; give every direction some variance.")
     rho = float(x @ np.linalg.solve(task.Sigma_matrix, x))  # the only non-zero eigenvalue of x x^T Sigma^-1
     gamma = rho / (1 + rho)
-    largest = float(task.spectrum[0][-1])
+    _, largest = extreme_frequencies(task.spectrum[0])
     square = w**2
     right = 1 / (1 + w0 * largest) + 1 / (1 + float(square.max()) * largest)
     lemma = bool((square >= w0).all())

@@ -24,20 +24,33 @@ class Iterates:
     rounds: int | None = None
     note: str = ""
 
+    @property
+    def residuals_matter(self) -> bool:
+        """Whether the solver worked towards a residual: a factorisation did not."""
+        return self.iterations > 0
+
 
 @dataclass
 class Monitor:
-    """Records the residual history, tells the callback, and says when to stop."""
+    """Records the residual history, tells the callback, and says when to stop.
 
-    norms: np.ndarray
+    A column is done when both its residual and its residual scaled by the diagonal are below the tolerance.
+    """
+
+    norms: np.ndarray  # (2, T): of the right-hand side, and of the same over the diagonal
     tol: float
     callback: Callback | None
     history: list[float] = field(default_factory=list)
 
-    def active(self, squared_residuals: np.ndarray) -> np.ndarray:
-        """Columns above the tolerance; zero columns are done before they start."""
-        relative = np.divide(np.sqrt(squared_residuals), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
-        self.history.append(float(relative.max(initial=0.0)))
+    @classmethod
+    def of(cls, rhs: np.ndarray, inverse_diagonal: np.ndarray, tol: float, callback: Callback | None) -> Monitor:
+        scaled = np.linalg.norm(rhs * inverse_diagonal[:, None], axis=0)
+        return cls(np.stack([np.linalg.norm(rhs, axis=0), scaled]), tol, callback)
+
+    def active(self, squared: np.ndarray) -> np.ndarray:
+        """Columns above the tolerance, from the squared norms (2, T); zero columns are done before they start."""
+        relative = np.divide(np.sqrt(squared), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)
+        self.history.append(float(relative[0].max(initial=0.0)))
         if self.callback is not None:
             self.callback(len(self.history) - 1, self.history[-1])
-        return relative > self.tol
+        return ~(relative <= self.tol).all(axis=0)  # NaN counts as active

@@ -35,19 +35,20 @@ def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def
 
 @njit(parallel=True, cache=True)
 def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
-    """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R`` and ``R^T R`` of each column, stacked."""
+    """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
     n, t_end = X.shape
-    partial = np.zeros((CHUNKS, 2 * t_end))
+    partial = np.zeros((CHUNKS, 3, t_end))
     for chunk in prange(CHUNKS):
-        sums = np.zeros(2 * t_end)
+        sums = np.zeros((3, t_end))
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
             d = inverse_diagonal[i]
             for t in range(t_end):
                 X[i, t] += alpha[t] * P[i, t]
                 r = R[i, t] - alpha[t] * Q[i, t]
                 R[i, t] = r
-                sums[t] += r * r * d
-                sums[t_end + t] += r * r
+                sums[0, t] += r * r * d
+                sums[1, t] += r * r
+                sums[2, t] += r * r * d * d
         partial[chunk] = sums
     return partial.sum(axis=0)
 
@@ -64,16 +65,17 @@ def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
 
 
 @njit(parallel=True, cache=True)
-def relax(indptr, indices, data, inverse_diagonal, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
+def relax(indptr, indices, data, inverse_diagonal, scale, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
     """One round of a stationary or Chebyshev iteration.
 
-    ``R = B - K X``, ``P = alpha D^-1 R + beta P``, ``X_new = X + P``; returns ``R^T R`` of each column.
+    ``R = B - K X``, ``P = alpha M^-1 R + beta P``, ``X_new = X + P`` with M^-1 = ``inverse_diagonal``; returns
+    ``R^T R`` and ``R^T diag(scale)^2 R`` of each column, (2, T).
     """
     n, t_end = X.shape
-    partial = np.zeros((CHUNKS, t_end))
+    partial = np.zeros((CHUNKS, 2, t_end))
     for chunk in prange(CHUNKS):
         row = np.empty(t_end)
-        sums = np.zeros(t_end)
+        sums = np.zeros((2, t_end))
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
             for t in range(t_end):
                 row[t] = B[i, t]
@@ -81,9 +83,10 @@ def relax(indptr, indices, data, inverse_diagonal, B, X, P, alpha, beta, X_new):
                 j, a = indices[e], data[e]
                 for t in range(t_end):
                     row[t] -= a * X[j, t]
-            d = inverse_diagonal[i]
+            d, s = inverse_diagonal[i], scale[i]
             for t in range(t_end):
-                sums[t] += row[t] * row[t]
+                sums[0, t] += row[t] * row[t]
+                sums[1, t] += row[t] * row[t] * s * s
                 P[i, t] = alpha * d * row[t] + beta * P[i, t]
                 X_new[i, t] = X[i, t] + P[i, t]
         partial[chunk] = sums

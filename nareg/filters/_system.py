@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components
 
 from nareg import _checks
@@ -38,9 +39,15 @@ class Penalty:
 
 def penalty(graph: Any) -> Penalty:
     """``L`` of a Graph (combinatorial), or a user's symmetric PSD operator, checked."""
+    if isinstance(graph, Penalty):
+        return graph
     if isinstance(graph, Graph):
         return Penalty(graph.laplacian(), True, graph.describe_node)
     if not sp.issparse(graph):
+        if hasattr(graph, "nodes") or hasattr(graph, "W"):
+            raise InputError(
+                f"graph is a {type(graph).__module__} object: convert it with nareg.Graph.from_networkx or from_pygsp."
+            )
         dense = _checks.floats("graph", graph, ndim=(2,))
         _checks.dense_size("a dense operator", dense.shape[0], alternative="pass it as a scipy sparse matrix")
         graph = sp.csr_array(dense)
@@ -50,7 +57,8 @@ def penalty(graph: Any) -> Penalty:
         raise InputError("graph (an operator) has a negative diagonal entry: it must be positive semidefinite.")
     if n <= _checks.DENSE_LIMIT:
         eigenvalues = np.linalg.eigvalsh(matrix.toarray())
-        if eigenvalues[0] < -1e-9 * max(eigenvalues[-1], 1e-300):
+        rounding = max(1e-9, 100 * float(np.finfo(graph.dtype).eps)) if graph.dtype.kind == "f" else 1e-9
+        if eigenvalues[0] < -rounding * max(eigenvalues[-1], 1e-300):
             raise InputError(
                 f"graph (an operator) has the eigenvalue {eigenvalues[0]:g}: it must be positive semidefinite; "
                 "pass a Laplacian, or an adjacency through nareg.Graph."
@@ -129,11 +137,32 @@ class FilterSystem:
             levels, count = levels + 1, int(reached.sum())
         return True
 
-    def relative_residual(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
-        """``||rhs - K x|| / ||rhs||`` of each column; zero for a zero column."""
-        norm = np.linalg.norm(rhs, axis=0)
-        left = np.linalg.norm(rhs - self.K @ x, axis=0)
-        return np.divide(left, norm, out=np.zeros_like(norm), where=norm > 0)
+    def residuals(self, x: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``||rhs - K x|| / ||rhs||`` of each column, and the same with both scaled by D^-1; zero for a zero column."""
+        left = rhs - self.K @ x
+        scale = np.where(self.diagonal > 0, self.diagonal, 1.0)[:, None]
+        return _ratio(left, rhs), _ratio(left / scale, rhs / scale)
+
+
+def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    norm = np.linalg.norm(right, axis=0)
+    return np.divide(np.linalg.norm(left, axis=0), norm, out=np.zeros_like(norm), where=norm > 0)
+
+
+def filter_matrix(system: FilterSystem, *, what: str) -> np.ndarray:
+    """Dense ``H = K^-1 C``, refused unless K is positive definite with a condition number below 1e13."""
+    K = system.K.toarray()
+    try:
+        inverse = cho_solve(cho_factor(K, lower=True), np.eye(len(K)))
+        condition = float(np.linalg.norm(K, 1) * np.linalg.norm(inverse, 1))
+    except (np.linalg.LinAlgError, ValueError):
+        condition = np.inf
+    if not condition < 1e13:
+        raise SingularSystemError(
+            f"weights make C + S indefinite or too ill-conditioned for {what} (condition number {condition:.1e}): "
+            "take smaller weights, or check S."
+        )
+    return inverse * system.c
 
 
 def scale_symmetric(matrix: sp.csr_array, w: np.ndarray) -> sp.csr_array:
@@ -144,6 +173,10 @@ def scale_symmetric(matrix: sp.csr_array, w: np.ndarray) -> sp.csr_array:
 
 def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
     """The data-term weights ``c``: ``fit``, else the design's own, else ones."""
+    if isinstance(fit, str):
+        raise InputError(f"fit is {fit!r}: names are for designs; here pass the array itself, for example 1 / variance.")
+    if isinstance(weights, WeightDesign) and weights.weights.size != n_nodes:
+        raise InputError(f"weights is a design for {weights.weights.size} nodes but the graph has {n_nodes}.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
     c = _checks.nonnegative_vector("fit", fit, n_nodes, why="it weighs the data term, 0 means not observed")
@@ -152,24 +185,21 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
     return c
 
 
-def build(graph: Any, weights: Any, c: np.ndarray | None = None, *, fit: Any = None) -> FilterSystem:
-    """Check and assemble ``K = C + S`` (``c`` already checked, or from ``fit``)."""
-    base = penalty(graph)
+def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
+    """Check the weights and assemble ``K = C + S``; ``c`` comes from :func:`data_term`."""
     n = base.n_nodes
-    if c is None:
-        c = data_term(fit, weights, n)
     w: np.ndarray | None
     if isinstance(weights, WeightDesign):
-        if weights.weights.size != n:
-            raise InputError(f"weights is a design for {weights.weights.size} nodes but the graph has {n}.")
         if weights.graph_hash != operator_hash(base.L):
             raise InputError(
                 "weights is a design for another graph of the same size (its hash differs): design again for this one."
             )
         w = weights.weights
         S = scale_symmetric(base.L, w)
-    elif sp.issparse(weights) or np.ndim(weights) == 2:
+    elif sp.issparse(weights) or (isinstance(weights, np.ndarray) and weights.ndim == 2):
         w = None
+        if weights.shape in ((n, 1), (1, n)) and n > 1:
+            raise InputError(f"weights has shape {weights.shape}: pass weights.ravel() for one weight per node.")
         matrix = weights if sp.issparse(weights) else sp.csr_array(_checks.floats("weights", weights, ndim=(2,)))
         S = _symmetric("weights", matrix)
         if S.shape[0] != n:
@@ -178,7 +208,7 @@ def build(graph: Any, weights: Any, c: np.ndarray | None = None, *, fit: Any = N
         w = _checks.node_vector("weights", weights, n)
         S = scale_symmetric(base.L, w)
     system = FilterSystem(S=S, c=c, w=w, penalty=base)
-    _refuse_singular(system)
+    refuse_singular(system)
     return system
 
 
@@ -192,7 +222,8 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
     if not np.isfinite(matrix.data).all():
         raise InputError(f"{name} holds a value that is not finite.")
     gap = abs(matrix - matrix.T)
-    if gap.nnz and gap.max() > 1e-10 * np.abs(matrix.data).max():
+    rounding = max(1e-10, 4 * float(np.finfo(value.dtype).eps)) if value.dtype.kind == "f" else 1e-10
+    if gap.nnz and gap.max() > rounding * np.abs(matrix.data).max():
         raise InputError(f"{name} is not symmetric (largest difference {gap.max():g}): pass ({name} + {name}.T) / 2.")
     if gap.nnz:
         matrix = sp.csr_array((matrix + matrix.T) / 2)
@@ -200,8 +231,11 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
     return matrix
 
 
-def _refuse_singular(system: FilterSystem) -> None:
-    """Name a component of S's own support that has no data term, if that makes K singular."""
+def refuse_singular(system: FilterSystem) -> None:
+    """Name a component of S's own support that has no data term.
+
+    K is singular there, or (where weights of zero cut the component off) would pull its values to zero.
+    """
     if (system.c > 0).all():
         return
     support = system.S.copy()

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError
+from nareg.errors import InputError, SolverError
 from nareg.filters import cg, chebyshev, direct, multigrid, recursion
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters._system import FilterSystem, build, data_term, penalty
-from nareg.results import Solution, Status, WeightDesign
+from nareg.filters._system import FilterSystem, build, data_term, filter_matrix, penalty
+from nareg.results import Solution, Status
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")
 DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
@@ -91,7 +91,7 @@ def denoise(
     """
     base = penalty(graph)
     readings = _checks.signals("y", y, base.n_nodes)
-    system = build(graph, weights, fit=fit)
+    system = build(base, weights, data_term(fit, weights, base.n_nodes))
     return _solve(system, readings, method, backend, tol, max_iterations, callback)
 
 
@@ -138,19 +138,19 @@ def interpolate(
     array([1., 2., 3.])
     """
     base = penalty(graph)
-    shape = np.shape(y)
+    shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
     seen = _checks.mask("observed", observed, base.n_nodes, shape[1] if len(shape) == 2 else None)
     readings = _checks.partially_observed("y", y, seen, base.n_nodes)
     c = data_term(fit, weights, base.n_nodes)
     if seen.ndim == 1:
-        system = build(graph, weights, _observed_fit(c, seen))
+        system = build(base, weights, _observed_fit(c, seen))
         return _solve(system, readings, method, backend, tol, max_iterations, callback)
     patterns, group = np.unique(seen, axis=1, return_inverse=True)
     x = np.empty_like(readings)
     parts = []
     for p in range(patterns.shape[1]):
         columns = group.ravel() == p
-        system = build(graph, weights, _observed_fit(c, patterns[:, p]))
+        system = build(base, weights, _observed_fit(c, patterns[:, p]))
         parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
         x[:, columns] = parts[-1].x
     return _joined(parts, x)
@@ -164,7 +164,7 @@ def _observed_fit(c: np.ndarray, seen: np.ndarray) -> np.ndarray:
 
 
 def _joined(parts: list[Solution], x: np.ndarray) -> Solution:
-    """One Solution for several masks: the worst status and residual, the sums of rounds' costs."""
+    """One Solution for several masks: the first failure, the largest residual, messages and seconds added up."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]
     return Solution(
@@ -197,19 +197,19 @@ def _solve(
         max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
     start = time.perf_counter()
     rhs = system.c[:, None] * y.reshape(system.n_nodes, -1).astype(np.float64)
-    if method == "auto":
+    if system.w is None and not _definite(system):
+        result, label = Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
+    elif method == "auto":
         result, label = _auto(system, rhs, tol, max_iterations, callback)
     elif method == "direct":
         result, label = direct.solve(system, rhs), "direct"
     else:
         limit = max_iterations or MAX_ITERATIONS[method]
         result, label = _solver(method)(system, rhs, tol=tol, max_iterations=limit, callback=callback), method
-    residual = float(system.relative_residual(result.x, rhs).max(initial=0.0))
+    plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs))
     status = result.status
-    # recurrences drift: what counts is the residual of the returned point; a factorisation, which has no
-    # tolerance, is judged by rounding
-    allowed = max(2 * tol, 1e-12) if method != "direct" else max(tol, 1e-8)
-    if status is Status.CONVERGED and not residual <= allowed:
+    # recurrences drift: what counts is the residual of the point itself; a factorisation judged its own
+    if status is Status.CONVERGED and result.residuals_matter and not max(plain, scaled) <= max(2 * tol, 1e-12):
         status = Status.STALLED
     return Solution(
         x=result.x.reshape(y.shape).astype(y.dtype),
@@ -217,11 +217,22 @@ def _solve(
         method=label + (f" [{result.note}]" if result.note else ""),
         iterations=result.iterations,
         residuals=np.array(result.residuals),
-        residual=residual,
+        residual=plain,
         rounds=result.rounds,
         messages=None if result.rounds is None else result.rounds * system.n_directed_edges,
         seconds=time.perf_counter() - start,
     )
+
+
+def _definite(system: FilterSystem) -> bool:
+    """Whether K is positive definite for a user's own S, up to the size at which that is cheap to know."""
+    if system.n_nodes > _checks.DENSE_LIMIT:
+        return True
+    try:
+        np.linalg.cholesky(system.K.toarray())
+    except np.linalg.LinAlgError:
+        return False
+    return True
 
 
 def _solver(method: str) -> Callable[..., Iterates]:
@@ -289,11 +300,12 @@ def uncertainty(
     >>> nareg.filters.uncertainty(nareg.graphs.grid((3,)), 1.0, noise=0.04).round(3)
     array([0.137, 0.122, 0.137])
     """
-    system = build(graph, weights, fit=fit)
-    n = system.n_nodes
+    base = penalty(graph)
+    system = build(base, weights, data_term(fit, weights, base.n_nodes))
+    n = base.n_nodes
     covariance = _checks.noise("noise", noise, n)
     if n <= _checks.DENSE_LIMIT:
-        H = np.linalg.solve(system.K.toarray(), np.diag(system.c))
+        H = filter_matrix(system, what="uncertainty")
         spread = H * covariance if covariance.ndim == 1 else H @ covariance
         return np.sqrt(np.einsum("ij,ij->i", spread, H))
     if covariance.ndim == 2:
@@ -303,7 +315,6 @@ def uncertainty(
     signs = generator.choice([-1.0, 1.0], size=(n, n_probes))
     probes = (system.c * np.sqrt(covariance))[:, None] * signs
     answer, _ = _auto(system, probes, 1e-6, None, None)
+    if not answer.status.ok:
+        raise SolverError(f"uncertainty: the solves for the probes ended {answer.status.name}: take smaller weights.")
     return np.sqrt(np.mean(answer.x**2, axis=1))
-
-
-__all__ = ["METHODS", "WeightDesign", "denoise", "interpolate", "uncertainty"]

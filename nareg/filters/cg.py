@@ -34,8 +34,8 @@ def solve(
 ) -> Iterates:
     """Solve ``K x = rhs`` for (N, T) ``rhs``; Jacobi preconditioning unless another is passed.
 
-    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``. Each column has its own step lengths, and a
-    converged column is frozen.
+    Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K. Each
+    column has its own step lengths, and a converged column is frozen.
     """
     result = Iterates(x=np.zeros_like(rhs), iterations=0)
     for first in range(0, rhs.shape[1], BLOCK):
@@ -69,23 +69,24 @@ def _solve_block(
     X = np.zeros_like(B) if x0 is None else x0.copy()
     R = B - K @ X if x0 is not None else B.copy()
     Q = np.empty_like(B)
-    monitor = Monitor(np.linalg.norm(B, axis=0), tol, callback)
-    active = monitor.active(np.einsum("it,it->t", R, R))
-    Z = R * inverse_diagonal[:, None] if precondition is None else precondition(R)
+    monitor = Monitor.of(B, inverse_diagonal, tol, callback)
+    scaled = R * inverse_diagonal[:, None]
+    active = monitor.active(np.stack([np.einsum("it,it->t", V, V) for V in (R, scaled)]))
+    Z = scaled if precondition is None else precondition(R)
     P = Z.copy()
     rz = np.einsum("it,it->t", R, Z)
     for iteration in range(1, max_iterations + 1):
         if not active.any():
             return Iterates(X, iteration - 1, monitor.history)
         curvature = _kernels.product_and_dot(K.indptr, K.indices, K.data, P, Q)
-        if (curvature[active] <= 0).any():
+        if not (curvature[active] > 0).all():
             return Iterates(X, iteration - 1, monitor.history, Status.INDEFINITE)
         # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
         alpha = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)
         norms = _kernels.step_and_norms(X, R, P, Q, inverse_diagonal, alpha)
-        active = active & monitor.active(norms[rz.size :])
+        active = active & monitor.active(norms[1:])
         if precondition is None:
-            rz_new = norms[: rz.size]
+            rz_new = norms[0]
             beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)
             _kernels.new_direction(R, P, inverse_diagonal, beta)
         else:

@@ -21,11 +21,11 @@ from nareg.results import Status
 def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Jacobi rounds on ``K x = rhs``."""
     if not system.sdd:
-        largest = scaled_extreme(system, "LA")
-        if largest >= 2:
+        smallest, largest = scaled_extreme(system, "SA"), scaled_extreme(system, "LA")
+        if not (smallest > 0 and largest < 2):
             raise DivergentMethodError(
-                f"method='jacobi' diverges on this S (largest eigenvalue of D^-1 K is {largest:.4g}, it must be below "
-                "2): use method='cg' or 'chebyshev'."
+                f"method='jacobi' diverges on this S (the eigenvalues of D^-1 K reach from {smallest:.4g} to {largest:.4g}, "
+                "they must lie between 0 and 2): use method='cg' or 'chebyshev' if S is positive definite."
             )
     return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
 
@@ -41,7 +41,11 @@ def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iteratio
     if norm >= 1:
         raise DivergentMethodError(
             f"method='recursion' (equation 19) diverges for these weights: ||S|| = {norm:.4g}, it must be below 1; "
-            "use method='jacobi' or 'chebyshev', which send the same messages and always converge."
+            + (
+                "use method='jacobi' or 'chebyshev', which send the same messages and always converge."
+                if system.sdd
+                else "use method='chebyshev', which sends the same messages."
+            )
         )
     ones = np.ones(system.n_nodes)
     return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
@@ -67,13 +71,14 @@ def stationary(
     K = system.K
     B = np.ascontiguousarray(rhs)
     X, spare, P = np.zeros_like(B), np.empty_like(B), np.zeros_like(B)
-    monitor = Monitor(np.linalg.norm(B, axis=0), tol, callback)
+    scale = 1.0 / system.diagonal
+    monitor = Monitor.of(B, scale, tol, callback)
     alpha, beta = 1.0, 0.0
     if coefficients is not None:
         centre, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
         alpha, rho = 1.0 / centre, half / centre
     for round_ in range(max_iterations + 1):
-        squared = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, B, X, P, alpha, beta, spare)
+        squared = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, P, alpha, beta, spare)
         # the residual of X is known once the round has computed it: X itself is the answer, not the new point
         if not monitor.active(squared).any():
             return Iterates(X, round_, monitor.history, rounds=round_)

@@ -71,7 +71,7 @@ def test_bandlimited_recovers_bandlimited_signals_from_enough_nodes(problem, rng
 
 def test_bandlimited_on_a_large_graph_uses_the_sparse_path(rng):
     g = nareg.graphs.grid((56, 60))
-    i, j = g.coordinates.T
+    _, j = g.coordinates.T
     # cosines are the eigenvectors of a grid; the three smoothest frequencies hold these two
     x = 2.0 + np.cos(np.pi * (j + 0.5) / 60)
     np.testing.assert_allclose(bandlimited(g, x, n_frequencies=3), x, atol=1e-6)

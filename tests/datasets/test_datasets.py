@@ -178,7 +178,7 @@ def test_an_archive_with_other_content_is_refused(molene_files, tmp_path):
     with pytest.raises(DatasetCorruptError, match="digest missing 22"):
         radomeh.read(tmp_path / "b.tar.gz")
     (tmp_path / "c.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(DatasetCorruptError, match="not a readable tar.gz"):
+    with pytest.raises(DatasetCorruptError, match=r"not a readable tar\.gz"):
         radomeh.read(tmp_path / "c.tar.gz")
 
 

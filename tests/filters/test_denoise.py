@@ -81,10 +81,12 @@ def test_user_operator_and_user_matrix(us, rng):
 def test_indefinite_matrix_is_reported_and_not_called_converged(us, rng):
     y = rng.standard_normal(us.n_nodes)
     bad = sp.csr_array(-2.0 * us.graph.laplacian())
-    for method in ("direct", "cg", "chebyshev"):
+    for method in ("direct", "cg", "chebyshev", "jacobi"):
         assert denoise(us.graph, bad, y, method=method).status is Status.INDEFINITE
+    # positive definite, but too far from its diagonal for Jacobi
+    full = np.full((us.n_nodes, us.n_nodes), 0.9)
     with pytest.raises(DivergentMethodError, match="jacobi"):
-        denoise(us.graph, bad, y, method="jacobi")
+        denoise(us.graph, full, y, method="jacobi")
 
 
 def test_published_recursion_refuses_before_iterating(us, rng):
@@ -214,3 +216,36 @@ def test_design_carries_its_fit(us):
     y = us.signals[:, 0]
     np.testing.assert_allclose(denoise(us.graph, d, y).x, denoise(us.graph, d.weights, y, fit=1 / noise).x)
     np.testing.assert_allclose(denoise(us.graph, d, y, fit=np.ones(us.n_nodes)).x, denoise(us.graph, d.weights, y).x)
+
+
+@pytest.mark.parametrize("weight", [1e-2, 1e-4, 1e-5])
+def test_faint_weights_fill_gaps_right(weight):
+    """A residual small against the readings is large against the row of an unobserved node: both are tested."""
+    g = nareg.graphs.grid((75, 75))
+    field = 20 + np.sin(np.arange(5625) / 300)
+    seen = np.random.default_rng(0).random(5625) > 0.3
+    y = np.where(seen, field, np.nan)
+    reference = interpolate(g, weight, y, seen, method="direct").x
+    for method in ("auto", "cg", "multigrid", "jacobi"):
+        solution = interpolate(g, weight, y, seen, method=method)
+        assert solution.status.ok
+        np.testing.assert_allclose(solution.x, reference, rtol=1e-5, err_msg=method)
+
+
+def test_risk_and_uncertainty_refuse_what_cannot_be_solved(us):
+    L = us.graph.laplacian()
+    for weights in (sp.csr_array(-0.9 * L), 1e9):
+        with pytest.raises(SingularSystemError, match="indefinite or too ill-conditioned"):
+            uncertainty(us.graph, weights, noise=1.0)
+        with pytest.raises(SingularSystemError, match="indefinite or too ill-conditioned"):
+            nareg.design.risk(us.graph, weights, signals=us.signals, noise=1.0)
+
+
+@pytest.mark.parametrize("method", ["direct", "cg", "jacobi", "chebyshev", "auto"])
+@pytest.mark.parametrize(
+    "S", [[[-1.0, 1.0], [1.0, -1.0]], [[0.0, 2.0], [2.0, 0.0]], [[0, -0.6, -0.6], [-0.6, 0, -0.6], [-0.6, -0.6, 0]]]
+)
+def test_small_indefinite_systems_never_pass(S, method):
+    S = np.array(S)
+    g = nareg.Graph(np.ones(S.shape) - np.eye(len(S)))
+    assert denoise(g, S, np.ones(len(S)), method=method).status is Status.INDEFINITE
