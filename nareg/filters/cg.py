@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg.filters._iterate import Callback, Iterates, Monitor
 from nareg.filters._system import FilterSystem
@@ -38,12 +39,25 @@ def solve(
     column has its own step lengths, and a converged column is frozen.
     """
     result = Iterates(x=np.zeros_like(rhs), iterations=0)
+    if (system.diagonal <= 0).any():
+        return Iterates(result.x, 0, [1.0], Status.INDEFINITE)
+    order = system.order if precondition is None else None
+    K, diagonal = system.K, system.diagonal
+    if order is not None:
+        K, diagonal = K[order][:, order], diagonal[order]
+        K.sort_indices()
     for first in range(0, rhs.shape[1], BLOCK):
         columns = slice(first, first + BLOCK)
-        block = np.ascontiguousarray(rhs[:, columns])
-        start = None if x0 is None else np.ascontiguousarray(x0[:, columns])
-        part = _solve_block(system, block, tol, max_iterations, callback, start, precondition)
-        result.x[:, columns] = part.x
+        block, start = (
+            None if v is None else np.ascontiguousarray(v[:, columns] if order is None else v[order, columns])
+            for v in (rhs, x0)
+        )
+        assert block is not None
+        part = _solve_block(K, 1.0 / diagonal, block, tol, max_iterations, callback, start, precondition)
+        if order is None:
+            result.x[:, columns] = part.x
+        else:
+            result.x[order, columns] = part.x
         if part.iterations >= result.iterations:
             result.iterations, result.residuals = part.iterations, part.residuals
         if part.status is not Status.CONVERGED:
@@ -52,7 +66,8 @@ def solve(
 
 
 def _solve_block(
-    system: FilterSystem,
+    K: sp.csr_array,
+    inverse_diagonal: np.ndarray,
     B: np.ndarray,
     tol: float,
     max_iterations: int,
@@ -62,10 +77,6 @@ def _solve_block(
 ) -> Iterates:
     from nareg.filters import _kernels  # numba: imported when the first iterative solve needs it
 
-    K = system.K
-    if (system.diagonal <= 0).any():
-        return Iterates(np.zeros_like(B), 0, [1.0], Status.INDEFINITE)
-    inverse_diagonal = 1.0 / system.diagonal
     X = np.zeros_like(B) if x0 is None else x0.copy()
     R = B - K @ X if x0 is not None else B.copy()
     Q = np.empty_like(B)
