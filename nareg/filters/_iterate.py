@@ -42,11 +42,6 @@ class Monitor:
     callback: Callback | None
     history: list[float] = field(default_factory=list)
 
-    @classmethod
-    def of(cls, rhs: np.ndarray, inverse_diagonal: np.ndarray, tol: float, callback: Callback | None) -> Monitor:
-        scaled = np.linalg.norm(rhs * inverse_diagonal[:, None], axis=0)
-        return cls(np.stack([np.linalg.norm(rhs, axis=0), scaled]), tol, callback)
-
     def active(self, squared: np.ndarray) -> np.ndarray:
         """Columns above the tolerance, from the squared norms (2, T); zero columns are done before they start."""
         relative = np.divide(np.sqrt(squared), self.norms, out=np.zeros_like(self.norms), where=self.norms > 0)

@@ -34,6 +34,24 @@ def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def
 
 
 @njit(parallel=True, cache=True)
+def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
+    """``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
+    n, t_end = R.shape
+    partial = np.zeros((CHUNKS, 3, t_end))
+    for chunk in prange(CHUNKS):
+        sums = np.zeros((3, t_end))
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            d = inverse_diagonal[i]
+            for t in range(t_end):
+                square = R[i, t] * R[i, t]
+                sums[0, t] += square * d
+                sums[1, t] += square
+                sums[2, t] += square * d * d
+        partial[chunk] = sums
+    return partial.sum(axis=0)
+
+
+@njit(parallel=True, cache=True)
 def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
     """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
     n, t_end = X.shape

@@ -196,7 +196,8 @@ def _solve(
     if max_iterations is not None:
         max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
     start = time.perf_counter()
-    rhs = system.c[:, None] * y.reshape(system.n_nodes, -1).astype(np.float64)
+    columns = y.reshape(system.n_nodes, -1).astype(np.float64, copy=False)
+    rhs = columns if (system.c == 1).all() else system.c[:, None] * columns  # solvers do not write to it
     if system.w is None and not _definite(system):
         result, label = Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
     elif method == "auto":
@@ -212,7 +213,7 @@ def _solve(
     if status is Status.CONVERGED and result.residuals_matter and not max(plain, scaled) <= max(2 * tol, 1e-12):
         status = Status.STALLED
     return Solution(
-        x=result.x.reshape(y.shape).astype(y.dtype),
+        x=result.x.reshape(y.shape).astype(y.dtype, copy=False),
         status=status,
         method=label + (f" [{result.note}]" if result.note else ""),
         iterations=result.iterations,
@@ -253,16 +254,21 @@ def _auto(
     if system.n_nodes <= SMALL:
         return direct.solve(system, rhs), f"direct (auto: {system.n_nodes} nodes)"
     limit = max_iterations or MAX_ITERATIONS["cg"]
-    can_switch = limit > PATIENCE and multigrid.refusal(system) is None
-    first = cg.solve(system, rhs, tol=tol, max_iterations=PATIENCE if can_switch else limit, callback=callback)
-    if first.status is not Status.MAX_ITERATIONS or not can_switch:
-        return first, f"cg (auto: {system.n_nodes} nodes)"
-    second = multigrid.solve(
-        system, rhs, tol=tol, max_iterations=min(limit, MAX_ITERATIONS["multigrid"]), callback=callback, x0=first.x
-    )
+    may_switch = system.sdd and limit > PATIENCE
+    label = f"cg (auto: {system.n_nodes} nodes)"
+    first = cg.solve(system, rhs, tol=tol, max_iterations=PATIENCE if may_switch else limit, callback=callback)
+    if first.status is not Status.MAX_ITERATIONS or not may_switch:
+        return first, label
+    # slow: smooth large weights, made for multigrid where the graph is a mesh
+    if multigrid.refusal(system) is None:
+        label = f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
+        most = min(limit, MAX_ITERATIONS["multigrid"])
+        second = multigrid.solve(system, rhs, tol=tol, max_iterations=most, callback=callback, x0=first.x)
+    else:
+        second = cg.solve(system, rhs, tol=tol, max_iterations=limit - PATIENCE, callback=callback, x0=first.x)
     second.residuals = first.residuals + second.residuals[1:]
     second.iterations += first.iterations
-    return second, f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
+    return second, label
 
 
 def uncertainty(

@@ -38,9 +38,9 @@ def solve(
     Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K. Each
     column has its own step lengths, and a converged column is frozen.
     """
-    result = Iterates(x=np.zeros_like(rhs), iterations=0)
     if (system.diagonal <= 0).any():
-        return Iterates(result.x, 0, [1.0], Status.INDEFINITE)
+        return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
+    result = Iterates(x=np.empty_like(rhs), iterations=0)
     order = system.order if precondition is None else None
     K, diagonal = system.K, system.diagonal
     if order is not None:
@@ -55,7 +55,10 @@ def solve(
         assert block is not None
         part = _solve_block(K, 1.0 / diagonal, block, tol, max_iterations, callback, start, precondition)
         if order is None:
-            result.x[:, columns] = part.x
+            if rhs.shape[1] <= BLOCK:
+                result.x = part.x  # the only block: no copy
+            else:
+                result.x[:, columns] = part.x
         else:
             result.x[order, columns] = part.x
         if part.iterations >= result.iterations:
@@ -80,12 +83,11 @@ def _solve_block(
     X = np.zeros_like(B) if x0 is None else x0.copy()
     R = B - K @ X if x0 is not None else B.copy()
     Q = np.empty_like(B)
-    monitor = Monitor.of(B, inverse_diagonal, tol, callback)
-    scaled = R * inverse_diagonal[:, None]
-    active = monitor.active(np.stack([np.einsum("it,it->t", V, V) for V in (R, scaled)]))
-    Z = scaled if precondition is None else precondition(R)
-    P = Z.copy()
-    rz = np.einsum("it,it->t", R, Z)
+    monitor = Monitor(np.sqrt(_kernels.norms(B, inverse_diagonal)[1:]), tol, callback)
+    norms = _kernels.norms(R, inverse_diagonal)
+    active = monitor.active(norms[1:])
+    P = R * inverse_diagonal[:, None] if precondition is None else precondition(R)
+    rz = norms[0] if precondition is None else np.einsum("it,it->t", R, P)
     for iteration in range(1, max_iterations + 1):
         if not active.any():
             return Iterates(X, iteration - 1, monitor.history)

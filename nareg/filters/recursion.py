@@ -72,7 +72,7 @@ def stationary(
     B = np.ascontiguousarray(rhs)
     X, spare, P = np.zeros_like(B), np.empty_like(B), np.zeros_like(B)
     scale = 1.0 / system.diagonal
-    monitor = Monitor.of(B, scale, tol, callback)
+    monitor = Monitor(np.sqrt(_kernels.norms(B, scale)[1:]), tol, callback)
     alpha, beta = 1.0, 0.0
     if coefficients is not None:
         centre, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2

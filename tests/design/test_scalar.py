@@ -112,23 +112,21 @@ def test_sure_is_unbiased_for_the_risk(problem, rng):
 def test_no_design_depends_on_the_physical_unit(problem, unit):
     """Readings in other units, noise in their square: the same filter, inside the weighted data term too."""
     g, X, Y, noise = problem
-    for fit in (None, "noise"):
-        for design in (
-            lambda s: node_invariant(g, signals=s * X, noise=s**2 * noise, fit=fit),  # noqa: B023
-            lambda s: node_invariant(g, rule="sure", measurements=s * Y, noise=s**2 * noise, fit=fit),  # noqa: B023
-            lambda s: nareg.design.relaxation(g, signals=s * X, noise=s**2 * noise, fit=fit),  # noqa: B023
-            lambda s: nareg.design.minmax(
-                g,
-                low=s * X.min(axis=1),
-                high=s * X.max(axis=1),
-                noise=s**2 * noise,
-                fit=fit,
-                criterion="mse",
-            ),
-            lambda s: nareg.design.exact(g, signals=s * X, noise=s**2 * noise, fit=fit),  # noqa: B023
-        ):
-            risks = [nareg.design.risk(g, design(s), signals=s * X, noise=s**2 * noise).nmse for s in (1.0, unit)]
-            assert risks[1] == pytest.approx(risks[0], rel=1e-3)
+    low, high = X.min(axis=1), X.max(axis=1)
+    designs = {
+        "published rule": lambda s, **o: node_invariant(g, signals=s * X, **o),
+        "SURE": lambda s, **o: node_invariant(g, rule="sure", measurements=s * Y, **o),
+        "relaxation": lambda s, **o: nareg.design.relaxation(g, signals=s * X, **o),
+        "min-max": lambda s, **o: nareg.design.minmax(g, low=s * low, high=s * high, criterion="mse", **o),
+        "exact": lambda s, **o: nareg.design.exact(g, signals=s * X, **o),
+    }
+    for name, design in designs.items():
+        for fit in (None, "noise"):
+            risks = []
+            for s in (1.0, unit):
+                found = design(s, noise=s**2 * noise, fit=fit)
+                risks.append(nareg.design.risk(g, found, signals=s * X, noise=s**2 * noise).nmse)
+            assert risks[1] == pytest.approx(risks[0], rel=1e-3), (name, fit)
 
 
 @pytest.mark.parametrize(
