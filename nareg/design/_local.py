@@ -19,6 +19,11 @@ ValueAndGradient = Callable[[np.ndarray], tuple[float, np.ndarray]]
 Progress = Callable[[int, float, float], None]
 
 
+def few_threads(size: int) -> threadpool_limits:
+    """Context in which the linear algebra of small problems runs in one thread."""
+    return threadpool_limits(limits=1 if size < ONE_THREAD else None, user_api="blas")
+
+
 @dataclass(frozen=True)
 class Descent:
     """Where a descent ended. ``gradient_norm`` is the projected gradient's norm times ``||w||`` over the value."""
@@ -90,9 +95,8 @@ def descend(
 
     if watch is not None:
         watch(start)
-    threads = 1 if start.size < ONE_THREAD else None
     try:
-        with threadpool_limits(limits=threads, user_api="blas"):
+        with few_threads(start.size):
             result = minimize(
                 scaled,
                 start / unit,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.design._local import Progress, descend, feasible
+from nareg.design._local import Progress, descend, feasible, few_threads
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
 from nareg.design.exact import best_scalar, inverse_signal
@@ -89,7 +89,8 @@ def relaxation(
     low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     white = task.whitened()
     started = time.perf_counter()
-    H, value = step_one(white)
+    with few_threads(task.n_nodes):
+        H, value = step_one(white)
     timings = {"step one": time.perf_counter() - started}
     return fit_weights_to(
         task,
@@ -125,15 +126,16 @@ def fit_weights_to(
     solved_status = Status.CONVERGED
     if solver in ("auto", "closed-form"):
         # (30) at rank one has local minima: several starts, the best kept
-        candidates = {
-            "best scalar": best_scalar(white, low_white, high_white)[0],
-            "inverse principal signal": inverse_signal(white, high_white),
-            "low rank": low_rank_start(white.L, H),
-        }
         results = {}
-        for name, candidate in candidates.items():
-            start = _best_scale(objective, candidate, low_white, high_white)
-            results[name] = descend(objective, start, low_white, high_white, progress=progress)
+        with few_threads(task.n_nodes):
+            candidates = {
+                "best scalar": best_scalar(white, low_white, high_white)[0],
+                "inverse principal signal": inverse_signal(white, high_white),
+                "low rank": low_rank_start(white.L, H),
+            }
+            for name, candidate in candidates.items():
+                start = _best_scale(objective, candidate, low_white, high_white)
+                results[name] = descend(objective, start, low_white, high_white, progress=progress)
         result = min(results.values(), key=lambda d: d.value)
         details = {**details, "starts": {name: d.value for name, d in results.items()}}
         solved_by, word = "Lyapunov equation, then L-BFGS-B (scipy)", result.message
