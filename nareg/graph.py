@@ -23,15 +23,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-from scipy.spatial import cKDTree
 
-from nareg import _checks
+from nareg import _adjacency, _checks
+from nareg._neighbours import nearest
 from nareg.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     import networkx
-
-EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 
@@ -69,9 +67,9 @@ class Graph:
     __slots__ = ("_adjacency", "_cache", "_coordinates", "_names")
 
     def __init__(self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None) -> None:
-        matrix = _adjacency(adjacency)
+        matrix = _adjacency.checked(adjacency)
         n = matrix.shape[0]
-        self._adjacency = _read_only(matrix)
+        self._adjacency = _adjacency.read_only(matrix)
         self._cache: dict[str, Any] = {}
         self._coordinates: np.ndarray | None = None
         self._names: tuple[str, ...] | None = None
@@ -162,7 +160,7 @@ class Graph:
                 np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
                 half = sp.diags_array(scale)
                 matrix = sp.diags_array((degrees > 0).astype(float)) - half @ self._adjacency @ half
-            self._cache[kind] = _read_only(sp.csr_array(matrix))
+            self._cache[kind] = _adjacency.read_only(sp.csr_array(matrix))
         return self._cache[kind]
 
     def subgraph(self, nodes: Any) -> Graph:
@@ -256,7 +254,7 @@ class Graph:
         if scale is not None and kernel != "gaussian":
             raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
         metric = _checks.choice("metric", metric, ("euclidean", "haversine"))
-        neighbours, distances = _nearest(points, k, metric)
+        neighbours, distances = nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)
         cols, d = neighbours.ravel(), distances.ravel()
         if callable(kernel):
@@ -401,110 +399,6 @@ def operator_hash(matrix: sp.csr_array) -> str:
     for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
         digest.update(part.tobytes())
     return digest.hexdigest()[:16]
-
-
-def great_circle_km(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-    """Great-circle distances in kilometres between all pairs of points given in degrees, (N, N)."""
-    unit = _unit_vectors(np.column_stack([latitude, longitude]))
-    chord = np.linalg.norm(unit[:, None] - unit[None], axis=-1)
-    return 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(chord / 2, 0, 1))
-
-
-def _unit_vectors(degrees: np.ndarray) -> np.ndarray:
-    lat, lon = np.radians(degrees).T
-    return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
-
-
-def _nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:
-    """Indices and distances (N, k) of the k nearest other nodes."""
-    if metric == "haversine":
-        if points.shape[1] != 2:
-            raise InputError(f"coordinates has shape {points.shape}; haversine needs (N, 2) latitude, longitude in degrees.")
-        beyond = np.abs(points[:, 0]) > 90
-        if beyond.any():
-            i = int(np.flatnonzero(beyond)[0])
-            raise InputError(
-                f"coordinates[{i}, 0] is {points[i, 0]:g}, not a latitude in degrees: "
-                "columns are latitude, longitude, in this order."
-            )
-        # the chord through the Earth grows with the arc: neighbours by chord are neighbours by arc
-        tree_points = _unit_vectors(points)
-    else:
-        tree_points = points
-    distance, index = cKDTree(tree_points).query(tree_points, k=k + 1)
-    # among coincident points the tree may list another one first: drop the node itself wherever it stands
-    own = index == np.arange(len(points))[:, None]
-    own[~own.any(axis=1), -1] = True
-    index, distance = index[~own].reshape(-1, k), distance[~own].reshape(-1, k)
-    if metric == "haversine":
-        distance = 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(distance / 2, 0, 1))
-    return index, distance
-
-
-def _adjacency(value: Any) -> sp.csr_array:
-    if isinstance(value, Graph):
-        return value.adjacency.copy()
-    # rounding in the user's own dtype is no asymmetry
-    tolerance = 1e-12
-    if sp.issparse(value):
-        if value.dtype.kind not in "fiub":
-            raise InputError(f"adjacency has dtype {value.dtype}, real weights are expected.")
-        if value.ndim != 2:
-            raise InputError(f"adjacency has shape {value.shape}, it must be square.")
-        if value.dtype.kind == "f":
-            tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
-        matrix = sp.csr_array(value).astype(np.float64)
-        matrix.sum_duplicates()
-    else:
-        dense = value.astype(float) if isinstance(value, np.ndarray) and value.dtype == bool else value
-        checked = _checks.floats("adjacency", dense, ndim=(2,), remedy="drop that edge")
-        tolerance = max(tolerance, 4 * float(np.finfo(checked.dtype).eps))
-        matrix = sp.csr_array(checked.astype(np.float64))
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"adjacency has shape {matrix.shape}, it must be square.")
-    if matrix.shape[0] == 0:
-        raise InputError("adjacency is empty: a graph needs at least one node.")
-    if not np.isfinite(matrix.data).all():
-        raise InputError(f"adjacency[{_entry(matrix, ~np.isfinite(matrix.data))}] is not finite: drop that edge.")
-    if (matrix.data < 0).any():
-        raise InputError(
-            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data[matrix.data < 0][0]:g}: edge weights must not be "
-            "negative."
-        )
-    loops = matrix.diagonal()
-    if loops.any():
-        i = int(np.flatnonzero(loops)[0])
-        raise InputError(
-            f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops have no place in a Laplacian, set the diagonal to zero."
-        )
-    gap = sp.csr_array(abs(matrix - matrix.T))
-    # entry by entry, so that a faint edge in one direction only is not taken for rounding
-    allowed = sp.csr_array(tolerance * matrix.maximum(matrix.T))
-    excess = sp.csr_array(gap - allowed)
-    if excess.nnz and excess.max() > 0:
-        raise InputError(
-            f"adjacency[{_entry(excess, excess.data == excess.max())}] differs from its mirror by {excess.max():g}: "
-            "the graph is undirected; pass adjacency.maximum(adjacency.T) if either direction means an edge."
-        )
-    if gap.nnz:
-        matrix = sp.csr_array((matrix + matrix.T) / 2)
-    matrix.eliminate_zeros()
-    matrix.sort_indices()
-    if matrix.nnz < np.iinfo(np.int32).max:
-        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
-    return matrix
-
-
-def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
-    e = int(np.flatnonzero(bad)[0])
-    return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
-
-
-def _read_only(matrix: sp.csr_array) -> sp.csr_array:
-    matrix.sort_indices()
-    for part in (matrix.data, matrix.indices, matrix.indptr):
-        part.flags.writeable = False
-    return matrix
 
 
 def _to_numpy(value: Any) -> Any:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg._neighbours import great_circle_km
 from nareg.errors import InputError
-from nareg.graph import great_circle_km
 
 
 def random_adjacency(seed: int, n: int = 12) -> np.ndarray:

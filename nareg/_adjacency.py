@@ -1,0 +1,77 @@
+"""Checks of an adjacency matrix that comes from a user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg.errors import InputError
+
+
+def checked(value: Any) -> sp.csr_array:
+    """A user's adjacency as canonical CSR, float64: square, symmetric, non-negative, finite, zero diagonal."""
+    # rounding in the user's own dtype is no asymmetry
+    tolerance = 1e-12
+    if sp.issparse(value):
+        if value.dtype.kind not in "fiub":
+            raise InputError(f"adjacency has dtype {value.dtype}, real weights are expected.")
+        if value.ndim != 2:
+            raise InputError(f"adjacency has shape {value.shape}, it must be square.")
+        if value.dtype.kind == "f":
+            tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
+        matrix = sp.csr_array(value).astype(np.float64)
+        matrix.sum_duplicates()
+    else:
+        dense = value.astype(float) if isinstance(value, np.ndarray) and value.dtype == bool else value
+        checked = _checks.floats("adjacency", dense, ndim=(2,), remedy="drop that edge")
+        tolerance = max(tolerance, 4 * float(np.finfo(checked.dtype).eps))
+        matrix = sp.csr_array(checked.astype(np.float64))
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"adjacency has shape {matrix.shape}, it must be square.")
+    if matrix.shape[0] == 0:
+        raise InputError("adjacency is empty: a graph needs at least one node.")
+    if not np.isfinite(matrix.data).all():
+        raise InputError(f"adjacency[{_entry(matrix, ~np.isfinite(matrix.data))}] is not finite: drop that edge.")
+    if (matrix.data < 0).any():
+        raise InputError(
+            f"adjacency[{_entry(matrix, matrix.data < 0)}] is {matrix.data[matrix.data < 0][0]:g}: edge weights must not be "
+            "negative."
+        )
+    loops = matrix.diagonal()
+    if loops.any():
+        i = int(np.flatnonzero(loops)[0])
+        raise InputError(
+            f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops have no place in a Laplacian, set the diagonal to zero."
+        )
+    gap = sp.csr_array(abs(matrix - matrix.T))
+    # entry by entry, so that a faint edge in one direction only is not taken for rounding
+    allowed = sp.csr_array(tolerance * matrix.maximum(matrix.T))
+    excess = sp.csr_array(gap - allowed)
+    if excess.nnz and excess.max() > 0:
+        raise InputError(
+            f"adjacency[{_entry(excess, excess.data == excess.max())}] differs from its mirror by {excess.max():g}: "
+            "the graph is undirected; pass adjacency.maximum(adjacency.T) if either direction means an edge."
+        )
+    if gap.nnz:
+        matrix = sp.csr_array((matrix + matrix.T) / 2)
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    if matrix.nnz < np.iinfo(np.int32).max:
+        matrix.indices, matrix.indptr = matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+    return matrix
+
+
+def _entry(matrix: sp.csr_array, bad: np.ndarray) -> str:
+    e = int(np.flatnonzero(bad)[0])
+    return f"{int(np.searchsorted(matrix.indptr, e, side='right')) - 1}, {int(matrix.indices[e])}"
+
+
+def read_only(matrix: sp.csr_array) -> sp.csr_array:
+    """The same matrix with sorted indices and arrays that cannot be written."""
+    matrix.sort_indices()
+    for part in (matrix.data, matrix.indices, matrix.indptr):
+        part.flags.writeable = False
+    return matrix
