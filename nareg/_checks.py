@@ -27,6 +27,19 @@ def _first(bad: np.ndarray) -> str:
     return "[" + ", ".join(str(int(i)) for i in index) + "]"
 
 
+def array_of(name: str, value: Any) -> np.ndarray:
+    """The value as an array of whatever type; ragged lists are refused."""
+    try:
+        return np.asarray(value)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+
+
+def covariance(variances: Floats) -> Floats:
+    """A checked noise covariance as a matrix, whether it is held as (N,) variances or as (N, N)."""
+    return np.diag(variances) if variances.ndim == 1 else variances
+
+
 def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, remedy: str = "replace it") -> Floats:
     """A float32 or float64 array; integers become float64; anything else is refused."""
     if isinstance(value, np.ma.MaskedArray):
@@ -36,10 +49,7 @@ def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, r
         )
     if sp.issparse(value):
         raise InputError(f"{name} is a sparse matrix, a dense array is expected: pass {name}.toarray().")
-    try:
-        array = np.asarray(value)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+    array = array_of(name, value)
     if array.dtype == bool:
         raise InputError(
             f"{name} is boolean: if it is a mask pass it as a mask argument (observed=...), "
@@ -96,10 +106,7 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
 
 def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
     """Boolean ``(n_nodes,)`` or, with ``n_signals`` given, ``(n_nodes, n_signals)``; never all False."""
-    try:
-        array = np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
+    array = array_of(name, value)
     if array.dtype != bool:
         raise InputError(
             f"{name} has dtype {array.dtype}, a boolean mask is expected (True where measured): "
@@ -172,14 +179,6 @@ def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf,
         bounds = f"{'above' if strict else 'at least'} {low:g}" + (f" and at most {high:g}" if np.isfinite(high) else "")
         raise InputError(f"{name} is {value!r}, it must be {bounds if np.isfinite(low) else 'finite'}.")
     return result
-
-
-def integers(name: str, value: Any) -> np.ndarray:
-    """An array as it is, if it is one."""
-    try:
-        return np.asarray(value)
-    except ValueError as error:
-        raise InputError(f"{name} is not an array: its rows have different lengths ({error}).") from None
 
 
 def integer(name: str, value: Any, *, low: int) -> int:

@@ -347,7 +347,7 @@ class Graph:
         edge_weight : (2M,) array or tensor, optional
             Default: ones.
         """
-        index = _checks.integers("edge_index", _to_numpy(edge_index))
+        index = _checks.array_of("edge_index", _to_numpy(edge_index))
         if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
             raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
         if index.size == 0 and n_nodes is None:

@@ -45,8 +45,7 @@ def lmmse(
     n = penalty(graph).n_nodes
     _checks.dense_size("lmmse", n, copies=3, alternative="use filters.denoise")
     R = moment(signals, second_moment, n, needs="lmmse")
-    covariance = _checks.noise("noise", noise, n)
-    total = R + (np.diag(covariance) if covariance.ndim == 1 else covariance)
+    total = R + _checks.covariance(_checks.noise("noise", noise, n))
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
         # least squares: R + Sigma may be singular where there is neither signal nor noise

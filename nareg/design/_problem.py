@@ -70,7 +70,7 @@ class Problem:
     @cached_property
     def Sigma_matrix(self) -> np.ndarray:
         assert self.Sigma is not None
-        return np.diag(self.Sigma) if self.Sigma.ndim == 1 else self.Sigma
+        return _checks.covariance(self.Sigma)
 
     @property
     def snr(self) -> float:
@@ -227,7 +227,7 @@ class Problem:
             fit=self.fit,
             omega=omega,
             timings={**(timings or {}), "total": time.perf_counter() - self.started},
-            settings=settings or {},
+            settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
             graph_hash=operator_hash(self.base.L),
             version=__version__,
         )
@@ -300,6 +300,11 @@ def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c
+
+
+def _short(bound: np.ndarray) -> float | list[float]:
+    """One number where a bound is the same at every node."""
+    return float(bound[0]) if (bound == bound[0]).all() else bound.tolist()
 
 
 def extreme_frequencies(values: np.ndarray) -> tuple[float, float]:

@@ -92,7 +92,7 @@ def blind(
 
     def task_for(columns: np.ndarray) -> Problem:
         part = Y[:, columns]
-        R = part @ part.T / part.shape[1] - (np.diag(Sigma) if Sigma.ndim == 1 else Sigma)
+        R = part @ part.T / part.shape[1] - _checks.covariance(Sigma)
         return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
     everything = np.arange(Y.shape[1])

@@ -78,7 +78,7 @@ def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, seco
 
 def lmmse_mse(R: np.ndarray, Sigma: np.ndarray) -> float:
     """``tr(R) - tr(R (R + Sigma)^-1 R)``: the mean squared error that no linear filter goes below."""
-    total = R + (np.diag(Sigma) if Sigma.ndim == 1 else Sigma)
+    total = R + _checks.covariance(Sigma)
     values, vectors = np.linalg.eigh(total)
     # a direction without signal and noise adds nothing: pseudo-inverse
     keep = values > 1e-12 * max(values[-1], 1e-300)

@@ -93,15 +93,17 @@ def node_invariant(
     ):
         if value is None and rule in rules:
             raise InputError(f"rule={rule!r} needs {name}.")
-    if rule == "oracle" or (rule == "chen-liu" and (Y is None or signals is not None or second_moment is not None)):
+    given = signals is not None or second_moment is not None
+    if rule == "oracle" or (rule == "chen-liu" and (given or Y is None)):
         R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
-    elif Y is not None:
+    else:
+        assert Y is not None
         R = Y @ Y.T / Y.shape[1]
-    if rule == "chen-liu" and Y is not None and signals is None and second_moment is None:
-        assert Sigma is not None
-        R = R - (np.diag(Sigma) if Sigma.ndim == 1 else Sigma)
-        if np.trace(R) <= 0:
-            raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+        if rule == "chen-liu":
+            assert Sigma is not None
+            R = R - _checks.covariance(Sigma)
+            if np.trace(R) <= 0:
+                raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     c = fit_weights(fit, Sigma, n)
     task = Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
     w0, objective = _Scalar(task, Y).choose(rule)
