@@ -117,8 +117,9 @@ class WeightDesign:
 
     Attributes
     ----------
-    weights : (N,) array
-        Node weights ``w``; the filter is ``(C + diag(w) L diag(w))^-1 C``.
+    weights : (N,) or (N + M,) array
+        Node weights ``w``; the filter is ``(C + diag(w) L diag(w))^-1 C``. For an edge design the entries of
+        ``S`` itself: the N diagonal ones, then those of the M edges (i < j) in row order.
     objective : float
         The method's objective at these weights, recomputed in float64 (in the coordinates ``C^1/2 x`` for the
         published designs inside a weighted data term).
@@ -152,8 +153,20 @@ class WeightDesign:
     version: str
 
     @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return int(self.penalty.shape[0])
+
+    @property
+    def has_edge_weights(self) -> bool:
+        """Whether every edge and node has a weight of its own (an edge design)."""
+        return self.weights.size != self.n_nodes
+
+    @property
     def matrix(self) -> sp.csr_array:
-        """``S = diag(w) L diag(w)``, sparse."""
+        """``S``, sparse: ``diag(w) L diag(w)``, or the entries of an edge design."""
+        if self.has_edge_weights:
+            return symmetric_from_entries(self.weights, *upper_edges(self.penalty))
         half = sp.diags_array(self.weights)
         return sp.csr_array(half @ self.penalty @ half)
 
@@ -164,7 +177,8 @@ class WeightDesign:
             f"{self.method}: {self.status.value}",
             f"  objective {self.objective:.6g}"
             + ("" if c.relaxed_objective is None else f" (relaxation {c.relaxed_objective:.6g})"),
-            f"  |w| from {w.min():.4g} to {w.max():.4g}, median {np.median(w):.4g}, N = {w.size}",
+            f"  {'|entry of S|' if self.has_edge_weights else '|w|'} from {w.min():.4g} to {w.max():.4g}, "
+            f"median {np.median(w):.4g}, N = {self.n_nodes}",
             f"  smallest eigenvalue {c.smallest_eigenvalue:.2g}, bound violation {c.violation:.2g}",
             f"  {c.solver}: {c.solver_status}",
             "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
@@ -194,8 +208,12 @@ class WeightDesign:
             np.savez_compressed(handle, allow_pickle=False, **arrays)
 
     def rescaled(self, factor: float) -> WeightDesign:
-        """The same design with weights ``factor * w`` (objective and certificate are those of ``w``)."""
-        return replace(self, weights=self.weights * factor, settings={**self.settings, "rescaled": factor})
+        """The same design with weights ``factor * w`` (objective and certificate are those of ``w``).
+
+        The entries of an edge design are multiplied by ``factor^2``, so that S changes in the same way.
+        """
+        scale = factor**2 if self.has_edge_weights else factor
+        return replace(self, weights=self.weights * scale, settings={**self.settings, "rescaled": factor})
 
 
 def load_design(path: str | os.PathLike[str]) -> WeightDesign:
@@ -214,12 +232,13 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         meta = json.loads(str(arrays["meta"]))
         if meta["format"] != FORMAT:
             raise ValueError(f"format {meta['format']!r}, expected {FORMAT!r}")
-        n = arrays["weights"].size
+        n = arrays["penalty_indptr"].size - 1
         parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
         penalty = sp.csr_array(parts, shape=(n, n))
         penalty.check_format(full_check=True)
-        for name, shape in (("weights", (n,)), ("fit", (n,)), ("omega", (n, n))):
-            if name in arrays and (arrays[name].shape != shape or not np.isfinite(arrays[name]).all()):
+        entries = n + upper_edges(penalty)[0].size
+        for name, shapes in (("weights", [(n,), (entries,)]), ("fit", [(n,)]), ("omega", [(n, n)])):
+            if name in arrays and (arrays[name].shape not in shapes or not np.isfinite(arrays[name]).all()):
                 raise ValueError(f"{name} has shape {arrays[name].shape} or holds a value that is not finite")
         if operator_hash(penalty) != meta["graph_hash"]:
             raise ValueError("the penalty stored in it does not have its hash")
@@ -243,6 +262,23 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         raise DatasetCorruptError(
             f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({error}): design again."
         ) from None
+
+
+def upper_edges(matrix: sp.csr_array) -> tuple[np.ndarray, np.ndarray]:
+    """Ends (i, j), i < j, of the edges of a symmetric sparse matrix, in row order."""
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    upper = rows < matrix.indices
+    return rows[upper], matrix.indices[upper].astype(np.int64)
+
+
+def symmetric_from_entries(entries: np.ndarray, i: np.ndarray, j: np.ndarray) -> sp.csr_array:
+    """The symmetric matrix with these N diagonal entries, followed by the entries of its edges (i, j)."""
+    n = entries.size - i.size
+    diagonal, edge = np.arange(n), entries[n:]
+    rows, cols = np.concatenate([diagonal, i, j]), np.concatenate([diagonal, j, i])
+    matrix = sp.csr_array((np.concatenate([entries[:n], edge, edge]), (rows, cols)), shape=(n, n))
+    matrix.sort_indices()
+    return matrix
 
 
 class atomic_write:

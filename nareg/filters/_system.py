@@ -9,7 +9,7 @@ bounds rest on.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,10 @@ from nareg.results import WeightDesign
 
 @dataclass(frozen=True)
 class Penalty:
-    """A symmetric positive semidefinite ``L`` and what is known about it."""
+    """A symmetric positive semidefinite ``L`` and what is known about it.
+
+    ``is_laplacian`` says that L is a diagonally dominant M-matrix: a Laplacian, or one plus a diagonal.
+    """
 
     L: sp.csr_array
     is_laplacian: bool
@@ -195,8 +198,8 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
     """The data-term weights ``c``: ``fit``, else the design's own, else ones."""
     if isinstance(fit, str):
         raise InputError(f"fit is {fit!r}: names are for designs; here pass the array itself, for example 1 / variance.")
-    if isinstance(weights, WeightDesign) and weights.weights.size != n_nodes:
-        raise InputError(f"weights is a design for {weights.weights.size} nodes but the graph has {n_nodes}.")
+    if isinstance(weights, WeightDesign) and weights.n_nodes != n_nodes:
+        raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
     c = _checks.nonnegative_vector("fit", fit, n_nodes, why="it weighs the data term, 0 means not observed")
@@ -214,8 +217,8 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
             raise InputError(
                 "weights is a design for another graph of the same size (its hash differs): design again for this one."
             )
-        w = weights.weights
-        S = scale_symmetric(base.L, w)
+        w = None if weights.has_edge_weights else weights.weights
+        S = weights.matrix if w is None else scale_symmetric(base.L, w)
     elif sp.issparse(weights) or (isinstance(weights, np.ndarray) and weights.ndim == 2):
         w = None
         if weights.shape in ((n, 1), (1, n)) and n > 1:
@@ -229,7 +232,17 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
         S = scale_symmetric(base.L, w)
     system = FilterSystem(S=S, c=c, w=w, penalty=base)
     refuse_singular(system)
+    if w is None and _is_dominant(S):
+        # what holds for a Laplacian with unit weights holds for S: every solver is allowed
+        return replace(system, w=np.ones(n), penalty=Penalty(S, True, base.describe_node))
     return system
+
+
+def _is_dominant(S: sp.csr_array) -> bool:
+    """No positive off-diagonal entry and no negative row sum, within rounding: a diagonally dominant M-matrix."""
+    off = S - sp.diags_array(S.diagonal())
+    sums = np.asarray(S.sum(axis=1)).ravel()
+    return bool((off.nnz == 0 or off.max() <= 0) and sums.min() >= -1e-12 * np.abs(S.data).max(initial=0.0))
 
 
 def _symmetric(name: str, value: Any) -> sp.csr_array:
