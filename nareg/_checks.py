@@ -6,6 +6,7 @@ A check either returns a clean array or raises an error of one sentence: argumen
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -207,6 +208,18 @@ def bounds(lower: Floats, upper: Floats, *, hint: str = "") -> None:
     if (lower > upper).any():
         i = int(np.flatnonzero(lower > upper)[0])
         raise InputError(f"lower[{i}] = {lower[i]:g} is above upper[{i}] = {upper[i]:g}: the bounds on w_i^2 cross{hint}.")
+
+
+def memory(what: str, n_bytes: float, *, alternative: str) -> None:
+    """Refuse work that needs more than the machine's memory, with the size and the alternative."""
+    try:
+        total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # a system that does not tell
+        return
+    if n_bytes > 0.8 * total:
+        raise TooLargeError(
+            f"{what} needs about {n_bytes / 2**30:.1f} GiB and this machine has {total / 2**30:.1f} GiB: {alternative}."
+        )
 
 
 def dense_size(what: str, n_nodes: int, *, copies: int = 1, alternative: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Generators of synthetic graphs. Random ones take a ``numpy.random.Generator`` and nothing else."""
+"""Generators of synthetic graphs and of signals on them. Random ones take a ``numpy.random.Generator`` for it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._fields import Field, heterogeneous_field
 from nareg.errors import InputError
 from nareg.graph import Graph
 
-__all__ = ["erdos_renyi", "grid", "power_law", "sensor", "stochastic_block"]
+__all__ = ["Field", "erdos_renyi", "grid", "heterogeneous_field", "power_law", "sensor", "stochastic_block"]
 
 
 def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:

@@ -5,6 +5,7 @@ node_invariant      one weight for all nodes, by the published rule, GCV, SURE, 
 prony               equation (25), the modified error, as an SDP
 relaxation          equations (29)-(30), the true error relaxed ("SDR"), closed form or SDP
 minmax              equations (31)-(32), the worse of two extreme signals
+edge                a weight for every edge and node: the true error or the likelihood over any S on the graph
 exact               the true error (11) itself, by descent
 blind               the same from noisy readings alone, by Stein's unbiased risk estimate
 risk, conditions    bias, variance, MSE of any weights; the paper's conditions next to what is measured
@@ -13,6 +14,7 @@ estimate_noise      noise variance per station from noisy readings
 """
 
 from nareg.design.blind import blind
+from nareg.design.edge import edge
 from nareg.design.exact import exact
 from nareg.design.minmax import minmax
 from nareg.design.noise import estimate_noise
@@ -29,6 +31,7 @@ __all__ = [
     "Risk",
     "blind",
     "conditions",
+    "edge",
     "estimate_noise",
     "exact",
     "load",

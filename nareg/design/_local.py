@@ -61,37 +61,81 @@ def descend(
     watch: Callable[[np.ndarray], bool] | None = None,
     progress: Progress | None = None,
 ) -> Descent:
-    """Minimise from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
+    """Minimise over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
 
     ``watch(w)`` sees the start and every iterate and may return True to stop there.
     """
     start = feasible(start, lower, upper)
     low, high = interval(start, lower, upper)
+    unit = float(np.abs(start).max()) or 1.0
+    return minimise(
+        function,
+        start,
+        low,
+        high,
+        unit=unit,
+        max_iterations=max_iterations,
+        tolerance=tolerance,
+        watch=watch,
+        progress=progress,
+    )
+
+
+def minimise(
+    function: ValueAndGradient,
+    start: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    unit: float,
+    length: float | None = None,
+    stationary: float = 0.0,
+    max_iterations: int,
+    tolerance: float = 1e-9,
+    watch: Callable[[np.ndarray], bool] | None = None,
+    progress: Progress | None = None,
+) -> Descent:
+    """L-BFGS-B between ``low`` and ``high`` from a point between them. Ctrl-C keeps the best point reached.
+
+    ``unit`` is the length of the first step. The gradient's norm counts times ``length`` (the norm of the
+    unknowns by default) over the value, and ends the descent below ``stationary``.
+    """
+    function = _LastCall(function)
     first, _ = function(start)
     # value and unknowns of size one: the tolerances mean the same in every unit
     scale = abs(first) or 1.0
-    unit = float(np.abs(start).max()) or 1.0
-    best_value, best_w = first, start
+    best_value, best = first, start
     last = start
-    count = 0
+    count, reason = 0, ""
 
     def scaled(v: np.ndarray) -> tuple[float, np.ndarray]:
-        nonlocal best_value, best_w
-        w = unit * v
-        value, gradient = function(w)
+        nonlocal best_value, best
+        point = unit * v
+        value, gradient = function(point)
         if not np.isfinite(value):
-            raise SolverError(f"the objective became {value} at |w| up to {np.abs(w).max():.3g}: pass a smaller upper bound.")
+            raise SolverError(
+                f"the objective became {value} at unknowns up to {np.abs(point).max():.3g}: pass a smaller upper bound."
+            )
         if value < best_value:
-            best_value, best_w = value, w
+            best_value, best = value, point
         return value / scale, gradient * (unit / scale)
 
     def record(v: np.ndarray) -> None:
         nonlocal count, last
         count, last = count + 1, unit * v
-        if progress is not None:
-            progress(count, best_value, _relative_gradient(last, *function(last), low, high))
+        if progress is not None or stationary > 0:
+            norm = relative_gradient(last, *function(last), low, high, length)
+            if progress is not None:
+                progress(count, best_value, norm)
+            if norm < stationary:
+                stop("the projected gradient is small")
         if watch is not None and watch(last):
-            raise StopIteration  # how scipy is told to stop
+            stop("stopped by held-out data")
+
+    def stop(why: str) -> None:
+        nonlocal reason
+        reason = why
+        raise StopIteration  # how scipy is told to stop
 
     if watch is not None:
         watch(start)
@@ -112,15 +156,32 @@ def descend(
                     "maxcor": 20,
                 },
             )
-        message = result.message
+        message = reason or result.message
     except KeyboardInterrupt:
         message = "interrupted"
-    best_w = np.clip(best_w, low, high)  # scaling back may miss a bound by a rounding
-    norm = _relative_gradient(best_w, *function(best_w), low, high)
-    return Descent(best_w, best_value, norm, count, str(message), last)
+    best = np.clip(best, low, high)  # scaling back may miss a bound by a rounding
+    norm = relative_gradient(best, *function(best), low, high, length)
+    return Descent(best, best_value, norm, count, str(message), last)
 
 
-def _relative_gradient(w: np.ndarray, value: float, gradient: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
-    """Norm of the gradient's part that points into the box, times ``||w||``, over the value."""
+class _LastCall:
+    """The function, which remembers its last answer: callbacks ask again for the point just evaluated."""
+
+    def __init__(self, function: ValueAndGradient) -> None:
+        self.function = function
+        self.w: np.ndarray | None = None
+        self.answer: tuple[float, np.ndarray]
+
+    def __call__(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        if self.w is None or not np.array_equal(w, self.w):
+            self.w, self.answer = w.copy(), self.function(w)
+        return self.answer
+
+
+def relative_gradient(
+    w: np.ndarray, value: float, gradient: np.ndarray, low: np.ndarray, high: np.ndarray, length: float | None = None
+) -> float:
+    """Norm of the gradient's part that points into the box, times ``||w||`` (or ``length``), over the value."""
     blocked = ((w <= low) & (gradient > 0)) | ((w >= high) & (gradient < 0))
-    return float(np.linalg.norm(np.where(blocked, 0.0, gradient)) * np.linalg.norm(w) / (abs(value) or 1.0))
+    size = float(np.linalg.norm(w)) if length is None else length
+    return float(np.linalg.norm(np.where(blocked, 0.0, gradient)) * size / (abs(value) or 1.0))

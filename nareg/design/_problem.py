@@ -32,6 +32,8 @@ from nareg.results import Certificate, Status, WeightDesign
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
 CONDITION_LIMIT = 1e8
+#: Up to here the smallest eigenvalue of S is computed for the certificate; it is zero or rounding for any w.
+EIGENVALUE_NODES = 1500
 #: Relative projected gradient below which a point counts as a local minimum.
 STATIONARY = 1e-4
 
@@ -130,17 +132,7 @@ class Problem:
 
     def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
         """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit."""
-        n, why = self.n_nodes, "it bounds w_i^2"
-        low = _checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
-        typical = np.where(self.c > 0, self.c, self.c[self.c > 0].mean())
-        high: np.ndarray = CONDITION_LIMIT / max(float(self.spectrum[0][-1]), 1e-300) * typical
-        if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
-            hint = " (upper is the default limit on the condition number; pass a lower one)"
-        else:
-            high = _checks.nonnegative_vector("upper", upper, n, why=why)
-            hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
-        _checks.bounds(low, high, hint=hint)
-        return low, high
+        return squared_bounds(self.c, float(self.spectrum[0][-1]), lower, upper, default_lower=default_lower)
 
     def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
         """The MSE of the weights ``s * direction`` as a function of s, by one eigendecomposition.
@@ -200,37 +192,107 @@ class Problem:
         settings: dict[str, Any] | None = None,
     ) -> WeightDesign:
         """Recompute eigenvalue and feasibility and wrap everything up."""
-        w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
-        S = scale_symmetric(self.base.L, w) if omega is None else sp.csr_array(omega)
-        values = np.linalg.eigvalsh(S.toarray())
-        square = w**2
-        below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
-        above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
-        violation = float(max(below.max(), above.max(), 0.0))
-        if violation > 1e-9 and status.ok:
-            status = Status.INACCURATE
-        return WeightDesign(
-            weights=w,
-            objective=float(objective),
-            status=status,
-            certificate=Certificate(
-                smallest_eigenvalue=float(values[0] / max(abs(values[-1]), 1e-300)),
-                violation=violation,
-                solver=solver,
-                solver_status=solver_status,
-                relaxed_objective=relaxed_objective,
-                gradient_norm=gradient_norm,
-                details=details or {},
-            ),
-            method=method,
-            penalty=self.base.L,
+        return pack(
+            method,
+            w,
+            objective,
+            status,
+            base=self.base,
             fit=self.fit,
+            started=self.started,
+            lower=lower,
+            upper=upper,
+            solver=solver,
+            solver_status=solver_status,
             omega=omega,
-            timings={**(timings or {}), "total": time.perf_counter() - self.started},
-            settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
-            graph_hash=operator_hash(self.base.L),
-            version=__version__,
+            relaxed_objective=relaxed_objective,
+            gradient_norm=gradient_norm,
+            details=details,
+            timings=timings,
+            settings=settings,
         )
+
+
+def squared_bounds(
+    c: np.ndarray, largest: float, lower: Any, upper: Any, *, default_lower: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit.
+
+    ``largest`` is the largest eigenvalue of L, or an upper bound on it.
+    """
+    n = c.size
+    why = "it bounds w_i^2"
+    low = _checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
+    typical = np.where(c > 0, c, c[c > 0].mean())
+    high: np.ndarray = CONDITION_LIMIT / max(largest, 1e-300) * typical
+    if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
+        hint = " (upper is the default limit on the condition number; pass a lower one)"
+    else:
+        high = _checks.nonnegative_vector("upper", upper, n, why=why)
+        hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
+    _checks.bounds(low, high, hint=hint)
+    return low, high
+
+
+def pack(
+    method: str,
+    w: np.ndarray,
+    objective: float,
+    status: Status,
+    *,
+    base: Penalty,
+    fit: np.ndarray | None,
+    started: float,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    solver: str,
+    solver_status: str,
+    omega: np.ndarray | None = None,
+    relaxed_objective: float | None = None,
+    gradient_norm: float | None = None,
+    details: dict[str, Any] | None = None,
+    timings: dict[str, float] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> WeightDesign:
+    """Recompute eigenvalue and feasibility and wrap everything up.
+
+    Above the dense limit the smallest eigenvalue is not computed: ``diag(w) L diag(w)`` is positive semidefinite
+    because L is.
+    """
+    w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
+    smallest = 0.0
+    if base.n_nodes <= EIGENVALUE_NODES:
+        S = scale_symmetric(base.L, w) if omega is None else sp.csr_array(omega)
+        values = np.linalg.eigvalsh(S.toarray())
+        smallest = float(values[0] / max(abs(values[-1]), 1e-300))
+    square = w**2
+    below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
+    above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
+    violation = float(max(below.max(), above.max(), 0.0))
+    if violation > 1e-9 and status.ok:
+        status = Status.INACCURATE
+    return WeightDesign(
+        weights=w,
+        objective=float(objective),
+        status=status,
+        certificate=Certificate(
+            smallest_eigenvalue=smallest,
+            violation=violation,
+            solver=solver,
+            solver_status=solver_status,
+            relaxed_objective=relaxed_objective,
+            gradient_norm=gradient_norm,
+            details=details or {},
+        ),
+        method=method,
+        penalty=base.L,
+        fit=fit,
+        omega=omega,
+        timings={**(timings or {}), "total": time.perf_counter() - started},
+        settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
+        graph_hash=operator_hash(base.L),
+        version=__version__,
+    )
 
 
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
@@ -251,8 +313,9 @@ def problem(
     fit: Any = None,
     needs: str,
     noise_required: bool = False,
+    alternative: str = "design on a part of the network (graph.subgraph) or use one weight for all nodes",
 ) -> Problem:
-    """Check a design's arguments. ``needs`` names the design in messages."""
+    """Check a design's arguments. ``needs`` names the design in messages, ``alternative`` what fits large networks."""
     base = penalty(graph)
     if noise_required and noise is None:
         raise InputError(f"noise is None: {needs} needs the noise variance; estimate it with nareg.design.estimate_noise.")
@@ -261,7 +324,7 @@ def problem(
         f"the {needs} design",
         n,
         copies=6,
-        alternative="design on a part of the network (graph.subgraph) or use one weight for all nodes",
+        alternative=alternative,
     )
     R = moment(signals, second_moment, n, needs=needs)
     Sigma = None if noise is None else _checks.noise("noise", noise, n)

@@ -9,23 +9,24 @@ readings do not support more.
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import numpy as np
 
 from nareg import _checks
-from nareg.design._local import Progress, descend
+from nareg.design._early import FEWEST, KEEP, Steps, choose_steps, deal, finish
+from nareg.design._groups import Groups
+from nareg.design._large import LargeTask, checked_columns, design_large
+from nareg.design._local import Progress
+from nareg.design._probes import probes
 from nareg.design._problem import Problem, fit_weights
-from nareg.design.exact import best_scalar
+from nareg.design._sampled import blind_columns
+from nareg.design.exact import DENSE_NODES
 from nareg.design.noise import estimate_noise
 from nareg.errors import InputError
-from nareg.filters._system import FilterSystem, penalty, refuse_singular
-from nareg.results import Status, WeightDesign
-
-#: Fewer readings than this are not worth splitting: the single weight is kept.
-FEWEST = 8
-#: A validation descent ends after this many steps without a smaller held-out SURE.
-PATIENCE = 15
+from nareg.filters._system import FilterSystem, Penalty, penalty, refuse_singular
+from nareg.results import WeightDesign
 
 
 def blind(
@@ -37,6 +38,9 @@ def blind(
     upper: Any = None,
     fit: Any = None,
     folds: int = 4,
+    groups: Any = None,
+    solver: str = "auto",
+    n_probes: int = 24,
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> WeightDesign:
@@ -56,9 +60,17 @@ def blind(
         Data term for which to design.
     folds : int
         The readings are dealt to this many folds; each in turn is held out to find how many descent steps
-        pay, and the final descent on all readings takes the number that was best on average.
+        pay, and the final descent on all readings takes the number that was best on average. The sampled
+        solver holds out one quarter only, and returns the weights that were best there.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a weight.
+    solver : {"auto", "dense", "sampled"}
+        ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
+        has no N x N matrix. Auto: dense up to 500 nodes.
+    n_probes : int
+        Random probes for the noise term of the sampled solver, the same ones at every step.
     rng : numpy.random.Generator, optional
-        Deals the readings to folds.
+        Deals the readings to folds and draws the probes.
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``.
 
@@ -82,76 +94,61 @@ def blind(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.dense_size("the blind design", n, copies=6, alternative="design on a part of the network (graph.subgraph)")
-    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
-    estimated = noise is None
-    Sigma = estimate_noise(graph, Y) if estimated else _checks.noise("noise", noise, n)
-    c = fit_weights(fit, Sigma, n)
+    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
     folds = _checks.integer("folds", folds, low=2)
     generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    tied = Groups(groups, n)
+    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    independent = noise is None or np.ndim(noise) < 2
+    if solver == "sampled" and not independent:
+        raise InputError("solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense'.")
+    sampled = solver == "sampled" or (solver == "auto" and independent and n > DENSE_NODES)
+    if not sampled:
+        _checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
+    estimated = noise is None
+    Sigma = estimate_noise(graph, Y) if estimated else _checks.noise("noise", noise, n)
+    power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
+    if float(np.sum(Y**2)) / Y.shape[1] <= power:
+        raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+    told = {"noise_estimated": estimated, "noise_power": power}
+    if sampled:
+        return _blind_sampled(base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told)
+    c = fit_weights(fit, Sigma, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
     def task_for(columns: np.ndarray) -> Problem:
         part = Y[:, columns]
         R = part @ part.T / part.shape[1] - _checks.covariance(Sigma)
         return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
-    everything = np.arange(Y.shape[1])
-    task = task_for(everything)
+    task = task_for(np.arange(Y.shape[1]))
     low, high = task.squared_bounds(lower, upper, default_lower=None)
-    if np.trace(task.R) <= 0:
-        raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    steps, held_out, error = 0, np.nan, np.nan
+    steps: Steps = KEEP
     if Y.shape[1] >= FEWEST:
-        deal = np.array_split(generator.permutation(everything), min(folds, Y.shape[1] // 2))
-        curves = [_validation_curve(task_for(np.setdiff1d(everything, fold)), task_for(fold), low, high) for fold in deal]
-        length = max(map(len, curves))
-        # a descent that ended early stays where it ended
-        table = np.array([np.pad(curve, (0, length - len(curve)), mode="edge") for curve in curves])
-        steps = int(np.argmin(table.mean(axis=0)))
-        gain = table[:, 0] - table[:, steps]
-        # the folds' common noise cancels in the gain; keep the single weight unless the gain exceeds its error
-        if gain.mean() <= gain.std(ddof=1) / np.sqrt(len(deal)):
-            steps = 0
-        held_out = float(table[:, steps].mean())
-        error = float(table[:, steps].std(ddof=1) / np.sqrt(len(deal)))
-    start, _ = best_scalar(task, low, high)
-    if steps:
-        result = descend(task.mse_and_gradient, start, low, high, max_iterations=steps, progress=progress)
-        w, message, gradient = result.last, result.message, result.gradient_norm
-        status = Status.INTERRUPTED if message == "interrupted" else Status.STOPPED_EARLY
-    else:
-        w, message, gradient, status = start, "the best single weight is kept", None, Status.NO_IMPROVEMENT
-    objective = task.mse(w)
-    return task.pack(
-        "blind",
-        w,
-        objective,
-        status,
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy), stopped on held-out SURE",
-        solver_status=message,
-        gradient_norm=gradient,
-        details={
-            "steps": steps,
-            "held_out_sure": held_out,
-            "held_out_error": error,
-            "optimism": held_out - objective,
-            "noise_estimated": estimated,
-            "noise_power": task.noise_power,
-        },
-    )
+        pairs = [(task_for(a), task_for(b)) for a, b in deal(Y.shape[1], folds, generator)]
+        steps = choose_steps(pairs, low, high, tied)
+    return finish(
+        "blind", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out SURE",
+        names=("held_out_sure", "held_out_error"), details=told,
+    )  # fmt: skip
 
 
-def _validation_curve(train: Problem, held_out: Problem, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """SURE on held-out readings after each step of the descent on the others; entry 0 is the best scalar."""
-    curve: list[float] = []
-
-    def watch(w: np.ndarray) -> bool:
-        curve.append(held_out.mse(w))
-        return len(curve) - 1 - int(np.argmin(curve)) >= PATIENCE
-
-    start, _ = best_scalar(train, low, high)
-    descend(train.mse_and_gradient, start, low, high, max_iterations=200, watch=watch)
-    return np.array(curve)
+def _blind_sampled(
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
+    n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
+) -> WeightDesign:  # fmt: skip
+    """The design from sample columns; a quarter of the readings is held out."""
+    started = time.perf_counter()
+    T = Y.shape[1]
+    c, n_probes = checked_columns(base, variance, fit, n_probes, T)
+    Z = probes(base.L, n_probes, rng)
+    search = None
+    if T >= FEWEST:
+        order = rng.permutation(T)
+        few = T // 4
+        held_out = blind_columns(Y[:, order[:few]], variance, c, probes(base.L, n_probes, rng))
+        search = (blind_columns(Y[:, order[few:]], variance, c, Z), held_out)
+    columns = blind_columns(Y, variance, c, Z)
+    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, descend=search is not None)
+    settings = {"solver": "sampled", "n_probes": n_probes}
+    return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=told)

@@ -3,19 +3,34 @@
 Not in the paper, which relaxes the problem because (22) is not convex. With N unknowns and the analytic
 gradient it is nonetheless minimised in seconds from a few starts, and on real networks it beats the relaxed
 designs. No lower bound w0 by default: with it the design is worse than the best single weight.
+
+Up to some hundreds of nodes risk and gradient are computed with dense matrices; beyond, from solves with the
+training signals and random probes for the noise, which needs memory and time in proportion to nodes and edges.
 """
 
 from __future__ import annotations
 
+import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from nareg import _checks
-from nareg.design._local import Descent, Progress, descend, feasible
-from nareg.design._problem import STATIONARY, Problem, extreme_frequencies, minimise_scale, problem
+from nareg.design._early import FEWEST, choose_steps, deal, finish
+from nareg.design._groups import Groups
+from nareg.design._large import LargeTask, checked_columns, design_large
+from nareg.design._local import Descent, Progress, descend
+from nareg.design._probes import probes
+from nareg.design._problem import STATIONARY, problem
+from nareg.design._sampled import oracle_columns
+from nareg.design._starts import best_scalar, inverse_signal
 from nareg.errors import InputError
+from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
+
+#: Dense up to here when the caller leaves the choice: a step of the descent takes about 50 ms at this size.
+DENSE_NODES = 500
 
 
 def exact(
@@ -28,9 +43,14 @@ def exact(
     upper: Any = None,
     fit: Any = None,
     starts: Any = None,
+    groups: Any = None,
+    solver: str = "auto",
+    early_stopping: bool | None = None,
+    n_probes: int = 24,
+    rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> WeightDesign:
-    """Minimise the mean squared error (11) over node weights by L-BFGS from several starts.
+    """Minimise the mean squared error (11) over node weights by L-BFGS.
 
     Parameters
     ----------
@@ -46,7 +66,20 @@ def exact(
     fit : None, "noise" or (N,) array
         Data term for which to design; entries may be zero (unobserved nodes).
     starts : (k, N) array, optional
-        Further starting weights, for example those of other designs.
+        Further starting weights, for example those of other designs (dense solver).
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a weight: fewer unknowns where there are few training signals.
+    solver : {"auto", "dense", "sampled"}
+        ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3) and starts also from the inverse of the
+        principal signal; ``"sampled"`` needs signals and independent noise, and has no N x N matrix. Auto: dense
+        up to 500 nodes.
+    early_stopping : bool, optional
+        Hold out a quarter of the signals and stop at the step with the smallest risk on them. Default: where
+        there are at least 8 signals but fewer than nodes, so that R is singular and its minimiser fits accidents.
+    n_probes : int
+        Random probes for the noise term of the sampled solver, the same ones at every step.
+    rng : numpy.random.Generator, optional
+        Draws the probes and the held-out signals.
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``. Ctrl-C keeps the best weights so far.
 
@@ -66,16 +99,43 @@ def exact(
     >>> bool(d.objective < one.objective)
     True
     """
+    base = penalty(graph)
+    n = base.n_nodes
+    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    tied = Groups(groups, n)
+    columns = signals is not None and second_moment is None and noise is not None and np.ndim(noise) < 2
+    if solver == "sampled" and not columns:
+        raise InputError("solver='sampled' needs signals and noise variances (a number or (N,)): use solver='dense'.")
+    if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
+        if starts is not None:
+            raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
+        return _exact_sampled(
+            base, signals, noise, fit, lower, upper, tied, early_stopping, n_probes, generator, progress
+        )  # fmt: skip
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
-    task = problem(graph, **data, needs="exact", noise_required=True)
+    task = problem(
+        base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
+    )
     low, high = task.squared_bounds(lower, upper, default_lower=None)
-    extra = _checked_starts(starts, task.n_nodes)
+    extra = _checked_starts(starts, n)
+    X = None if signals is None else np.asarray(signals, dtype=float).reshape(n, -1)
+    if _stops_early(early_stopping, X, n):
+        assert X is not None
+        parts = deal(X.shape[1], 4, generator)
+        pairs = [(replace(task, R=_moment(X[:, a])), replace(task, R=_moment(X[:, b]))) for a, b in parts]
+        steps = choose_steps(pairs, low, high, tied)
+        return finish(
+            "exact", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out signals",
+            names=("held_out_risk", "held_out_error"),
+        )  # fmt: skip
     w_scalar, scalar_mse = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
     reached: dict[str, Descent] = {}
+    objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
     for name, start in candidates.items():
-        reached[name] = descend(task.mse_and_gradient, start, low, high, progress=progress)
+        reached[name] = descend(objective, tied.reduce_start(start), *bounds, progress=progress)
         if reached[name].message == "interrupted":
             break
     best = min(reached.values(), key=lambda d: d.value)
@@ -84,10 +144,11 @@ def exact(
     status = Status.CONVERGED if negligible or best.gradient_norm < STATIONARY else Status.MAX_ITERATIONS
     if any(d.message == "interrupted" for d in reached.values()):
         status = Status.INTERRUPTED
+    w = tied.expand(best.w)
     return task.pack(
         "exact",
-        best.w,
-        task.mse(best.w),
+        w,
+        task.mse(w),
         status,
         lower=low,
         upper=high,
@@ -98,33 +159,49 @@ def exact(
             "starts": {name: d.value for name, d in reached.items()},
             "iterations": {name: d.iterations for name, d in reached.items()},
             "best_scalar_mse": scalar_mse,
+            "degrees_of_freedom": tied.count,
         },
     )
 
 
-def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
-    """The single weight with the smallest risk, moved into the bounds node by node, and the risk of that."""
-    first, last = extreme_frequencies(task.spectrum[0])
-    typical = float(np.mean(task.c))
-    ones = np.ones(task.n_nodes)
-    w, _ = minimise_scale(task.mse_along(ones), np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first))
-    found = feasible(w * ones, low, high)
-    return found, task.mse(found)
+def _stops_early(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
+    """Whether signals are to be held out; None decides by their number."""
+    if wanted is None:
+        return X is not None and FEWEST <= X.shape[1] < n
+    if wanted and (X is None or X.shape[1] < FEWEST):
+        raise InputError(
+            f"early_stopping needs at least {FEWEST} training signals to hold some out: pass early_stopping=False."
+        )
+    return wanted
 
 
-def inverse_signal(task: Problem, high: np.ndarray) -> np.ndarray:
-    """``w = s / u`` with u the principal direction of R: makes ``S u = 0``, the best scale s by the risk.
+def _moment(X: np.ndarray) -> np.ndarray:
+    return X @ X.T / X.shape[1]
 
-    For a single known signal on a connected graph this is a global minimiser of Prony's criterion.
-    """
-    u = np.linalg.eigh(task.R)[1][:, -1]
-    size = np.maximum(np.abs(u), 1e-6 * np.abs(u).max())  # no division by zero
-    direction = np.where(u < 0, -1.0, 1.0) * size.max() / size
-    most = float(np.sqrt(np.min(high / direction**2)))
-    if most == 0:
-        return np.zeros_like(u)
-    s, _ = minimise_scale(task.mse_along(direction), most * 1e-6, most)
-    return s * direction
+
+def _exact_sampled(
+    base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
+    early_stopping: bool | None, n_probes: int, rng: np.random.Generator, progress: Progress | None,
+) -> WeightDesign:  # fmt: skip
+    """The design from sample columns."""
+    started = time.perf_counter()
+    n = base.n_nodes
+    X = _checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
+    variance = _checks.noise("noise", noise, n)
+    c, n_probes = checked_columns(base, variance, fit, n_probes, X.shape[1])
+    if not X.any():
+        raise InputError("signals are zero everywhere: there is no signal to design for.")
+    Z = probes(base.L, n_probes, rng)
+    search = None
+    if _stops_early(early_stopping, X, n):
+        order = rng.permutation(X.shape[1])
+        few = X.shape[1] // 4
+        held_out = oracle_columns(X[:, order[:few]], variance, probes(base.L, n_probes, rng))
+        search = (oracle_columns(X[:, order[few:]], variance, Z), held_out)
+    columns = oracle_columns(X, variance, Z)
+    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups)
+    settings = {"solver": "sampled", "n_probes": n_probes}
+    return design_large("exact", task, lower, upper, progress=progress, settings=settings)
 
 
 def _checked_starts(starts: Any, n: int) -> np.ndarray:

@@ -5,6 +5,10 @@ The paper says that the worst signal in the box ``low <= x <= high`` is at one o
 corners). What the paper computes, and what is offered here under ``uncertainty="corners"``, is the design for
 the worse of these two signals. Give bounds per station: one global pair makes both corners proportional to the
 ones vector, every constant weight scores zero, and nothing is designed.
+
+The other sets are meant whole: every signal of the box, of the box with ``x^T L x <= smoothness``, or of a ball. The
+worst of them cannot be found for sure, so the design minimises a bound that holds (see
+:mod:`nareg.design._minmax_sets`).
 """
 
 from __future__ import annotations
@@ -17,24 +21,30 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg.design._local import Progress
+from nareg.design._minmax_sets import mse_over_set, prony_over_set
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
+from nareg.design._worst_case import SETS, SignalSet, box_bounds, filter_size, signal_set
 from nareg.design.prony import SCALES, published_bound, scaled_by_mse
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
-from nareg.filters._system import penalty
+from nareg.filters._system import Penalty, penalty
 from nareg.results import WeightDesign
+
+SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
 
 
 def minmax(
     graph: Any,
     *,
-    low: Any,
-    high: Any,
+    low: Any = None,
+    high: Any = None,
     noise: Any = None,
     criterion: str = "prony",
     uncertainty: str = "corners",
+    smoothness: Any = None,
+    radius: Any = None,
     lower: Any = None,
     upper: Any = None,
     fit: Any = None,
@@ -42,37 +52,55 @@ def minmax(
     scale: str = "bound",
     progress: Progress | None = None,
 ) -> WeightDesign:
-    """Design for the worse of two extreme signals, "min-max Prony" and "min-max SDR".
+    """Design for the worst signal of a set: of two extreme signals, of a box, of its smooth part, of a ball.
 
     Parameters
     ----------
     graph : Graph or (N, N) operator
     low, high : number or (N,) array
-        Lowest and highest value of the signal at each node, ``low <= high``.
+        Lowest and highest value of the signal at each node, ``low <= high``; not for ``uncertainty="ball"``.
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance; required for ``criterion="mse"``.
     criterion : {"prony", "mse"}
-        ``max_k ||S x_k||^2`` (32), or the true error (29) of the worse corner followed by the fit (30).
-    uncertainty : {"corners"}
-        The set of signals: the two corners ``low`` and ``high``, as published.
+        ``max ||S x||^2`` (32), or the true error ``max ||(H - I) x||^2 + tr(H Sigma H^T)``. Under "corners" (and
+        with an SDP solver) the true error is minimised over H (29), followed by the fit (30).
+    uncertainty : {"corners", "box", "smooth-box", "ball"}
+        The set of signals: only the two corners ``low`` and ``high``, as published; every signal between them; those
+        with ``x^T L x <= smoothness``; every signal with ``||x|| <= radius``. The whole box admits signals that jump
+        from node to node and is pessimistic: prefer the smooth box.
+    smoothness : number, for "smooth-box"
+        Largest ``x^T L x``, in the squared unit of the signal; for example the largest of training signals.
+    radius : number, for "ball"
+        Largest norm.
     lower, upper : number or (N,) array, optional
         Bounds on ``w_i^2``. Default below: the paper's ``w0*`` where the noise is known (signal power: mean of
-        the corners'), else 0; above: ``1e8 / lambda_max(L)``.
+        the corners', or ``radius^2``), else 0; above: ``1e8 / lambda_max(L)``.
     fit : None, "noise" or (N,) array
         Data term for which to design.
-    solver : {"auto", "closed-form", "sdp", "clarabel", "scs"}
-        ``"prony"`` is solved as an SDP. ``"mse"``: by default ("closed-form") one dual variable, the weight of
-        the two corners, and the Lyapunov equation; with an SDP solver, (30) is solved as an SDP as well.
+    solver : str
+        Corners, {"auto", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved as an SDP. ``"mse"``: by
+        default ("closed-form") one dual variable, the weight of the two corners, and the Lyapunov equation; with
+        an SDP solver, (30) is solved as an SDP as well.
+        The other sets, {"auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent"}: ``"first-order"`` adds
+        the worst second moment of the set to a list of scenarios until nothing is added, with sparse products for
+        ``"prony"`` (``"mse"``: up to 1,000 nodes). ``"sdp"`` solves the bound by the S-procedure first and rounds
+        (up to 120 nodes; with ``"mse"`` the fit (30) follows). ``"descent-ascent"`` is for the ball. ``"auto"`` takes
+        the SDP for ``"prony"`` up to 40 nodes, else first order; and for the ball, and a box with ``low = -high``,
+        under ``"prony"`` the lower bound itself, which is optimal there.
     scale : {"bound", "mse"}
         For ``"prony"``: leave the solution at its bound, as published, or choose the scale by the mean MSE of
-        the corners.
+        the corners (ball: of an isotropic signal).
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``.
 
     Returns
     -------
     WeightDesign
-        ``objective`` is the larger of the two corners' criteria ("prony") or that of the fit (30) ("mse").
+        ``objective`` is the larger of the two corners' criteria ("prony"), that of the fit (30) ("mse" by (30)), or
+        the proven worst case (the other sets). For these ``certificate.details`` has ``"worst_case_lower"`` (the
+        error at ``"worst_signal"``, the worst one found), ``"worst_case_upper"`` (proven), and after an SDP
+        ``certificate.relaxed_objective`` is the smallest proven worst case of any PSD Omega. Under "prony" these are
+        errors in the coordinates ``C^1/2 x``.
 
     References
     ----------
@@ -86,19 +114,29 @@ def minmax(
     >>> d = nareg.design.minmax(g, low=x - 0.2, high=x + 0.3, noise=0.1)
     >>> d.status.name
     'CONVERGED'
+    >>> box = nareg.design.minmax(g, low=x - 0.2, high=x + 0.3, noise=0.1, criterion="mse", uncertainty="box")
+    >>> worst = box.certificate.details
+    >>> worst["worst_case_lower"] <= worst["worst_case_upper"] == box.objective
+    True
     """
     criterion = _checks.choice("criterion", criterion, ("prony", "mse"))
-    _checks.choice("uncertainty", uncertainty, ("corners",))
-    _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
+    _checks.choice("uncertainty", uncertainty, ("corners", *SETS))
     _checks.choice("scale", scale, SCALES)
-    base = penalty(graph)
-    n = base.n_nodes
-    x_low, x_high = _checks.node_vector("low", low, n), _checks.node_vector("high", high, n)
-    if (x_low > x_high).any():
-        i = int(np.flatnonzero(x_low > x_high)[0])
-        raise InputError(f"low[{i}] = {x_low[i]:g} is above high[{i}] = {x_high[i]:g}: swap them.")
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
+    base = penalty(graph)
+    if uncertainty != "corners":
+        _checks.choice("solver", solver, SET_SOLVERS)
+        U = signal_set(uncertainty, base.L, low=low, high=high, smoothness=smoothness, radius=radius)
+        return _over_set(base, U, noise, criterion, lower, upper, fit, solver, scale, progress)
+    _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
+    for name, value in (("smoothness", smoothness), ("radius", radius)):
+        if value is not None:
+            raise InputError(f"{name} is given but uncertainty='corners' does not use it: choose another set.")
+    for name, value in (("low", low), ("high", high)):
+        if value is None:
+            raise InputError(f"{name} is None: uncertainty='corners' needs low and high.")
+    x_low, x_high = box_bounds(low, high, base.n_nodes)
     if criterion == "prony" and solver == "closed-form":
         raise InputError("solver='closed-form' is for criterion='mse': use 'sdp' here.")
     corners = np.column_stack([x_low, x_high])
@@ -114,9 +152,42 @@ def minmax(
             details={"worst_mse": worst, "corner_weights": [theta, 1 - theta]},
             timings={"step one": time.perf_counter() - started}, progress=progress,
         )  # fmt: skip
-    if not bound_low.any():
-        raise InputError("lower is 0 at every node: zero weights then solve (32); pass noise or a positive lower bound.")
+    _refuse_zero_weights(bound_low)
     return _minmax_prony(task, white, extremes, bound_low, bound_high, solver, scale, progress)
+
+
+def _over_set(
+    base: Penalty,
+    U: SignalSet,
+    noise: Any,
+    criterion: str,
+    lower: Any,
+    upper: Any,
+    fit: Any,
+    solver: str,
+    scale: str,
+    progress: Progress | None,
+) -> WeightDesign:
+    """The design for a whole set of signals."""
+    n = base.n_nodes
+    if solver == "descent-ascent" and U.name != "ball":
+        raise InputError(f"solver='descent-ascent' is for uncertainty='ball': use 'first-order' for {U.name!r}.")
+    if criterion == "mse":
+        filter_size(n)
+    if U.name == "ball":
+        task = problem(base, second_moment=U.radius**2 / n * np.eye(n), noise=noise, fit=fit, needs="minmax")
+    else:
+        task = problem(base, signals=np.column_stack([U.low, U.high]), noise=noise, fit=fit, needs="minmax")
+    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    if criterion == "mse":
+        return mse_over_set(task, U, bound_low, bound_high, solver, progress)
+    _refuse_zero_weights(bound_low)
+    return prony_over_set(task, U, bound_low, bound_high, solver, scale, progress)
+
+
+def _refuse_zero_weights(low: np.ndarray) -> None:
+    if not low.any():
+        raise InputError("lower is 0 at every node: zero weights then solve (32); pass noise or a positive lower bound.")
 
 
 def _minmax_prony(

@@ -23,7 +23,7 @@ from nareg import _checks
 from nareg.design._local import Progress, descend, feasible, few_threads
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
-from nareg.design.exact import best_scalar, inverse_signal
+from nareg.design._starts import best_scalar, inverse_signal
 from nareg.design.prony import published_bound
 from nareg.design.rounding import rank_one, round_and_refine
 from nareg.errors import TooLargeError

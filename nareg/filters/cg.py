@@ -38,11 +38,28 @@ def solve(
     Stops when every column has ``||rhs - K x|| <= tol ||rhs||``, also after scaling by the diagonal of K. Each
     column has its own step lengths, and a converged column is frozen.
     """
-    if (system.diagonal <= 0).any():
+    order = system.order if precondition is None else None
+    return solve_in_order(
+        system.K, rhs, tol=tol, max_iterations=max_iterations, callback=callback, x0=x0, precondition=precondition, order=order
+    )
+
+
+def solve_in_order(
+    K: sp.csr_array,
+    rhs: np.ndarray,
+    *,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None = None,
+    x0: np.ndarray | None = None,
+    precondition: Preconditioner | None = None,
+    order: np.ndarray | None = None,
+) -> Iterates:
+    """The same for a matrix, with its nodes taken in this order (None: as they are)."""
+    diagonal = K.diagonal()
+    if (diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
     result = Iterates(x=np.empty_like(rhs), iterations=0)
-    order = system.order if precondition is None else None
-    K, diagonal = system.K, system.diagonal
     if order is not None:
         K, diagonal = K[order][:, order], diagonal[order]
         K.sort_indices()

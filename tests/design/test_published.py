@@ -300,7 +300,7 @@ def test_bad_minmax_arguments_are_named(small):
         ({"low": 1.0, "high": 0.0}, r"low\[0\] = 1 is above high\[0\] = 0"),
         ({"low": 0.0, "high": 1.0, "criterion": "mse"}, "needs noise"),
         ({"low": 0.0, "high": 1.0, "criterion": "mae"}, "choose one of"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "box"}, "choose one of 'corners'"),
+        ({"low": 0.0, "high": 1.0, "uncertainty": "sphere"}, "choose one of 'corners'"),
         ({"low": 0.0, "high": 1.0}, "lower is 0"),
     ):
         with pytest.raises(InputError, match=words):
@@ -324,4 +324,4 @@ def test_sizes_that_would_not_end_are_refused(rng):
         relaxation(g, signals=rng.standard_normal((500, 3)), noise=1.0, solver="sdp")
     big = nareg.graphs.grid((60, 60))
     with pytest.raises(TooLargeError, match="3600 x 3600 matrices"):
-        exact(big, signals=np.ones(3600), noise=1.0)
+        exact(big, signals=np.ones(3600), noise=1.0, solver="dense")

@@ -1,0 +1,98 @@
+"""The end of an edge design: eigenvalues recomputed from the entries, everything wrapped up."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
+
+from nareg import _checks
+from nareg._version import __version__
+from nareg.filters._system import FilterSystem, Penalty
+from nareg.graph import operator_hash
+from nareg.results import Certificate, Status, WeightDesign, symmetric_from_entries
+
+#: A sparse factor of a mesh of this size takes about a gigabyte.
+FACTOR_NODES = 50_000
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What an edge design found: entries of S (N diagonal, M edges), and how."""
+
+    entries: np.ndarray
+    objective: float
+    status: Status
+    solver: str
+    message: str
+    gradient_norm: float | None
+    details: dict[str, Any]
+
+
+def pack(
+    outcome: Outcome,
+    base: Penalty,
+    edges: tuple[np.ndarray, np.ndarray],
+    c: np.ndarray,
+    fit: np.ndarray | None,
+    settings: dict[str, Any],
+    started: float,
+) -> WeightDesign:
+    """The design as users get it."""
+    S = symmetric_from_entries(outcome.entries, *edges)
+    relative, smallest = smallest_eigenvalues(FilterSystem(S=S, c=c, w=None, penalty=base))
+    return WeightDesign(
+        weights=outcome.entries,
+        objective=outcome.objective,
+        status=outcome.status,
+        certificate=Certificate(
+            smallest_eigenvalue=relative,
+            violation=0.0,
+            solver=outcome.solver,
+            solver_status=outcome.message,
+            gradient_norm=outcome.gradient_norm,
+            details={**outcome.details, "smallest_eigenvalue_K": smallest},
+        ),
+        method="edge",
+        penalty=base.L,
+        fit=fit,
+        omega=None,
+        timings={"total": time.perf_counter() - started},
+        settings=settings,
+        graph_hash=operator_hash(base.L),
+        version=__version__,
+    )
+
+
+def smallest_eigenvalues(system: FilterSystem) -> tuple[float, float]:
+    """Smallest eigenvalue of S relative to the largest, and that of K; nan where that would take too long."""
+    S, n = system.S, system.n_nodes
+    if n <= _checks.DENSE_LIMIT:
+        values = np.linalg.eigvalsh(S.toarray())
+        return float(values[0] / max(np.abs(values).max(), 1e-300)), float(np.linalg.eigvalsh(system.K.toarray())[0])
+    if not (n <= FACTOR_NODES and system.mesh_like):
+        return float("nan"), float("nan")
+    try:
+        top = abs(float(eigsh(S, k=1, tol=1e-3, return_eigenvectors=False, v0=_start(n))[0]))
+        # S + max(c) I is at least K, hence positive definite: its inverse has the wanted end on top
+        shift = float(system.c.max())
+        lowest = _smallest(sp.csr_array(S + shift * sp.eye_array(n))) - shift
+        return lowest / max(top, 1e-300), _smallest(system.K)
+    except (ArpackError, RuntimeError):
+        return float("nan"), float("nan")
+
+
+def _smallest(K: sp.csr_array) -> float:
+    """Smallest eigenvalue of a positive definite matrix by Lanczos with its inverse."""
+    lu = splu(sp.csc_matrix(K), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    inverse = LinearOperator(K.shape, matvec=lu.solve, dtype=np.float64)
+    return 1.0 / float(eigsh(inverse, k=1, tol=1e-6, return_eigenvectors=False, v0=_start(K.shape[0]))[0])
+
+
+def _start(n: int) -> np.ndarray:
+    """The same start every time; not constant, which a Laplacian would annihilate."""
+    return np.random.default_rng(0).standard_normal(n)

@@ -1,0 +1,470 @@
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+import nareg
+from nareg.design import _edge_sparse, edge, node_invariant, risk
+from nareg.design._edge_newton import LikelihoodObjective, Proximal, RiskObjective, Support, newton
+from nareg.design._edge_pack import smallest_eigenvalues
+from nareg.errors import InputError, TooLargeError
+from nareg.filters import denoise
+from nareg.results import upper_edges
+from tests.helpers import dense_risk, half_split
+
+
+def field(graph, T: int, rng) -> np.ndarray:
+    """Signals whose smoothness and size differ from node to node."""
+    n = graph.n_nodes
+    white = rng.standard_normal((n, T))
+    smooth = np.linalg.solve(graph.laplacian().toarray() + np.diag(np.linspace(0.05, 2, n)), white)
+    return np.linspace(0.5, 2, n)[:, None] * smooth
+
+
+def covariance(n: int, rng) -> np.ndarray:
+    root = rng.standard_normal((n, n))
+    return root @ root.T / n
+
+
+def random_objective(rng, kind: str = "risk"):
+    g = nareg.graphs.sensor(20, k=4, rng=rng)
+    support = Support(20, *upper_edges(g.laplacian()))
+    R, Sigma, c = covariance(20, rng), covariance(20, rng), rng.uniform(0.5, 2, 20)
+    u = rng.uniform(-0.1, 0.5, 20 + support.i.size) + np.r_[np.ones(20), np.zeros(support.i.size)]
+    if kind == "likelihood":
+        return LikelihoodObjective(support, R), u
+    cross = c[:, None] * R
+    objective = RiskObjective(support, c, c[:, None] * (R + Sigma) * c, (cross + cross.T) / 2, float(np.trace(R)))
+    H = np.linalg.inv(np.diag(c) + support.matrix(u)) * c
+    assert objective.at(u).value == pytest.approx(sum(dense_risk(H, R, Sigma)), rel=1e-10)
+    return (Proximal(objective, rng.random(u.size), u + rng.standard_normal(u.size)) if kind == "proximal" else objective), u
+
+
+@pytest.mark.parametrize("kind", ["risk", "proximal", "likelihood"])
+def test_gradient_and_hessian_against_finite_differences(rng, kind):
+    objective, u = random_objective(rng, kind)
+    point = objective.at(u)
+    lower = objective.curvature(point)[1]
+    hessian = np.tril(lower) + np.tril(lower, -1).T
+    for _ in range(5):
+        direction = rng.standard_normal(u.size)
+        ahead, behind = (objective.at(u + step * direction) for step in (1e-6, -1e-6))
+        slope = (ahead.value - behind.value) / 2e-6
+        assert objective.slope(point) @ direction == pytest.approx(slope, rel=1e-6)
+        bend = (objective.slope(ahead) - objective.slope(behind)) / 2e-6
+        np.testing.assert_allclose(hessian @ direction, bend, rtol=1e-5, atol=1e-6 * np.abs(bend).max())
+
+
+def test_gauss_newton_part_is_positive_semidefinite_and_its_diagonal_is_right(rng):
+    objective, u = random_objective(rng)
+    point = objective.at(u)
+    lower = objective.gauss_newton(point)
+    values = np.linalg.eigvalsh(lower)
+    assert values[0] > -1e-12 * values[-1]
+    np.testing.assert_allclose(objective.curvature(point)[0], np.diagonal(lower))
+
+
+def test_unknowns_and_entries_are_inverse(rng):
+    objective, u = random_objective(rng)
+    support = objective.support
+    np.testing.assert_allclose(support.unknowns(support.entries(u)), u)
+    np.testing.assert_allclose(support.matrix(u)[support.i, support.j], support.entries(u)[support.n :])
+
+
+def test_outside_the_cone_there_is_no_value(rng):
+    objective, u = random_objective(rng)
+    assert objective.at(u - 100) is None
+
+
+@pytest.mark.parametrize("kind", ["risk", "likelihood"])
+def test_newton_agrees_with_a_quasi_newton_method(rng, kind):
+    objective, u = random_objective(rng, kind)
+    objective = Proximal(objective, np.full(u.size, 0.01), u)
+
+    def function(v):
+        point = objective.at(v)
+        return (1e10, np.zeros_like(v)) if point is None else (point.value, objective.slope(point))
+
+    reached = newton(objective, u, tolerance=1e-9)
+    other = minimize(function, u, jac=True, method="L-BFGS-B", options={"maxiter": 5000, "maxfun": 20000, "ftol": 1e-15})
+    assert reached.point.value == pytest.approx(other.fun, rel=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(30,), "tree"])
+@pytest.mark.parametrize("equal", [True, False])
+def test_reaches_the_wiener_filter_where_the_precision_lies_on_the_graph(rng, shape, equal):
+    if shape == "tree":
+        parents = np.array([rng.integers(k) for k in range(1, 30)])
+        A = np.zeros((30, 30))
+        A[np.arange(1, 30), parents] = A[parents, np.arange(1, 30)] = 1
+        g = nareg.Graph(A)
+    else:
+        g = nareg.graphs.grid(shape)
+    scale = np.exp(rng.standard_normal(30))
+    precision = scale[:, None] * (g.laplacian().toarray() + np.diag(rng.uniform(0.1, 1, 30))) * scale
+    R = np.linalg.inv(precision)
+    noise = 0.3 if equal else rng.uniform(0.1, 1, 30)
+    d = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise")
+    found = risk(g, d, second_moment=R, noise=noise)
+    assert found.nmse == pytest.approx(found.lmmse, rel=1e-8)
+    assert d.status.name == "CONVERGED"
+    assert d.certificate.gradient_norm < 1e-4
+    likely = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise", criterion="likelihood")
+    assert risk(g, likely, second_moment=R, noise=noise).nmse == pytest.approx(found.lmmse, rel=1e-8)
+
+
+def test_likelihood_matches_the_moment_on_the_support(rng):
+    g = nareg.graphs.sensor(40, k=4, rng=rng)
+    X = field(g, 200, rng)
+    d = edge(g, signals=X, criterion="likelihood", shrink=None)
+    S, R = d.matrix.toarray(), X @ X.T / 200
+    np.testing.assert_allclose(np.linalg.inv(S)[S != 0], R[S != 0], rtol=1e-4, atol=1e-5 * np.abs(R).max())
+    # the scale of S follows the data term
+    other = edge(g, signals=X, criterion="likelihood", shrink=None, noise=0.7)
+    np.testing.assert_allclose(other.weights, 0.7 * d.weights)
+
+
+def test_likelihood_with_fewer_signals_than_nodes_is_shrunk(rng):
+    g = nareg.graphs.sensor(40, k=4, rng=rng)
+    d = edge(g, signals=field(g, 8, rng), noise=0.5, criterion="likelihood")
+    assert d.certificate.details["shrink"] > 0
+    assert d.certificate.details["smallest_eigenvalue_K"] > 0
+
+
+@pytest.mark.parametrize("structure", ["symmetric", "laplacian"])
+@pytest.mark.parametrize("noise", ["equal", "unequal", "full", "zero fit"])
+def test_never_worse_than_one_weight_on_the_training_signals(rng, structure, noise):
+    g = nareg.graphs.sensor(40, k=5, rng=rng)
+    X = field(g, 60, rng)
+    Sigma = {"equal": 0.5, "unequal": rng.uniform(0.1, 2, 40), "full": covariance(40, rng), "zero fit": 0.5}[noise]
+    fit = {"unequal": "noise", "zero fit": np.arange(40) % 3 > 0}.get(noise)
+    fit = fit.astype(float) if isinstance(fit, np.ndarray) else fit
+    for shrink in ("auto", 0.1, None):
+        d = edge(g, signals=X, noise=Sigma, fit=fit, structure=structure, shrink=shrink)
+        found = risk(g, d, signals=X, noise=Sigma).mse
+        assert found == pytest.approx(d.objective, rel=1e-9)
+        assert found <= d.certificate.details["best_scalar_mse"]
+        assert d.certificate.details["smallest_eigenvalue_K"] > 0
+        assert d.weights.size == 40 + g.n_edges
+    if noise != "zero fit":
+        one = node_invariant(g, rule="oracle", signals=X, noise=Sigma, fit=fit)
+        assert d.certificate.details["best_scalar_mse"] == pytest.approx(one.objective, rel=1e-6)
+
+
+def test_shrink_one_is_the_best_single_weight(rng):
+    g = nareg.graphs.sensor(30, k=5, rng=rng)
+    X = field(g, 50, rng)
+    one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
+    d = edge(g, signals=X, noise=0.5, shrink=1)
+    np.testing.assert_allclose(d.matrix.toarray(), one.matrix.toarray(), rtol=1e-3)
+
+
+@pytest.mark.parametrize("fit", [None, "noise", "odd"])
+def test_shrinkage_has_the_single_weight_as_its_limit(rng, fit):
+    g = nareg.graphs.sensor(30, k=5, rng=rng)
+    noise = rng.uniform(0.1, 2, 30)
+    fit = rng.uniform(0.5, 2, 30) if fit == "odd" else fit
+    X = field(g, 50, rng)
+    designs = [edge(g, signals=X, noise=noise, fit=fit, shrink=a) for a in (0.9999, 1.0)]
+    np.testing.assert_allclose(designs[0].weights, designs[1].weights, rtol=0.05, atol=0.02 * designs[1].weights.max())
+
+
+def test_effective_parameters_fall_with_shrinkage(rng):
+    g = nareg.graphs.sensor(30, k=5, rng=rng)
+    X = field(g, 50, rng)
+    counts = [
+        edge(g, signals=X, noise=0.5, shrink=a).certificate.details["degrees_of_freedom"]["effective"] for a in (None, 0.1, 0.5)
+    ]
+    assert counts[0] == 30 + g.n_edges
+    assert counts == sorted(counts, reverse=True)
+
+
+@pytest.mark.parametrize("T", [1, 3])
+def test_next_to_no_signals_keep_one_weight(rng, T):
+    g = nareg.graphs.sensor(30, k=5, rng=rng)
+    d = edge(g, signals=field(g, T, rng), noise=0.5)
+    assert d.status.name == "NO_IMPROVEMENT"
+    assert d.certificate.details["shrink"] == 1.0
+
+
+def test_signals_that_one_weight_suits_fall_back_to_it():
+    """Signals with the precision ``L``: the single weight is optimal, and few signals cannot show more."""
+    g = nareg.graphs.grid((6, 6))
+    values, vectors = np.linalg.eigh(g.laplacian().toarray())
+    fallen = 0
+    for seed in range(8):
+        white = np.random.default_rng(seed).standard_normal((35, 12))
+        d = edge(g, signals=vectors[:, 1:] @ (white / np.sqrt(values[1:, None])), noise=0.5)
+        fallen += d.status.name == "NO_IMPROVEMENT"
+    assert fallen >= 5
+
+
+@pytest.mark.parametrize("fit", [None, "noise"])
+def test_laplacian_structure_allows_every_solver(rng, fit):
+    g = nareg.graphs.sensor(60, k=5, rng=rng)
+    noise = rng.uniform(0.1, 2, 60)
+    X = field(g, 100, rng)
+    d = edge(g, signals=X, noise=noise, fit=fit, structure="laplacian", shrink=0.02)
+    assert d.status.name == "CONVERGED"
+    S = d.matrix.toarray()
+    assert S.sum(axis=1).min() > -1e-9
+    assert (S - np.diag(np.diag(S))).max() <= 0
+    y = X[:, :3] + rng.standard_normal((60, 3))
+    wanted = denoise(g, d, y, method="direct").x
+    for method in ("jacobi", "chebyshev", "multigrid", "cg"):
+        solution = denoise(g, d, y, method=method)
+        assert solution.status.ok
+        np.testing.assert_allclose(solution.x, wanted, atol=1e-6 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("unit", [10.0, 1e-4])
+@pytest.mark.parametrize("shrink", ["auto", 0.1])
+def test_the_physical_unit_does_not_matter(rng, unit, shrink):
+    g = nareg.graphs.sensor(30, k=4, rng=rng)
+    X = field(g, 80, rng)
+    plain, scaled = edge(g, signals=X, noise=0.5, shrink=shrink), edge(g, signals=unit * X, noise=0.5 * unit**2, shrink=shrink)
+    np.testing.assert_allclose(scaled.weights, plain.weights, rtol=1e-3, atol=1e-4 * np.abs(plain.weights).max())
+
+
+def test_save_load_and_denoise(rng, tmp_path):
+    g = nareg.graphs.sensor(30, k=4, rng=rng)
+    X, noise = field(g, 80, rng), rng.uniform(0.1, 1, 30)
+    d = edge(g, signals=X, noise=noise, fit="noise")
+    d.save(tmp_path / "edge.npz")
+    again = nareg.design.load(tmp_path / "edge.npz")
+    np.testing.assert_array_equal(again.weights, d.weights)
+    wanted = np.linalg.solve(np.diag(1 / noise) + d.matrix.toarray(), X / noise[:, None])
+    np.testing.assert_allclose(denoise(g, again, X).x, wanted, rtol=1e-6, atol=1e-8)
+    assert "|entry of S|" in again.summary()
+
+
+def test_interrupt_keeps_the_best_so_far_and_progress_sees_every_step(rng):
+    g = nareg.graphs.sensor(30, k=4, rng=rng)
+    X, seen = field(g, 80, rng), []
+
+    def impatient(iteration, objective, gradient):
+        seen.append((iteration, objective))
+        if iteration == 2:
+            raise KeyboardInterrupt
+
+    d = edge(g, signals=X, noise=0.5, shrink=None, progress=impatient)
+    assert d.status.name == "INTERRUPTED"
+    assert [k for k, _ in seen] == [1, 2]
+    assert d.objective < d.certificate.details["best_scalar_mse"]
+
+
+def test_interrupt_while_shrinkage_is_chosen_keeps_one_weight(rng, monkeypatch):
+    g = nareg.graphs.sensor(30, k=4, rng=rng)
+    calls = []
+    original = RiskObjective.curvature
+
+    def impatient(self, point):
+        calls.append(None)
+        if len(calls) == 6:
+            raise KeyboardInterrupt
+        return original(self, point)
+
+    monkeypatch.setattr(RiskObjective, "curvature", impatient)
+    d = edge(g, signals=field(g, 80, rng), noise=0.5)
+    assert d.status.name == "INTERRUPTED"
+    assert d.objective == d.certificate.details["best_scalar_mse"]
+
+
+def test_no_noise_needs_no_filter(rng):
+    g = nareg.graphs.sensor(30, k=4, rng=rng)
+    d = edge(g, signals=field(g, 80, rng), noise=0.0)
+    assert d.status.ok
+    assert d.objective < 1e-6
+
+
+# --- large networks
+
+
+def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
+    objective, u = random_objective(rng)
+    n, support = 20, objective.support
+    X = rng.standard_normal((n, 5))
+    Sigma, c = rng.uniform(0.1, 1, n), objective.c
+    R = X @ X.T / 5
+    cross = c[:, None] * R
+    dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
+    A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
+    base = nareg.filters._system.penalty(nareg.Graph(A + A.T))
+    sampled = _edge_sparse.SampledRisk(base, (support.i, support.j), c)
+    noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
+    columns = _edge_sparse.Columns(
+        c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))])
+    )
+    point = dense.at(u)
+    for factorises in (True, False):
+        sampled.factorises = factorises
+        value, gradient = sampled.value_and_gradient(u, columns)
+        assert value == pytest.approx(point.value, rel=1e-5)
+        np.testing.assert_allclose(gradient, dense.slope(point), rtol=1e-3, atol=1e-4 * np.abs(gradient).max())
+        assert sampled.value(u - 100, columns) == np.inf
+    sampled.factorises = True
+    np.testing.assert_allclose(sampled.value_and_gradient(u, columns)[1], dense.slope(point), rtol=1e-8)
+    signs = np.sqrt(n) * np.eye(n)
+    np.testing.assert_allclose(sampled.stiffness(u, columns, signs), dense.curvature(point)[0], rtol=1e-8)
+
+
+def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
+    g = nareg.graphs.sensor(300, rng=rng)
+    S = g.laplacian() - 0.3 * sp.eye_array(300)
+    system = nareg.filters._system.FilterSystem(
+        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg.filters._system.penalty(g)
+    )
+    dense = smallest_eigenvalues(system)
+    monkeypatch.setattr(nareg._checks, "DENSE_LIMIT", 10)
+    np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
+
+
+@pytest.mark.parametrize("shrink", ["auto", 1.0, 0.3, None])
+def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
+    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    g = nareg.graphs.sensor(50, k=4, rng=rng)
+    X = field(g, 200, rng)
+    d = edge(g, signals=X, noise=0.5, shrink=shrink)
+    one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
+    found, scalar = (risk(g, w, signals=X, noise=0.5).mse for w in (d, one))
+    assert found < (1.02 if shrink == 1.0 else 1.0) * scalar
+    assert edge(g, signals=X, noise=0.5, shrink=shrink, rng=np.random.default_rng(0)).objective == d.objective
+
+
+def test_large_path_with_few_signals_keeps_one_weight(rng, monkeypatch):
+    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    g = nareg.graphs.sensor(50, k=4, rng=rng)
+    d = edge(g, signals=field(g, 3, rng), noise=0.5)
+    assert d.status.name == "NO_IMPROVEMENT"
+
+
+def test_large_path_takes_covariances_and_graphs_that_do_not_factorise(rng, monkeypatch):
+    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    g = nareg.graphs.sensor(50, k=4, rng=rng)
+    R, Sigma = covariance(50, rng), covariance(50, rng)
+    d = edge(g, second_moment=R, noise=Sigma)
+    assert d.certificate.details["smallest_eigenvalue_K"] > 0
+    monkeypatch.setattr(_edge_sparse, "FACTOR_NODES", 0)
+    other = edge(g, second_moment=R, noise=Sigma)
+    assert "conjugate gradients" in other.certificate.solver
+    assert other.objective == pytest.approx(d.objective, rel=1e-2)
+
+
+def test_network_of_two_thousand_nodes():
+    rng = np.random.default_rng(3)
+    g = nareg.graphs.sensor(2000, rng=rng)
+    X = field_on(g, 96, rng)
+    steps = []
+    d = edge(g, signals=X[:, :64], noise=0.5, progress=lambda *a: steps.append(a))
+    details = d.certificate.details
+    assert d.status.name == "STOPPED_EARLY"
+    assert details["held_out_risk"] < details["held_out_scalar_risk"] - details["held_out_error"]
+    assert details["smallest_eigenvalue_K"] > 0
+    assert len(steps) == details["iterations"]
+    one = node_invariant(g, rule="oracle", signals=X[:, :64], noise=0.5)
+    test = X[:, 64:]
+    assert risk(g, d, signals=test, noise=0.5).mse < 0.98 * risk(g, one, signals=test, noise=0.5).mse
+
+
+def field_on(graph, T, rng):
+    """A field of varying smoothness over the unit square."""
+    x = graph.coordinates[:, 0]
+    k = 0.02 * 100**x * graph.degrees.mean()
+    lu = sp.linalg.splu(sp.csc_matrix(graph.laplacian() + sp.diags_array(k)))
+    X = np.sqrt(k)[:, None] * lu.solve(rng.standard_normal((graph.n_nodes, T)))
+    return X / np.sqrt(np.mean(X**2))
+
+
+@pytest.mark.slow
+def test_network_of_ten_thousand_nodes():
+    rng = np.random.default_rng(4)
+    g = nareg.graphs.sensor(10_000, rng=rng)
+    X = field_on(g, 64, rng)
+    d = edge(g, signals=X, noise=0.5)
+    assert d.status.name == "STOPPED_EARLY"
+    assert d.certificate.details["held_out_risk"] < 0.98 * d.certificate.details["held_out_scalar_risk"]
+
+
+# --- refusals
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda g: edge(g, signals=np.ones(9)), "noise is None"),
+        (lambda g: edge(g, noise=1.0), "exactly one of signals"),
+        (lambda g: edge(g, signals=np.ones(9), noise=1.0, criterion="map"), "criterion is 'map'"),
+        (lambda g: edge(g, signals=np.ones(9), noise=1.0, structure="psd"), "structure is 'psd'"),
+        (lambda g: edge(g, signals=np.ones(9), noise=1.0, shrink="some"), "shrink is 'some'"),
+        (lambda g: edge(g, signals=np.ones(9), noise=1.0, shrink=1.5), "shrink is 1.5"),
+        (lambda g: edge(g, signals=np.zeros(9), noise=1.0), "zero everywhere"),
+        (lambda g: edge(g, signals=np.ones(9), noise=-1.0), r"noise\[0\] is -1"),
+        (lambda g: edge(g, signals=np.ones(9), noise=1.0, rng=3), "numpy generator"),
+        (lambda g: edge(nareg.Graph(np.zeros((3, 3))), signals=np.ones(3), noise=1.0), "no edges"),
+        (lambda g: edge(g.laplacian() @ g.laplacian(), signals=np.ones(9), noise=1.0, structure="laplacian"), "Laplacian"),
+    ],
+)
+def test_bad_arguments_are_named(call, words):
+    with pytest.raises(InputError, match=words):
+        call(nareg.graphs.grid((3, 3)))
+
+
+@pytest.mark.parametrize("settings", [{"criterion": "likelihood"}, {"structure": "laplacian"}])
+def test_too_large_for_a_hessian(settings):
+    g = nareg.graphs.grid((40, 40))
+    with pytest.raises(TooLargeError, match=r"Hessian of 4720 nodes and edges"):
+        edge(g, signals=np.ones(1600), noise=1.0, **settings)
+
+
+def test_too_many_columns(monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
+    with pytest.raises(TooLargeError, match="pass fewer signals"):
+        edge(nareg.graphs.grid((40, 40)), signals=np.ones((1600, 9)), noise=1.0)
+
+
+# --- the US network
+
+
+def measured(us, seed, db, *, T=None, two_decades=False, **settings):
+    """Test risk of the edge design over that of the learned Wiener filter, and over the best single weight."""
+    rng = np.random.default_rng(seed)
+    train, test = half_split(us.signals, rng)
+    if T is not None:
+        train = train[:, :T]
+    shape = 10 ** rng.uniform(-1, 1, 140) if two_decades else np.ones(140)
+    noise = np.mean(train**2) / 10 ** (db / 10) * shape / shape.mean()
+    fit = "noise" if two_decades else None
+    d = edge(us.graph, signals=train, noise=noise, fit=fit, **settings)
+    one = node_invariant(us.graph, rule="oracle", signals=train, noise=noise, fit=fit)
+    R = train @ train.T / train.shape[1]
+    wiener = sum(dense_risk(R @ np.linalg.inv(R + np.diag(noise)), test @ test.T / test.shape[1], np.diag(noise)))
+    found, scalar = (risk(us.graph, w, signals=test, noise=noise).mse for w in (d, one))
+    return found / wiener, found / scalar, d
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("two_decades", [False, True])
+@pytest.mark.parametrize("db", [-10, 0, 10])
+def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
+    rows = [measured(us, seed, db, two_decades=two_decades) for seed in range(5)]
+    assert np.mean([r[0] for r in rows]) < 1.12
+    assert np.mean([r[1] for r in rows]) < 0.66
+    assert all(d.status.name == "CONVERGED" for *_, d in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("two_decades", [False, True])
+@pytest.mark.parametrize("db", [-10, 0, 10])
+def test_us_network_with_ten_signals_is_never_worse_than_one_weight(us, db, two_decades):
+    for seed in range(8):
+        assert measured(us, seed, db, T=10, two_decades=two_decades)[1] <= 1.0 + 1e-6
+
+
+@pytest.mark.slow
+def test_us_network_laplacian_structure_costs_a_quarter(us):
+    ratios = [measured(us, seed, 0, structure="laplacian")[1] for seed in range(2)]
+    assert 0.7 < np.mean(ratios) < 0.85

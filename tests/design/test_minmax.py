@@ -1,0 +1,360 @@
+"""Min-max over whole sets: bounds against enumeration, designs against each other."""
+
+from __future__ import annotations
+
+import importlib
+import itertools
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.design import minmax, risk
+from nareg.errors import InputError, TooLargeError
+from tests.helpers import dense_filter, directional_difference, half_split
+
+_problem, _sets, _worst = (
+    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "_minmax_sets", "_worst_case")
+)
+worst_case = _worst.worst_case
+
+
+def vertices(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    corners = np.array(list(itertools.product([0.0, 1.0], repeat=low.size)))
+    return (low + corners * (high - low)).T
+
+
+def random_case(seed: int, n: int = 8):
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.erdos_renyi(n, 0.5, rng=rng)
+    low = rng.standard_normal(n) - 0.5
+    high = low + 2 * rng.random(n)
+    high[0] = low[0]  # a value that is known
+    return g, rng.standard_normal(n), low, high, 10 ** rng.uniform(-1, 1, n), rng.random(n)
+
+
+def sensor_case(seed: int, n: int = 20):
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.sensor(n, rng=rng)
+    centre, half = 1 + rng.random(n), 0.3 * rng.random(n)
+    return g, centre - half, centre + half
+
+
+def roughness(g: nareg.Graph, X: np.ndarray) -> np.ndarray:
+    return np.sum(X * (g.laplacian() @ X), axis=0)
+
+
+# -- the worst case of given weights ----------------------------------------------------------------------
+
+
+def test_the_worst_vertex_of_a_box_is_far_above_its_two_corners():
+    g = nareg.graphs.erdos_renyi(8, 0.5, rng=np.random.default_rng(3))
+    w = np.random.default_rng(1).uniform(0.5, 1.5, 8)
+    X = vertices(-np.ones(8), np.ones(8))
+    S = w[:, None] * g.laplacian().toarray() * w
+    values = np.sum((S @ X) ** 2, axis=0)
+    found = worst_case(g, w, uncertainty="box", criterion="prony", low=-1.0, high=1.0)
+    assert found.lower == pytest.approx(values.max())
+    assert values.max() <= found.upper <= 1.02 * values.max()
+    assert values[0] == pytest.approx(values[-1])  # the two corners
+    assert values[0] < 0.2 * values.max()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_enumeration_lies_between_the_bounds(seed):
+    g, w, low, high, c, noise = random_case(seed)
+    X = vertices(low, high)
+    S = w[:, None] * g.laplacian().toarray() * w
+    H = dense_filter(g, w, c)
+    errors = {
+        "prony": np.sum((S @ X / np.sqrt(c)[:, None]) ** 2, axis=0),
+        "mse": np.sum((H @ X - X) ** 2, axis=0) + np.sum(H**2 * noise),
+    }
+    for criterion, values in errors.items():
+        found = worst_case(g, w, uncertainty="box", criterion=criterion, low=low, high=high, noise=noise, fit=c)
+        worst = values.max()
+        assert worst * (1 - 0.02) <= found.lower <= worst * (1 + 1e-9) <= found.upper * (1 + 2e-9)
+        assert found.upper <= 1.05 * worst
+        assert (low <= found.signal).all()
+        assert (found.signal <= high).all()
+
+
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+@pytest.mark.parametrize("seed", range(4))
+def test_smooth_box_bounds_hold_and_tend_to_those_of_the_box(seed, criterion):
+    g, w, low, high, _, noise = random_case(seed)
+    rng = np.random.default_rng(seed)
+    X = np.hstack([vertices(low, high), low[:, None] + rng.random((8, 4000)) * (high - low)[:, None]])
+    rough = roughness(g, X)
+    S = w[:, None] * g.laplacian().toarray() * w
+    H = dense_filter(g, w)
+    B, variance = (S, 0.0) if criterion == "prony" else (H - np.eye(8), float(np.sum(H**2 * noise)))
+    errors = np.sum((B @ X) ** 2, axis=0) + variance
+    options = {"criterion": criterion, "low": low, "high": high, "noise": noise}
+    box = worst_case(g, w, uncertainty="box", **options)
+    last = 0.0
+    for kappa in (np.quantile(rough, 0.05), np.median(rough), 2 * rough.max()):
+        found = worst_case(g, w, uncertainty="smooth-box", smoothness=kappa, **options)
+        assert errors[rough <= kappa].max() <= found.upper * (1 + 1e-9)
+        assert last <= found.upper * (1 + 1e-3)
+        assert found.upper <= box.upper * (1 + 1e-3)
+        assert found.lower <= found.upper <= 1.25 * found.lower
+        assert roughness(g, found.signal[:, None])[0] <= kappa * (1 + 1e-9)
+        assert found.lower == pytest.approx(np.sum((B @ found.signal) ** 2) + variance)
+        last = found.upper
+    assert found.upper == pytest.approx(box.upper, rel=1e-3)
+    assert found.multiplier == 0
+
+
+def test_ball_is_the_largest_singular_value():
+    g, w, _, _, c, noise = random_case(1)
+    S, H = w[:, None] * g.laplacian().toarray() * w, dense_filter(g, w, c)
+    prony = worst_case(g, w, uncertainty="ball", criterion="prony", radius=3.0)
+    assert prony.lower == pytest.approx(9 * np.linalg.eigvalsh(S)[-1] ** 2)
+    assert prony.upper == pytest.approx(prony.lower)
+    mse = worst_case(g, w, uncertainty="ball", radius=3.0, noise=noise, fit=c)
+    assert mse.upper == pytest.approx(9 * np.linalg.norm(H - np.eye(8), 2) ** 2 + np.sum(H**2 * noise))
+    assert mse.lower <= mse.upper
+
+
+def test_any_design_can_be_examined():
+    g, low, high = sensor_case(0)
+    d = nareg.design.node_invariant(g, signals=(low + high) / 2, noise=0.1, fit="noise")
+    options = {"uncertainty": "box", "low": low, "high": high, "noise": 0.1}
+    found, same = worst_case(g, d, **options), worst_case(g, d.weights, fit=d.fit, **options)
+    assert found.upper == pytest.approx(same.upper)
+    assert found.upper != pytest.approx(worst_case(g, d.weights, **options).upper)  # the design's own fit was used
+
+
+def test_a_known_signal_is_its_own_worst_case():
+    g, x, _ = sensor_case(0, 12)
+    for name, more in (("box", {}), ("smooth-box", {"smoothness": roughness(g, x[:, None])[0] * 1.001})):
+        found = worst_case(g, 1.0, uncertainty=name, criterion="prony", low=x, high=x, **more)
+        assert found.lower == pytest.approx(np.sum((g.laplacian() @ x) ** 2))
+        assert found.upper == pytest.approx(found.lower)
+
+
+def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorisation(monkeypatch):
+    g, low, high = sensor_case(3, 60)
+    options = {"uncertainty": "box", "criterion": "prony", "low": low, "high": high}
+    dense = worst_case(g, 1.0, **options)
+    for name in ("DENSE_EIGENVALUES", "SMALL"):
+        monkeypatch.setattr(_worst, name, 10)
+    sparse = worst_case(g, 1.0, **options)
+    assert dense.lower <= sparse.upper
+    assert sparse.upper == pytest.approx(dense.upper, rel=1e-3)
+    ball = worst_case(g, 1.0, uncertainty="ball", criterion="prony", radius=2.0)
+    assert ball.lower <= ball.upper == pytest.approx(ball.lower, rel=1e-5)
+
+
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+def test_gradient_of_the_smooth_maximum(criterion, rng):
+    g, w, low, high, c, noise = random_case(2)
+    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=noise, fit=c, needs="test")
+    made = (_sets.prony_criterion if criterion == "prony" else _sets.mse_criterion)(task)
+    moments = [rng.standard_normal((8, k)) for k in (1, 3, 2)]
+    function, direction = made.smooth_maximum(moments), rng.standard_normal(8)
+    value, gradient = function(w)
+    worst = max(np.sum((made.operator(w) @ F) ** 2) for F in moments) + made.variance(w)
+    assert worst <= value * (1 + 1e-12) <= 1.01 * worst
+    slope = directional_difference(function, w, direction)
+    assert gradient @ direction == pytest.approx(slope, rel=1e-4, abs=1e-6 * (1 + abs(value)))
+
+
+# -- the programs -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["box", "smooth-box", "ball"])
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
+    """Two programs that share no code: the S-procedure in cvxpy, and the low-rank MaxCut bound."""
+    g, low, high = sensor_case(4, 8)
+    c = np.linspace(0.5, 2, 8)
+    numbers = {"box": {}, "smooth-box": {"smoothness": 0.4 * roughness(g, vertices(low, high)).max()}, "ball": {"radius": 2.0}}
+    bounds = {"low": None, "high": None} if name == "ball" else {"low": low, "high": high}
+    task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, fit=c, needs="test")
+    U = _worst.signal_set(name, task.base.L, **{"smoothness": None, "radius": None, **bounds, **numbers[name]})
+    white, root = task.whitened(), np.sqrt(c)
+    solved, matrix = _sets.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
+    B = (matrix * white.L if criterion == "prony" else matrix - np.eye(8)) * root
+    variance = 0.0 if criterion == "prony" else float(np.sum((matrix @ white.Sigma_matrix) * matrix))
+    found = _worst.examine(B, U, variance=variance)
+    assert found.upper == pytest.approx(solved.value, rel=2e-3)
+    if criterion == "prony":
+        assert (np.diag(matrix) * c >= 0.3 * (1 - 1e-6)).all()
+    if name == "box":
+        worst = np.max(np.sum((B @ vertices(low, high)) ** 2, axis=0)) + variance
+        assert worst <= solved.value * (1 + 1e-5) <= 1.15 * worst
+
+
+@pytest.mark.parametrize(
+    ("name", "seed"), [("box", 0), ("box", 1), ("smooth-box", 0), pytest.param("smooth-box", 1, marks=pytest.mark.slow)]
+)
+def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
+    g, low, high = sensor_case(seed, 14)
+    kappa = {"smoothness": 0.5 * roughness(g, high[:, None])[0] + 1.0} if name == "smooth-box" else {}
+    first, sdp = (minmax(g, low=low, high=high, noise=0.2, uncertainty=name, solver=s, **kappa) for s in ("first-order", "sdp"))
+    assert first.status.ok
+    assert sdp.certificate.relaxed_objective <= min(first.objective, sdp.objective) * (1 + 1e-4)
+    assert first.objective == pytest.approx(sdp.objective, rel=0.02)
+
+
+# -- designs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("criterion", "name"),
+    [
+        *itertools.product(["prony"], ["box", "smooth-box", "ball"]),
+        *itertools.product(["mse"], ["box", "ball"]),
+        pytest.param("mse", "smooth-box", marks=pytest.mark.slow),
+    ],
+)
+def test_designs_beat_one_weight_and_keep_their_bounds(criterion, name):
+    g, low, high = sensor_case(2)
+    rng = np.random.default_rng(0)
+    lower, noise = rng.uniform(0.1, 0.4, 20), rng.uniform(0.05, 0.2, 20)
+    options = {"box": {"low": low, "high": high}, "ball": {"radius": 4.0}}
+    options["smooth-box"] = {**options["box"], "smoothness": 0.5 * roughness(g, high[:, None])[0] + 1.0}
+    d = minmax(
+        g, criterion=criterion, uncertainty=name, noise=noise, lower=lower, upper=50.0, solver="first-order", **options[name]
+    )
+    worst = d.certificate.details
+    assert d.status.ok
+    assert d.objective == worst["worst_case_upper"] >= worst["worst_case_lower"] > 0.7 * d.objective
+    assert (d.weights**2 >= lower * (1 - 1e-9)).all()
+    assert (d.weights**2 <= 50 * (1 + 1e-9)).all()
+    single = worst_case(g, np.sqrt(lower.max()), uncertainty=name, criterion=criterion, noise=noise, **options[name])
+    assert d.objective < single.upper
+    x = np.array(worst["worst_signal"])
+    H = d.matrix.toarray() if criterion == "prony" else dense_filter(g, d.weights) - np.eye(20)
+    variance = 0.0 if criterion == "prony" else float(np.sum(dense_filter(g, d.weights) ** 2 * noise))
+    assert np.sum((H @ x) ** 2) + variance == pytest.approx(worst["worst_case_lower"])
+
+
+@pytest.mark.parametrize("options", [{"low": -1.0, "high": 1.0, "uncertainty": "box"}, {"radius": 2.0, "uncertainty": "ball"}])
+def test_a_set_symmetric_about_zero_asks_prony_for_the_smallest_weights(options):
+    """The modified error only grows with every weight: no solver may find less than the lower bound gives."""
+    g, _, _ = sensor_case(5, 12)
+    lower = np.random.default_rng(5).uniform(0.2, 1.0, 12)
+    auto = minmax(g, lower=lower, fit=np.linspace(1, 3, 12), **options)
+    np.testing.assert_allclose(np.abs(auto.weights), np.sqrt(lower))
+    for solver in ("sdp", "first-order"):
+        other = minmax(g, lower=lower, fit=np.linspace(1, 3, 12), solver=solver, **options)
+        assert other.objective >= auto.objective * (1 - 1e-3)
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        w = np.sqrt(lower * (1 + rng.random(12))) * rng.choice([-1, 1], 12)
+        found = worst_case(g, w, criterion="prony", fit=np.linspace(1, 3, 12), **options)
+        assert found.upper >= auto.certificate.details["worst_case_lower"] * (1 - 1e-9)
+
+
+def test_a_design_is_saved_with_its_worst_case(tmp_path):
+    g, low, high = sensor_case(1, 12)
+    d = minmax(g, low=low, high=high, noise=0.2, uncertainty="box", solver="first-order", fit="noise")
+    d.save(tmp_path / "design.npz")
+    loaded = nareg.design.load(tmp_path / "design.npz")
+    assert loaded.certificate.details == d.certificate.details
+    assert loaded.settings["uncertainty"] == "box"
+
+
+def test_descent_ascent_on_the_ball_comes_near_the_exchange():
+    g, _, _ = sensor_case(6, 12)
+    found = [
+        minmax(g, criterion="mse", uncertainty="ball", radius=3.0, noise=0.3, lower=0.01, solver=s)
+        for s in ("first-order", "descent-ascent")
+    ]
+    assert found[0].objective <= found[1].objective * 1.01
+    assert found[1].objective <= found[0].objective * 1.1
+    assert found[1].status is nareg.results.Status.MAX_ITERATIONS
+
+
+def test_mse_by_sdp_is_the_fit_with_its_worst_case_beside_it():
+    g, low, high = sensor_case(7, 10)
+    d = minmax(g, low=low, high=high, noise=0.3, criterion="mse", uncertainty="box", solver="sdp")
+    details = d.certificate.details
+    assert details["worst_mse"] <= details["worst_case_upper"] * (1 + 1e-6)
+    for words in ("worst_mse", "worst_case_lower", "worst_signal"):
+        assert words in details
+    direct = minmax(g, low=low, high=high, noise=0.3, criterion="mse", uncertainty="box")
+    assert details["worst_mse"] <= direct.objective * (1 + 1e-6)
+    assert direct.objective <= details["worst_case_upper"] * 1.001
+
+
+@pytest.mark.parametrize(
+    ("criterion", "name", "solver"),
+    [("prony", "smooth-box", "first-order"), ("prony", "smooth-box", "sdp"), ("mse", "box", "first-order")],
+)
+def test_weights_do_not_depend_on_the_unit(criterion, name, solver):
+    g, low, high = sensor_case(8, 8)
+    kappa = 0.5 * roughness(g, high[:, None])[0] + 1.0
+    designs = []
+    for s in (1.0, 1000.0):
+        more = {"smoothness": s**2 * kappa} if name == "smooth-box" else {}
+        more |= {"criterion": criterion, "uncertainty": name, "solver": solver}
+        designs.append(minmax(g, low=s * low, high=s * high, noise=0.2 * s**2, **more))
+    assert designs[1].objective == pytest.approx(1e6 * designs[0].objective, rel=5e-3)
+    np.testing.assert_allclose(designs[1].weights, designs[0].weights, rtol=0.1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"low": 1.0, "high": 0.0}, r"low\[0\] = 1 is above high\[0\] = 0"),
+        ({"high": 1.0}, "low is None: uncertainty='box' needs low and high"),
+        ({"low": 1.0}, "high is None"),
+        ({"low": 0.0, "high": 1.0, "smoothness": 1.0}, "smoothness is given: uncertainty='box' needs low and high only"),
+        ({"low": 0.0, "high": 1.0, "uncertainty": "smooth-box"}, "smoothness is None"),
+        ({"low": 0.0, "high": 1.0, "uncertainty": "smooth-box", "smoothness": 0.0}, "smoothness is 0"),
+        ({"low": np.arange(12.0), "high": 12.0, "uncertainty": "smooth-box", "smoothness": -1}, "smoothness is -1"),
+        ({"low": [0, 9] * 6, "high": [1, 10] * 6, "uncertainty": "smooth-box", "smoothness": 1e-3}, "smoothest signal between"),
+        ({"uncertainty": "ball"}, "radius is None"),
+        ({"uncertainty": "ball", "radius": 0.0}, "radius is 0"),
+        ({"uncertainty": "ball", "radius": 1.0, "low": 0.0}, "low is given"),
+        ({"low": 0.0, "high": 1.0, "uncertainty": "sphere"}, "uncertainty is 'sphere'; choose one of 'corners', 'box'"),
+        ({"low": 0.0, "high": 1.0, "uncertainty": "corners", "radius": 1.0}, "radius is given"),
+        ({"high": 1.0, "uncertainty": "corners"}, "low is None"),
+        ({"low": 0.0, "high": 1.0, "solver": "closed-form"}, "solver is 'closed-form'; choose one of"),
+        ({"low": 0.0, "high": 1.0, "solver": "descent-ascent"}, "solver='descent-ascent' is for uncertainty='ball'"),
+        (
+            {"low": 0.0, "high": 1.0, "uncertainty": "corners", "solver": "first-order"},
+            "solver is 'first-order'; choose one of",
+        ),
+        ({"low": 0.0, "high": 1.0, "criterion": "mse", "noise": None}, "needs noise"),
+        ({"low": 0.0, "high": 1.0, "criterion": "mae"}, "criterion is 'mae'; choose one of"),
+        ({"low": 0.0, "high": 1.0, "noise": None}, "lower is 0"),
+        ({"low": np.nan, "high": 1.0}, "low is nan"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, words):
+    g, _, _ = sensor_case(9, 12)
+    with pytest.raises(InputError, match=words):
+        minmax(g, **{"noise": 0.1, "uncertainty": "box", **arguments})
+
+
+def test_sizes_that_would_not_end_are_refused():
+    g = nareg.graphs.grid((40, 30))
+    with pytest.raises(TooLargeError, match=r"solver='sdp' on 1200 nodes .* use solver='first-order'"):
+        minmax(g, low=0.0, high=1.0, noise=0.1, uncertainty="box", solver="sdp")
+    with pytest.raises(TooLargeError, match="criterion='mse' on 1200 nodes"):
+        minmax(g, low=0.0, high=1.0, noise=0.1, uncertainty="box", criterion="mse")
+
+
+# -- real readings ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_smoothness_repairs_the_box_on_a_real_network(data_root):
+    """The whole box admits signals that no weather makes; with the training signals' smoothness it serves."""
+    network = nareg.datasets.load("molene", root=data_root).complete()
+    train, test = half_split(network.signals, np.random.default_rng(0))
+    g, noise = network.graph, float(np.mean(train**2))
+    options = {"low": train.min(axis=1), "high": train.max(axis=1), "noise": noise, "scale": "mse", "solver": "first-order"}
+    kappa = float(roughness(g, train).max())
+    box, smooth = (
+        minmax(g, uncertainty=name, **options, **more) for name, more in (("box", {}), ("smooth-box", {"smoothness": kappa}))
+    )
+    corners = minmax(g, low=options["low"], high=options["high"], noise=noise, scale="mse")
+    nmse = {d.method: risk(g, d, signals=test, noise=noise).nmse for d in (corners, box, smooth)}
+    assert nmse[smooth.method] < 0.7 * nmse[box.method]
+    assert nmse[smooth.method] < 1.25 * nmse[corners.method]
