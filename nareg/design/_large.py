@@ -7,8 +7,8 @@ Nothing here is N x N. The weights are ``w = w0 exp(u)`` around the best single 
 is minimised for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
 columns agree on, then more. Where weights vary smoothly over the network, neighbours share their evidence; where
 the risk insists, they part. The mu with the smallest risk on held-out columns is kept and the fit repeated on all
-of them. A design that does not lower the held-out risk of the single weight by more than its standard error is
-not returned (status NO_IMPROVEMENT).
+of them. A design that does not lower the held-out risk of the single weight by more than twice its standard error
+is not returned (status NO_IMPROVEMENT).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from nareg.design._groups import Groups
 from nareg.design._local import Descent, Progress, ValueAndGradient, feasible, minimise
 from nareg.design._problem import fit_weights, pack, squared_bounds
 from nareg.design._sampled import Columns, SampledRisk
+from nareg.errors import InputError
 from nareg.filters._system import FilterSystem, Penalty, refuse_singular
 from nareg.results import Status, WeightDesign
 
@@ -52,6 +53,15 @@ SCALAR_COLUMNS = 32
 
 
 @dataclass(frozen=True)
+class Warm:
+    """An earlier design's outcome, carried over to a network that changed a little."""
+
+    weights: np.ndarray
+    scalar: float
+    penalty: float
+
+
+@dataclass(frozen=True)
 class LargeTask:
     """A checked problem: operator, data term, all columns, and those of the search: trained on and held out."""
 
@@ -64,12 +74,15 @@ class LargeTask:
     groups: Groups
     #: False: too few columns to judge a design by, so that the single weight is kept.
     descend: bool = True
+    warm: Warm | None = None
 
 
 def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, n_probes: Any, n_signals: int) -> tuple[np.ndarray, int]:
     """Data term and number of probes, after a look at the memory that the columns take."""
     n = base.n_nodes
     n_probes = _checks.integer("n_probes", n_probes, low=2)
+    if variance.ndim == 2:
+        raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
     columns = 2 * n_signals + 3 * n_probes
     less = "pass fewer signals, fewer probes (n_probes), or a part of the network"
     _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
@@ -139,15 +152,16 @@ class _Search:
 
     @property
     def pays(self) -> bool:
-        return self.gain > self.error
+        # two errors: the penalty was chosen on the same columns
+        return self.gain > 2.0 * self.error
 
 
-def _search(descents: _Descents, train: Columns, held_out: Columns) -> _Search:
-    """Follow the penalties downwards until the held-out risk rises."""
-    risk, u = descents.risk, np.zeros(descents.low.size)
+def _search(descents: _Descents, train: Columns, held_out: Columns, penalties: tuple[float, ...], u: np.ndarray) -> _Search:
+    """Follow the penalties downwards, from u, until the held-out risk rises."""
+    risk = descents.risk
     first = best = risk.column_values(descents.start, held_out)
     best_mu, best_u, worse, tried, interrupted = np.inf, u, 0, {}, False
-    for mu in PENALTIES:
+    for mu in penalties:
         found = descents.run(train, mu, u, SEARCH_STEPS)
         u, interrupted = found.w, found.message == "interrupted"
         values = risk.column_values(descents.weights(u), held_out)
@@ -184,7 +198,8 @@ def design_large(
     risk = SampledRisk(base, c)
     columns = risk.arranged(task.columns)
     clock = [time.perf_counter()]
-    start = best_single(risk, columns, low, high)
+    warm = task.warm
+    start = best_single(risk, columns, low, high) if warm is None else feasible(np.full(c.size, warm.scalar), low, high)
     scalar_risk = risk.value(start, columns)
     clock.append(time.perf_counter())
     descents = _Descents(
@@ -230,9 +245,14 @@ def _fitted(descents: _Descents, task: LargeTask, columns: Columns) -> tuple[np.
     if not task.descend:
         return *kept, {}
     mu, u, most, told = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
+    penalties: tuple[float, ...] = PENALTIES
+    if task.warm is not None:
+        mu, penalties = task.warm.penalty, (task.warm.penalty,)
+        ratio = np.divide(task.warm.weights, descents.start, out=np.ones_like(descents.start), where=descents.start > 0)
+        u = np.clip(task.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), descents.low, descents.high)
     if task.search is not None:
         train, held_out = (descents.risk.arranged(part) for part in task.search)
-        found = _search(descents, train, held_out)
+        found = _search(descents, train, held_out, penalties, u)
         mu, u, most = found.mu, found.u, FINAL_STEPS
         told = {
             "penalty": mu,

@@ -17,7 +17,7 @@ import numpy as np
 from nareg import _checks
 from nareg.design._early import FEWEST, KEEP, Steps, choose_steps, deal, finish
 from nareg.design._groups import Groups
-from nareg.design._large import LargeTask, checked_columns, design_large
+from nareg.design._large import LargeTask, Warm, checked_columns, design_large
 from nareg.design._local import Progress
 from nareg.design._probes import probes
 from nareg.design._problem import Problem, fit_weights
@@ -112,7 +112,7 @@ def blind(
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     told = {"noise_estimated": estimated, "noise_power": power}
     if sampled:
-        return _blind_sampled(base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told)
+        return blind_sampled(base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told)
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
@@ -133,9 +133,10 @@ def blind(
     )  # fmt: skip
 
 
-def _blind_sampled(
+def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
     n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
+    warm: Warm | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns; a quarter of the readings is held out."""
     started = time.perf_counter()
@@ -149,6 +150,7 @@ def _blind_sampled(
         held_out = blind_columns(Y[:, order[:few]], variance, c, probes(base.L, n_probes, rng))
         search = (blind_columns(Y[:, order[few:]], variance, c, Z), held_out)
     columns = blind_columns(Y, variance, c, Z)
-    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, descend=search is not None)
+    stored = None if fit is None else c
+    task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}
     return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=told)

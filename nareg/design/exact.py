@@ -19,7 +19,7 @@ import numpy as np
 from nareg import _checks
 from nareg.design._early import FEWEST, choose_steps, deal, finish
 from nareg.design._groups import Groups
-from nareg.design._large import LargeTask, checked_columns, design_large
+from nareg.design._large import LargeTask, Warm, checked_columns, design_large
 from nareg.design._local import Descent, Progress, descend
 from nareg.design._probes import probes
 from nareg.design._problem import STATIONARY, problem
@@ -110,7 +110,7 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return _exact_sampled(
+        return exact_sampled(
             base, signals, noise, fit, lower, upper, tied, early_stopping, n_probes, generator, progress
         )  # fmt: skip
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
@@ -179,9 +179,10 @@ def _moment(X: np.ndarray) -> np.ndarray:
     return X @ X.T / X.shape[1]
 
 
-def _exact_sampled(
+def exact_sampled(
     base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
     early_stopping: bool | None, n_probes: int, rng: np.random.Generator, progress: Progress | None,
+    warm: Warm | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
@@ -199,7 +200,7 @@ def _exact_sampled(
         held_out = oracle_columns(X[:, order[:few]], variance, probes(base.L, n_probes, rng))
         search = (oracle_columns(X[:, order[few:]], variance, Z), held_out)
     columns = oracle_columns(X, variance, Z)
-    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups)
+    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}
     return design_large("exact", task, lower, upper, progress=progress, settings=settings)
 
