@@ -20,6 +20,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
+from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
 from nareg.errors import InputError, NaregError
 
@@ -51,6 +52,7 @@ class Method(StrEnum):
 
     blind = "blind"
     exact = "exact"
+    edge = "edge"
     relaxation = "relaxation"
     prony = "prony"
     minmax = "minmax"
@@ -146,6 +148,10 @@ def design(
     from nareg import io
 
     _suffix(out, (".csv", ".npz"))
+    if method is Method.edge and out.suffix == ".csv":
+        raise InputError(
+            f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
+        )
     graph, names = _graph(stations, neighbours)
     table = io.read_readings(readings, names)
     complete = table.observed.all(axis=0)
@@ -164,6 +170,7 @@ def design(
     ways: dict[Method, Any] = {
         Method.blind: lambda p: designs.blind(graph, measurements=X, noise=variance, fit=fit, progress=p),
         Method.exact: lambda p: designs.exact(graph, signals=X, noise=variance, fit=fit, progress=p),
+        Method.edge: lambda p: designs.edge(graph, signals=X, noise=variance, fit=fit, progress=p),
         Method.relaxation: lambda p: designs.relaxation(graph, signals=X, noise=variance, fit=fit, progress=p),
         Method.prony: lambda p: designs.prony(graph, signals=X, noise=variance, fit=fit, progress=p),
         Method.minmax: lambda p: designs.minmax(
@@ -371,14 +378,16 @@ def _bar() -> Progress:
 
 @contextmanager
 def _steps(title: str) -> Iterator[Any]:
-    """A spinner that shows objective and gradient norm; Ctrl-C in the design keeps the best weights so far."""
+    """A spinner with step, objective, gradient norm and time left; Ctrl-C in the design keeps the best weights so far."""
+    left = TimeLeft()
     with Progress(
         SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=errors, transient=True
     ) as bar:
         line = bar.add_task(title, total=None)
 
         def progress(iteration: int, objective: float, gradient: float) -> None:
-            bar.update(line, description=f"{title}: step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}")
+            told = f"step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
+            bar.update(line, description=f"{title}: {told}")
 
         yield progress
 
