@@ -290,10 +290,11 @@ def _damped_step(
     stiffness = np.maximum(stiffness, 1e-12 * stiffness.max(initial=0.0))
     if not free.all():
         hessian = hessian[np.ix_(free, free)]
+    least = 0.1  # how much the damping may fall after a good step: where this much is needed, not below
     while damping < LARGEST_DAMPING:
         step = _solve(hessian, stiffness * damping, gradient[free])
         if step is None:
-            damping *= 4
+            damping, least = damping * 4, 0.35
             continue
         u = point.u.copy()
         u[free] += step
@@ -304,7 +305,7 @@ def _damped_step(
         trial = objective.at(u) if promised > 0 else None
         gain = -np.inf if trial is None else (point.value - trial.value) / promised
         if trial is not None and gain > ACCEPTED:
-            factor = 0.1 if gain > 0.75 else 0.5 if gain > 0.25 else 2.0
+            factor = least if gain > 0.75 else 0.5 if gain > 0.25 else 2.0
             return trial, max(damping * factor, 1e-12)
         damping *= 4
     return None, damping
