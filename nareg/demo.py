@@ -117,6 +117,7 @@ QUICK: dict[str, tuple[str, Designer]] = {
     "relaxation (SDR)": ("clean history, noise", lambda t: design.relaxation(t.graph, signals=t.train, noise=t.noise)),
     "blind": ("noisy readings, noise", lambda t: design.blind(t.graph, measurements=t.train_noisy, noise=t.noise)),
     "exact": ("clean history, noise", lambda t: design.exact(t.graph, signals=t.train, noise=t.noise)),
+    "edge": ("clean history, noise", lambda t: design.edge(t.graph, signals=t.train, noise=t.noise)),
 }
 
 #: Designs by semidefinite programming: minutes each at this size.
@@ -150,6 +151,10 @@ UNEQUAL: dict[str, tuple[str, Designer]] = {
     "exact, noise-weighted fit": (
         "clean history, noise per station",
         lambda t: design.exact(t.graph, signals=t.train, noise=t.noise, fit="noise"),
+    ),
+    "edge, noise-weighted fit": (
+        "clean history, noise per station",
+        lambda t: design.edge(t.graph, signals=t.train, noise=t.noise, fit="noise"),
     ),
 }
 
@@ -187,7 +192,9 @@ def run(settings: Settings | None = None, *, progress: Progress | None = None) -
     plan: list[tuple[Task, dict[str, tuple[str, Designer]]]] = []
     plan += [(task(snr_db, "equal"), methods) for snr_db in settings.snr_db]
     plan += [(task(settings.reference_db, "unequal"), UNEQUAL)]
-    shown = {name: QUICK[name] for name in ("one weight, best", "one weight, SURE", "relaxation (SDR)", "blind", "exact")}
+    shown = {
+        name: QUICK[name] for name in ("one weight, best", "one weight, SURE", "relaxation (SDR)", "blind", "exact", "edge")
+    }
     plan += [(task(settings.reference_db, "equal", split), shown) for split in list(_SPLITS)[1:]]
     total, done = sum(len(chosen) for _, chosen in plan), 0
     homogeneous: dict[str, tuple[WeightDesign, float]] = {}

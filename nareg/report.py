@@ -41,7 +41,7 @@ def write(outcome: Outcome, folder: Path) -> Path:
         unequal=table(outcome, "unequal"),
         best=_best,
         splits={split: table(outcome, "equal", split) for split in dict.fromkeys(s.split for s in outcome.scores)},
-        compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact"),
+        compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact", "edge"),
     )
     with atomic_write(folder / "report.html") as handle:
         handle.write(page.encode())

@@ -4,23 +4,29 @@
 node_invariant      one weight for all nodes, by the published rule, GCV, SURE, discrepancy, L-curve, oracle
 prony               equation (25), the modified error, as an SDP
 relaxation          equations (29)-(30), the true error relaxed ("SDR"), closed form or SDP
-minmax              equations (31)-(32), the worse of two extreme signals
+minmax              equations (31)-(32), the worse of two extreme signals, or the worst of a box, smooth box or ball
+worst_case          certified bounds on the largest error of any filter over such a set
 edge                a weight for every edge and node: the true error or the likelihood over any S on the graph
 exact               the true error (11) itself, by descent
 blind               the same from noisy readings alone, by Stein's unbiased risk estimate
+redesign            from the old weights after a sensor was added or removed
 risk, conditions    bias, variance, MSE of any weights; the paper's conditions next to what is measured
 estimate_noise      noise variance per station from noisy readings
+robust_fit          a data term that trusts stations less that drift or spike, found by leave-one-out prediction
 ==================  =====================================================================================
 """
 
+from nareg.design._worst_case import WorstCase, worst_case
 from nareg.design.blind import blind
 from nareg.design.edge import edge
 from nareg.design.exact import exact
 from nareg.design.minmax import minmax
 from nareg.design.noise import estimate_noise
 from nareg.design.prony import prony
+from nareg.design.redesign import redesign
 from nareg.design.relaxation import relaxation
 from nareg.design.risk import Risk, risk
+from nareg.design.robust import RobustFit, robust_fit
 from nareg.design.scalar import RULES, node_invariant
 from nareg.design.theory import Conditions, conditions
 from nareg.results import load_design as load
@@ -29,6 +35,8 @@ __all__ = [
     "RULES",
     "Conditions",
     "Risk",
+    "RobustFit",
+    "WorstCase",
     "blind",
     "conditions",
     "edge",
@@ -38,6 +46,9 @@ __all__ = [
     "minmax",
     "node_invariant",
     "prony",
+    "redesign",
     "relaxation",
     "risk",
+    "robust_fit",
+    "worst_case",
 ]

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
-from numba import njit, prange
 from scipy.linalg import blas, cho_solve, lapack
 
 from nareg.design._local import Progress
@@ -69,25 +68,16 @@ class Support:
 
     def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
         """Lower triangle of ``sum_pairs (V^T A V) o (V^T B V)``, entrywise products, for symmetric A and B."""
+        from nareg.design import _kernels  # numba: imported when first needed
+
         first, second = (np.zeros((len(pairs), self.n + 1, self.n + 1)) for _ in range(2))
         for side, stack in enumerate((first, second)):
             for position, pair in enumerate(pairs):
                 stack[position, :-1, :-1] = pair[side]  # the zero row stands for the missing end of a node's e_i
         nodes = np.arange(self.n)
-        return _products(np.concatenate([nodes, self.i]), np.concatenate([np.full_like(nodes, self.n), self.j]), first, second)
-
-
-@njit(parallel=True, cache=True)
-def _products(i, j, first, second):  # type: ignore[no-untyped-def]
-    size = i.size
-    out = np.zeros((size, size))
-    for k in prange(size):
-        for pair in range(first.shape[0]):
-            a = first[pair, i[k]] - first[pair, j[k]]
-            b = second[pair, i[k]] - second[pair, j[k]]
-            for m in range(k + 1):
-                out[k, m] += (a[i[m]] - a[j[m]]) * (b[i[m]] - b[j[m]])
-    return out
+        first_end = np.concatenate([nodes, self.i])
+        second_end = np.concatenate([np.full_like(nodes, self.n), self.j])
+        return _kernels.rank_one_products(first_end, second_end, first, second)
 
 
 @dataclass(frozen=True)

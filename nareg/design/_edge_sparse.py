@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, prange
 from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import splu
 
@@ -101,7 +100,9 @@ class SampledRisk:
     def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
         """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
         s = self.support
-        edge = _edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
+        from nareg.design import _kernels  # numba: imported when first needed
+
+        edge = _kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
         return np.concatenate([np.einsum("it,it->i", A, U), edge])
 
     def stiffness(self, u: np.ndarray, columns: Columns, Z: np.ndarray) -> np.ndarray:
@@ -111,17 +112,6 @@ class SampledRisk:
         if U is None or V is None:
             raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
         return 2.0 * self.products(U, U) * self.products(V, V)
-
-
-@njit(parallel=True, cache=True)
-def _edge_products(i, j, A, U):  # type: ignore[no-untyped-def]
-    out = np.empty(i.size)
-    for e in prange(i.size):
-        total = 0.0
-        for t in range(A.shape[1]):
-            total += (A[i[e], t] - A[j[e], t]) * (U[i[e], t] - U[j[e], t])
-        out[e] = total
-    return out
 
 
 def _factor(K: sp.csr_array) -> Callable[[np.ndarray], np.ndarray | None] | None:

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit, prange
-
-CHUNKS = 64
 
 
 def with_diagonal(matrix: sp.csr_array) -> sp.csr_array:
@@ -29,19 +26,6 @@ def diagonal_positions(matrix: sp.csr_array) -> np.ndarray:
 
 def pair_products(pattern: sp.csr_array, A: np.ndarray, B: np.ndarray) -> np.ndarray:
     """``(A B^T + B A^T)_ij`` for every stored entry (i, j) of the pattern, in its order."""
-    return _pair_products(pattern.indptr, pattern.indices, np.ascontiguousarray(A), np.ascontiguousarray(B))
+    from nareg.design import _kernels  # numba: imported when first needed
 
-
-@njit(parallel=True, cache=True)
-def _pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
-    n, t_end = A.shape
-    out = np.empty(indices.size)
-    for chunk in prange(CHUNKS):
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            for e in range(indptr[i], indptr[i + 1]):
-                j = indices[e]
-                total = 0.0
-                for t in range(t_end):
-                    total += A[i, t] * B[j, t] + B[i, t] * A[j, t]
-                out[e] = total
-    return out
+    return _kernels.pair_products(pattern.indptr, pattern.indices, np.ascontiguousarray(A), np.ascontiguousarray(B))

@@ -85,8 +85,8 @@ def edge(
     ``structure="laplacian"``, which allows every method.
 
     Shrinkage by a minimises ``(1 - a)`` times the risk plus a times the risk under a model whose optimum is the best
-    single weight, and a proximal term proportional to a. With signals in the order of time the two held-out folds
-    are its two halves. Up to 2000 nodes and edges together the method is a damped Newton method; above, L-BFGS with
+    single weight, and a proximal term proportional to a. Two folds take turns at ten
+    blocks of consecutive signals. Up to 2000 nodes and edges together the method is a damped Newton method; above, L-BFGS with
     sparse factors and random probes for the noise, ``shrink="auto"`` stops it early on a quarter of the signals and
     probes of their own, and only ``criterion="risk"`` with ``structure="symmetric"`` is available. Effective degrees
     of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.

@@ -7,19 +7,24 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import nnls
+from scipy.sparse.linalg import lsmr
 
 from nareg import _checks
 from nareg.design.scalar import node_invariant
-from nareg.errors import InputError
-from nareg.filters._system import penalty
+from nareg.errors import InputError, SolverError
+from nareg.filters._system import Penalty, penalty
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
 MAD_TO_STD = 1.4826
 #: Smallest variance returned, as a share of the median over nodes.
 FLOOR = 0.05
+#: Sparse least squares: exchanges of many variables that need not help, all exchanges, and the tolerance of each solve.
+BLOCK_EXCHANGES, EXCHANGES, LSMR_TOL = 3, 500, 1e-13
+#: A sign condition is broken by more than this share of the largest entry of b.
+ROUNDING = 1e-11
 
 
-def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.ndarray:
+def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) -> np.ndarray:
     """Noise variance of every node from (N, T) noisy readings.
 
     Parameters
@@ -27,11 +32,12 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
     graph : Graph or (N, N) operator
     measurements : (N, T) array
         Noisy readings, T >= 2 (the more the better; a few dozen give usable values per station).
-    method : {"gcv", "differences"}
-        ``"gcv"`` smooths with the single weight that generalised cross-validation picks and solves
-        ``E r_i^2 = sum_j (I - H)_ij^2 sigma_j^2`` for the variances, r the residual, by non-negative least
-        squares. ``"differences"`` does the same with each node's difference to the weighted mean of its
-        neighbours and a robust spread (median absolute deviation), which a few spikes do not disturb.
+    method : {"gcv", "differences"}, optional
+        Default: ``"gcv"`` up to 3,000 nodes, beyond ``"differences"``. ``"gcv"`` smooths with the single weight
+        that generalised cross-validation picks and solves ``E r_i^2 = sum_j (I - H)_ij^2 sigma_j^2`` for the
+        variances, r the residual, by non-negative least squares, with dense matrices. ``"differences"`` does the
+        same with each node's difference to the weighted mean of its neighbours and a robust spread (median
+        absolute deviation), which a few spikes do not disturb; its equations are sparse.
 
     Returns
     -------
@@ -56,10 +62,13 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
     >>> bool(np.abs(np.sqrt(v[:18]).mean() - 0.5) < 0.1), bool(np.abs(np.sqrt(v[18:]).mean() - 2) < 0.1)
     (True, True)
     """
-    method = _checks.choice("method", method, ("gcv", "differences"))
     base = penalty(graph)
     n = base.n_nodes
-    _checks.dense_size("estimate_noise", n, copies=3, alternative="estimate on a part of the network (graph.subgraph)")
+    if method is None:
+        method = "gcv" if n <= _checks.DENSE_LIMIT else "differences"
+    method = _checks.choice("method", method, ("gcv", "differences"))
+    if method == "gcv":
+        _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
     Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     if Y.shape[1] < 2:
         raise InputError("measurements has one column: the noise of a station shows only over several readings, T >= 2.")
@@ -68,19 +77,59 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str = "gcv") -> np.
     Y = Y - Y.mean(axis=1, keepdims=True)
     if not Y.any():
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
-    dof = 1 - 1 / Y.shape[1]
-    if method == "differences":
-        D = base.L.diagonal()
-        scale = np.divide(1.0, D, out=np.zeros_like(D), where=D > 0)
-        predictor = np.asarray((sp.diags_array(scale) @ base.L).toarray())  # y_i minus the mean of its neighbours
-        predictor[D == 0, D == 0] = 0.0
-        difference = predictor @ Y
-        observed = (MAD_TO_STD * np.median(np.abs(difference - np.median(difference, axis=1, keepdims=True)), axis=1)) ** 2
-    else:
-        w0 = node_invariant(graph, rule="gcv", measurements=Y).certificate.details["w0"]
-        predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
-        observed = np.mean((predictor @ Y) ** 2, axis=1) / dof
-    variance, _ = nnls(predictor**2, observed)
+    variance = _from_differences(base.L, Y) if method == "differences" else _from_residuals(base, Y)
     joined = base.L.diagonal() > 0
     median = float(np.median(variance[joined]))
     return np.where(joined, np.maximum(variance, FLOOR * median), median)
+
+
+def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
+    """Variances that explain how far each node is from the mean of its neighbours."""
+    D = L.diagonal()
+    scale = np.divide(1.0, D, out=np.zeros_like(D), where=D > 0)
+    predictor = sp.csr_array(sp.diags_array(scale) @ L)
+    difference = predictor @ Y
+    observed = (MAD_TO_STD * np.median(np.abs(difference - np.median(difference, axis=1, keepdims=True)), axis=1)) ** 2
+    return _nonnegative_least_squares(sp.csr_array(predictor.multiply(predictor)), observed)
+
+
+def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
+    """Variances that explain the residuals of the smoother that generalised cross-validation picks."""
+    n = base.n_nodes
+    w0 = node_invariant(base, rule="gcv", measurements=Y).certificate.details["w0"]
+    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
+    observed = np.mean((predictor @ Y) ** 2, axis=1) / (1 - 1 / Y.shape[1])
+    variance: np.ndarray = nnls(predictor**2, observed)[0]
+    return variance
+
+
+def _nonnegative_least_squares(A: sp.csr_array, b: np.ndarray) -> np.ndarray:
+    """Minimise ``||A x - b||`` over ``x >= 0``, by block principal pivoting.
+
+    All variables that break a sign condition change sides at once (bound at zero, or free); when that stops
+    reducing their number, only the last of them does, which cannot cycle (Portugal, Judice and Vicente 1994).
+    """
+    columns = sp.csc_array(A)
+    free = np.ones(A.shape[1], dtype=bool)
+    x, fewest, patience = np.zeros(A.shape[1]), A.shape[1] + 1, BLOCK_EXCHANGES
+    small = ROUNDING * float(np.abs(b).max(initial=0.0))
+    for _ in range(EXCHANGES):
+        x[:] = 0.0
+        if free.any():
+            x[free] = lsmr(columns[:, free], b, atol=LSMR_TOL, btol=LSMR_TOL, conlim=0.0, maxiter=10_000)[0]
+        slope = A.T @ (A @ x - b)
+        broken = np.where(free, x < -small, slope < -small)
+        count = int(broken.sum())
+        if not count:
+            return np.maximum(x, 0.0)
+        if count < fewest:
+            fewest, patience = count, BLOCK_EXCHANGES
+        elif patience:
+            patience -= 1
+        else:
+            last = int(np.flatnonzero(broken)[-1])
+            broken = np.arange(free.size) == last
+        free = free ^ broken
+    raise SolverError(
+        "estimate_noise: the least squares for the variances did not settle; use method='gcv' on a part of the network."
+    )

@@ -15,19 +15,32 @@ lower bound that (30) drops put back.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg import _checks
-from nareg.design._local import Progress, descend, feasible, few_threads
+from nareg.design import _low_rank
+from nareg.design._groups import Groups
+from nareg.design._local import Progress, ValueAndGradient, feasible, few_threads
+from nareg.design._lyapunov import StepOne, dense_step_one, factor, low_rank_step_one, lyapunov_factor
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
+from nareg.design._sparse_problem import AnyProblem, SparseProblem, principal_direction, sparse_problem
 from nareg.design._starts import best_scalar, inverse_signal
-from nareg.design.prony import published_bound
-from nareg.design.rounding import rank_one, round_and_refine
-from nareg.errors import TooLargeError
+from nareg.design._support import pair_products
+from nareg.design._support_quadratic import SupportQuadratic
+from nareg.design.prony import mesh_like, published_bound
+from nareg.design.rounding import round_and_refine
+from nareg.errors import InputError, TooLargeError
+from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
+
+#: Without N x N matrices above this size, where H has low rank.
+DENSE_NODES = 500
+REFERENCES = ("sdp", "clarabel", "scs")
 
 
 def relaxation(
@@ -39,6 +52,7 @@ def relaxation(
     lower: Any = None,
     upper: Any = None,
     fit: Any = None,
+    groups: Any = None,
     solver: str = "auto",
     progress: Progress | None = None,
 ) -> WeightDesign:
@@ -58,10 +72,13 @@ def relaxation(
         ``1e8 / lambda_max(L)``.
     fit : None, "noise" or (N,) array
         Data term c for which to design. The relaxation is then done in the coordinates ``C^1/2 x``.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a weight (not for the SDP solvers).
     solver : {"auto", "closed-form", "sdp", "clarabel", "scs"}
-        ``"closed-form"`` (and ``"auto"``): Lyapunov solve, then (30) at rank one by L-BFGS from several
-        starts; seconds at a few hundred nodes. ``"sdp"``: Lyapunov solve, then (30) as an SDP by cvxpy
-        (Clarabel up to 100 nodes, SCS above), rounded and refined.
+        ``"closed-form"`` (and ``"auto"``): step one by eigenvalues, then (30) by a low-rank factor of Omega with a
+        proven lower bound, rounded, and refined at rank one from several starts. Networks of any size where there are
+        fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
+        ``"sdp"``: (30) by cvxpy (Clarabel up to 100 nodes, SCS above), the reference.
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``.
 
@@ -70,6 +87,8 @@ def relaxation(
     WeightDesign
         ``objective`` is that of (30) at the weights; ``certificate.details["symmetric_limit"]`` the value of step
         one: the smallest MSE of any symmetric filter (with ``fit``: in the coordinates ``C^1/2 x``).
+        ``certificate.relaxed_objective`` is a lower bound on (30) for every feasible weights: proven by duality (None
+        if there is no proof, ``details["dual_proof"]`` says why), or as an SDP solver reports it.
 
     References
     ----------
@@ -83,27 +102,64 @@ def relaxation(
     >>> d.status.name
     'CONVERGED'
     """
-    _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
+    _checks.choice("solver", solver, ("auto", "closed-form", *REFERENCES))
+    base = penalty(graph)
+    tied = Groups(groups, base.n_nodes)
+    if solver in REFERENCES and groups is not None:
+        raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='closed-form'.")
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
-    task = problem(graph, **data, needs="relaxation", noise_required=True)
-    low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
-    white = task.whitened()
+    task = None if solver in REFERENCES else _low_rank_task(base, data)
+    if task is not None:
+        low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+        started = time.perf_counter()
+        L, A = task.white
+        assert task.Sigma is not None
+        step = low_rank_step_one(A, float(task.c[0] * task.Sigma[0]), L.diagonal() > 0)
+        timings = {"step one": time.perf_counter() - started}
+        candidates = {"inverse principal signal": _inverse_columns(A), "best scalar": _scalar_start(task, low, high)}
+        return _fit_low_rank(
+            task, L, step, candidates, _along(task), low, high, tied, solver=solver, method="relaxation",
+            details={"symmetric_limit": step.value}, timings=timings, progress=progress,
+        )  # fmt: skip
+    dense = problem(base, **data, needs="relaxation", noise_required=True)
+    low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
+    white = dense.whitened()
     started = time.perf_counter()
-    with few_threads(task.n_nodes):
-        H, value = step_one(white)
+    with few_threads(dense.n_nodes):
+        step = dense_step_one(white)
     timings = {"step one": time.perf_counter() - started}
-    return fit_weights_to(
-        task,
-        white,
-        H,
-        low,
-        high,
-        solver=solver,
-        method="relaxation",
-        details={"symmetric_limit": value},
-        timings=timings,
+    details = {"symmetric_limit": step.value}
+    if solver in REFERENCES:
+        return fit_weights_to(
+            dense, white, step.matrix, low, high, solver=solver, method="relaxation", details=details, timings=timings,
+            progress=progress,
+        )  # fmt: skip
+    return _fit_dense(
+        dense, white, step, low, high, tied, solver=solver, method="relaxation", details=details, timings=timings,
         progress=progress,
-    )
+    )  # fmt: skip
+
+
+def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
+    """The problem without N x N matrices, where H has low rank; None where it is to be solved with them."""
+    n, X, noise = base.n_nodes, data["signals"], data["noise"]
+    if n <= DENSE_NODES or X is None or data["second_moment"] is not None or noise is None or np.ndim(noise) > 1:
+        return None
+    task = sparse_problem(base, signals=X, noise=noise, fit=data["fit"], needs="relaxation")
+    assert task.Sigma is not None
+    white_noise = task.c * task.Sigma
+    remedy = None
+    if np.ptp(white_noise) > 1e-12 * white_noise.max():
+        remedy = "noise differs between nodes, so that its filter H is a dense matrix: pass fit='noise'"
+    elif task.X.shape[1] >= n:
+        remedy = f"signals are not fewer than nodes ({task.X.shape[1]}), so that its filter H is a dense matrix: pass fewer"
+    if remedy is None:
+        return task
+    if n > _checks.DENSE_LIMIT:
+        raise TooLargeError(
+            f"relaxation on {n} nodes needs dense matrices beyond the limit of {_checks.DENSE_LIMIT} nodes because {remedy}."
+        )
+    return None
 
 
 def fit_weights_to(
@@ -119,86 +175,166 @@ def fit_weights_to(
     timings: dict[str, float],
     progress: Progress | None,
 ) -> WeightDesign:
-    """Step two, (30): weights whose filter is closest to H, packed."""
+    """Step two, (30): weights whose filter is closest to a dense H, packed."""
+    more: dict[str, Any] = {"solver": solver, "method": method, "progress": progress}
+    if solver in REFERENCES:
+        return _fit_by_sdp(task, white, H, low, high, details=details, timings=timings, **more)
+    step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
+    return _fit_dense(task, white, step, low, high, Groups(None, len(H)), details=details, timings=timings, **more)
+
+
+def _fit_by_sdp(
+    task: Problem,
+    white: Problem,
+    H: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    solver: str,
+    method: str,
+    details: dict[str, Any],
+    timings: dict[str, float],
+    progress: Progress | None,
+) -> WeightDesign:
     low_white, high_white = low / task.c, high / task.c
     objective = fit_criterion(white.L, H)
-    omega = relaxed = None
-    solved_status = Status.CONVERGED
-    if solver in ("auto", "closed-form"):
-        # (30) at rank one has local minima: several starts, the best kept
-        results = {}
-        with few_threads(task.n_nodes):
-            candidates = {
-                "best scalar": best_scalar(white, low_white, high_white)[0],
-                "inverse principal signal": inverse_signal(white, high_white),
-                "low rank": low_rank_start(white.L, H),
-            }
-            for name, candidate in candidates.items():
-                start = _best_scale(objective, candidate, low_white, high_white)
-                results[name] = descend(objective, start, low_white, high_white, progress=progress)
-        result = min(results.values(), key=lambda d: d.value)
-        details = {**details, "starts": {name: d.value for name, d in results.items()}}
-        solved_by, word = "Lyapunov equation, then L-BFGS-B (scipy)", result.message
-    else:
-        P = H @ H
-        unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
-        L = white.L / unit
-        program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
-        solved = program.solve(low_white * unit, solver)
-        omega = solved.omega / unit
-        result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=progress)
-        relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
-        solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
-        details, solved_by, word = {**details, **rounding}, solved.solver, solved.solver_status
-        timings = {**timings, "build": program.build_seconds, "sdp": solved.seconds}
-        omega = np.sqrt(task.c)[:, None] * omega * np.sqrt(task.c)
-    status = local_status(result, solved_status)
-    factor = open_scale(white, objective, result.w, low_white, high_white)
-    w = feasible(factor * result.w, low_white, high_white)
-    details = {**details, "scale_factor": factor}
+    P = H @ H
+    unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
+    L = white.L / unit
+    program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
+    solved = program.solve(low_white * unit, solver)
+    omega = solved.omega / unit
+    result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=progress)
+    relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
+    solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
+    scale = open_scale(white.mse_along, objective, result.w, low_white, high_white)
+    w = feasible(scale * result.w, low_white, high_white)
+    half = np.sqrt(task.c)
     return task.pack(
         method,
-        feasible(w * np.sqrt(task.c), low, high),
+        feasible(w * half, low, high),
         objective(w)[0],
-        status,
+        local_status(result, solved_status),
         lower=low,
         upper=high,
-        solver=solved_by,
-        solver_status=word,
-        omega=omega,
+        solver=solved.solver,
+        solver_status=solved.solver_status,
+        omega=half[:, None] * omega * half,
         relaxed_objective=relaxed,
         gradient_norm=result.gradient_norm,
-        details=details,
-        timings=timings,
+        details={**details, **rounding, "scale_factor": scale},
+        timings={**timings, "build": program.build_seconds, "sdp": solved.seconds},
         settings={"solver": solver},
     )
 
 
+def _fit_dense(
+    task: Problem, white: Problem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, **more: Any
+) -> WeightDesign:
+    """(30) for a problem with dense matrices: starts and scale by the exact risk."""
+    with few_threads(task.n_nodes):
+        candidates = {
+            "inverse principal signal": inverse_signal(white, high / task.c),
+            "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
+        }
+    return _fit_low_rank(task, task.base.L, step, candidates, white.mse_along, low, high, groups, **more)
+
+
+def _fit_low_rank(
+    task: AnyProblem,
+    L: sp.csr_array,
+    step: StepOne,
+    candidates: dict[str, np.ndarray],
+    along: Callable[[np.ndarray], Callable[[float], float]],
+    low: np.ndarray,
+    high: np.ndarray,
+    groups: Groups,
+    *,
+    solver: str,
+    method: str,
+    details: dict[str, Any],
+    timings: dict[str, float],
+    progress: Progress | None,
+) -> WeightDesign:
+    """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
+    low_white, high_white = low / task.c, high / task.c
+    started = time.perf_counter()
+    quadratic = fit_quadratic(L, step, groups)
+    bounds = groups.bounds(low_white, high_white)
+    first = _low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
+    start = quadratic.best_multiple(first)
+    omega = _low_rank.minimise(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
+    spent = time.perf_counter()
+    V = _low_rank.of_nodes(omega.V, groups)
+    rounded, share = _low_rank.leading(V)
+    objective = doubled(quadratic)
+    # (30) at rank one has local minima: several starts, the best kept
+    starts = {name: groups.expand(_best_scale(objective, groups.reduce_start(w), *bounds)) for name, w in candidates.items()}
+    starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
+    reached = _low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
+    result = _low_rank.best(reached)
+    found = groups.expand(result.w)
+    scale = open_scale(along, lambda w: objective(groups.reduce_start(w)), found, low_white, high_white)
+    w = feasible(scale * found, low_white, high_white)
+    half = np.sqrt(task.c)
+    details = {
+        **details,
+        **omega.details(2.0),
+        "rank_one_share": share,
+        "starts": {name: 2 * d.value for name, d in reached.items()},
+        "scale_factor": scale,
+    }
+    return task.pack(
+        method,
+        feasible(w * half, low, high),
+        objective(groups.reduce_start(w))[0],
+        local_status(result, omega.status),
+        lower=low,
+        upper=high,
+        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)",
+        solver_status=result.message,
+        omega=_low_rank.dense_omega(half[:, None] * V),
+        relaxed_objective=None if omega.bound is None else 2 * omega.bound,
+        gradient_norm=result.gradient_norm,
+        details=details,
+        timings={**timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
+        settings={"solver": solver},
+    )
+
+
+def fit_quadratic(L: sp.csr_array, step: StepOne, groups: Groups) -> SupportQuadratic:
+    """Half of (30), ``||H (I + S) - I||_F^2 = ||H S||_F^2 + 2 <H^2 - H, S> + ||H - I||_F^2``."""
+    quadratic = SupportQuadratic(L, step.columns, groups, constant=step.constant)
+    quadratic.slope = pair_products(quadratic.L, step.U * (step.h**2 - step.h), step.U) / 2
+    # H (I + S) has at most the rank of H, which leaves this much of the identity
+    quadratic.least = float(step.connected.sum() - step.h.size)
+    return quadratic
+
+
+def doubled(quadratic: SupportQuadratic) -> ValueAndGradient:
+    """(30) itself at rank one."""
+
+    def value_and_gradient(v: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = quadratic.weights_criterion(v)
+        return 2 * value, 2 * gradient
+
+    return value_and_gradient
+
+
 def step_one(task: Problem) -> tuple[np.ndarray, float]:
-    """Optimal H of (29) by one symmetric eigendecomposition, and its mean squared error."""
-    connected = task.L.diagonal() > 0
-    H = np.eye(task.n_nodes)
-    index = np.ix_(connected, connected)
-    H[index] = lyapunov(task.R[index], task.Sigma_matrix[index])
-    error = H - np.eye(len(H))
-    return H, float(np.sum((error @ task.R) * error) + np.sum((H @ task.Sigma_matrix) * H))
+    """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
+    found = dense_step_one(task)
+    return found.matrix, found.value
 
 
 def lyapunov(R: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
     """Solve ``(R + Sigma) H + H (R + Sigma) = 2 R``; the least-norm H where R + Sigma is singular."""
-    values, Q = np.linalg.eigh(R + Sigma)
-    pair = values[:, None] + values[None]
-    rotated = 2 * (Q.T @ R @ Q)
-    keep = pair > 1e-12 * max(pair.max(initial=0.0), 1e-300)
-    H = Q @ np.where(keep, rotated / np.where(keep, pair, 1.0), 0.0) @ Q.T
-    # H is PSD, and of low rank where R is: what rounding adds would be blown up by large weights in (30)
-    values, Q = np.linalg.eigh((H + H.T) / 2)
-    values[values < 1e-9 * values[-1]] = 0.0
-    return (Q * values) @ Q.T
+    U, h = lyapunov_factor(R, Sigma)
+    return (U * h) @ U.T
 
 
-def fit_criterion(L: np.ndarray, H: np.ndarray) -> Any:
-    """(30) at rank one, ``2 ||H (I + S(w)) - I||_F^2``, and its gradient in w."""
+def fit_criterion(L: np.ndarray, H: np.ndarray) -> ValueAndGradient:
+    """(30) at rank one, ``2 ||H (I + S(w)) - I||_F^2``, and its gradient in w, with dense matrices."""
     identity = np.eye(len(H))
 
     def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
@@ -209,25 +345,22 @@ def fit_criterion(L: np.ndarray, H: np.ndarray) -> Any:
     return value_and_gradient
 
 
-def low_rank_start(L: np.ndarray, H: np.ndarray, rank: int = 6) -> np.ndarray:
-    """Leading direction of ``Omega = V V^T`` that minimises (30) at rank 6, where few local minima are left."""
-    n = len(L)
-    identity = np.eye(n)
-
-    def value_and_gradient(flat: np.ndarray) -> tuple[float, np.ndarray]:
-        V = flat.reshape(n, rank)
-        E = H @ (identity + (V @ V.T) * L) - identity
-        slope = 2 * H.T @ E
-        return 2 * float(np.sum(E**2)), (2 * ((slope + slope.T) * L) @ V).ravel()
-
-    start = 0.1 * np.random.default_rng(0).standard_normal((n, rank))
-    start[:, 0] += 1.0
-    free = np.zeros(start.size)
-    V = descend(value_and_gradient, start.ravel(), free, free + np.inf, max_iterations=300).w.reshape(n, rank)
-    return rank_one(V @ V.T)[0]
+def _inverse_columns(A: np.ndarray) -> np.ndarray:
+    """``1 / u`` of the principal direction of ``A A^T``, without division by zero."""
+    u = principal_direction(A)
+    return np.where(u < 0, -1.0, 1.0) / np.maximum(np.abs(u), 1e-6 * np.abs(u).max())
 
 
-def _best_scale(objective: Any, start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+def _scalar_start(task: SparseProblem, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    return task.best_scalar(low, high) / np.sqrt(task.c)
+
+
+def _along(task: SparseProblem) -> Callable[[np.ndarray], Callable[[float], float]]:
+    """The sampled risk along weights of the white coordinates."""
+    return lambda w: task.mse_along(np.sqrt(task.c) * w)
+
+
+def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The start at the scale that suits this criterion: the gentlest one within a thousandth of the best.
 
     Where the direction makes ``S x = 0`` the criterion hardly depends on the scale, and large weights only
@@ -240,7 +373,13 @@ def _best_scale(objective: Any, start: np.ndarray, low: np.ndarray, high: np.nda
     return feasible(scales[np.argmax(good)] * unit, low, high)
 
 
-def open_scale(white: Problem, objective: Any, w: np.ndarray, low: np.ndarray, high: np.ndarray) -> float:
+def open_scale(
+    along: Callable[[np.ndarray], Callable[[float], float]],
+    objective: ValueAndGradient,
+    w: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> float:
     """The factor with the smallest MSE among those that leave (30) as it is within one part in a million.
 
     With one known signal the best weights at rank one make ``S x = 0`` at any scale, and (30) cannot choose.
@@ -253,8 +392,8 @@ def open_scale(white: Problem, objective: Any, w: np.ndarray, low: np.ndarray, h
     square = np.outer(scales**2, w**2)
     allowed = (square >= low).all(axis=1) & (square <= high).all(axis=1)
     allowed &= first + b * scales**2 + d * scales**4 <= second * (1 + 1e-6)
-    along = white.mse_along(w)
-    return min(scales[allowed].tolist() or [1.0], key=along)
+    choices = scales[allowed].tolist() or [1.0]
+    return choices[0] if len(choices) == 1 else min(choices, key=along(w))
 
 
 def relaxation_program(task: Problem, lower: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:

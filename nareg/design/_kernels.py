@@ -1,0 +1,137 @@
+"""Compiled loops of the designs: sums over columns on the support of a sparse matrix. Imported when first needed.
+
+Rows are dealt to a fixed number of chunks, each written by one thread: results do not depend on the thread count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, prange
+
+CHUNKS = 64
+
+
+@njit(parallel=True, cache=True)
+def pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
+    """``(A B^T + B A^T)_ij`` for every stored entry."""
+    n, t_end = A.shape
+    out = np.empty(indices.size)
+    for chunk in prange(CHUNKS):
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                total = 0.0
+                for t in range(t_end):
+                    total += A[i, t] * B[j, t] + B[i, t] * A[j, t]
+                out[e] = total
+    return out
+
+
+@njit(cache=True)
+def deal(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
+    """A class for every node: the one met least among its neighbours (twice) and theirs (once), at most 200 a node."""
+    n = indptr.size - 1
+    label = np.full(n, -1)
+    met = np.zeros(count)
+    for i in order:
+        met[:] = 0.0
+        looked = 0
+        for e in range(indptr[i], indptr[i + 1]):
+            j = indices[e]
+            if j != i and label[j] >= 0:
+                met[label[j]] += 2.0
+            for f in range(indptr[j], indptr[j + 1]):
+                k = indices[f]
+                if k != i and label[k] >= 0:
+                    met[label[k]] += 1.0
+            looked += indptr[j + 1] - indptr[j]
+            if looked > 200:
+                break
+        # ties are broken at random, each class equally often
+        best = tie[i]
+        for step in range(count):
+            p = (tie[i] + step) % count
+            if met[p] < met[best]:
+                best = p
+        label[i] = best
+    return label
+
+
+@njit(parallel=True, cache=True)
+def edge_products(i, j, A, U):  # type: ignore[no-untyped-def]
+    """``sum over columns (a_i - a_j)(u_i - u_j)`` for every edge."""
+    out = np.empty(i.size)
+    for e in prange(i.size):
+        total = 0.0
+        for t in range(A.shape[1]):
+            total += (A[i[e], t] - A[j[e], t]) * (U[i[e], t] - U[j[e], t])
+        out[e] = total
+    return out
+
+
+@njit(parallel=True, cache=True)
+def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
+    """``sum over pairs (V^T A V) o (V^T B V)``, lower triangle, v_k the difference of the unit vectors at the ends of k."""
+    size = i.size
+    out = np.zeros((size, size))
+    for k in prange(size):
+        for pair in range(first.shape[0]):
+            a = first[pair, i[k]] - first[pair, j[k]]
+            b = second[pair, i[k]] - second[pair, j[k]]
+            for m in range(k + 1):
+                out[k, m] += (a[i[m]] - a[j[m]]) * (b[i[m]] - b[j[m]])
+    return out
+
+
+@njit(parallel=True, cache=True)
+def neighbour_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def]
+    """``R = A A^T`` between the neighbours of every node, one square block after the other."""
+    n, r = A.shape
+    out = np.empty(starts[n])
+    for chunk in prange(CHUNKS):
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            first, degree = indptr[i], indptr[i + 1] - indptr[i]
+            for a in range(degree):
+                for b in range(a + 1):
+                    total = 0.0
+                    for t in range(r):
+                        total += A[indices[first + a], t] * A[indices[first + b], t]
+                    out[starts[i] + a * degree + b] = total
+                    out[starts[i] + b * degree + a] = total
+    return out
+
+
+@njit(parallel=True, cache=True)
+def times_blocks(indptr, starts, blocks, s):  # type: ignore[no-untyped-def]
+    """``S R`` on the pattern."""
+    n = indptr.size - 1
+    out = np.empty(s.size)
+    for chunk in prange(CHUNKS):
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            first, degree = indptr[i], indptr[i + 1] - indptr[i]
+            for a in range(degree):
+                total = 0.0
+                for b in range(degree):
+                    total += blocks[starts[i] + a * degree + b] * s[first + b]
+                out[first + a] = total
+    return out
+
+
+@njit(parallel=True, cache=True)
+def add_row_part(indptr, indices, data, starts, blocks, V, out):  # type: ignore[no-untyped-def]
+    """``W^T R_i W`` for each row i, where row i of S changes by ``W dv_i``, added to ``out``."""
+    n, k = V.shape
+    for chunk in prange(CHUNKS):
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            first, degree = indptr[i], indptr[i + 1] - indptr[i]
+            W = np.empty((degree, k))
+            for a in range(degree):
+                j = indices[first + a]
+                W[a] = data[first + a] * (2.0 if j == i else 1.0) * V[j]
+            for a in range(degree):
+                for p in range(k):
+                    total = 0.0
+                    for b in range(degree):
+                        total += blocks[starts[i] + a * degree + b] * W[b, p]
+                    for m in range(k):
+                        out[i, m, p] += W[a, m] * total
