@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
+from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
 from nareg.errors import InputError, SingularSystemError
@@ -66,7 +67,24 @@ def penalty(graph: Any) -> Penalty:
                 f"graph (an operator) has the eigenvalue {eigenvalues[0]:g}: it must be positive semidefinite; "
                 "pass a Laplacian, or an adjacency through nareg.Graph."
             )
+    elif not _is_dominant(matrix):
+        lowest, size = _lowest_found(matrix), float(np.max(np.asarray(abs(matrix).sum(axis=1)).ravel()))
+        if lowest < -1e-8 * size:
+            raise InputError(
+                f"graph (an operator) has x^T L x = {lowest:g} ||x||^2 for some x: it must be positive semidefinite; "
+                "pass a Laplacian, or an adjacency through nareg.Graph."
+            )
     return Penalty(matrix, is_laplacian(matrix), lambda i: f"node {i}")
+
+
+def _lowest_found(matrix: sp.csr_array) -> float:
+    """The smallest Rayleigh quotient that some hundred Lanczos steps find: a negative one refutes semidefiniteness."""
+    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
+    try:
+        values = eigsh(matrix, k=1, which="SA", v0=start, maxiter=20, tol=1e-3, return_eigenvectors=False)
+    except ArpackNoConvergence as unfinished:
+        values = unfinished.eigenvalues
+    return float(np.min(values, initial=np.inf))
 
 
 def is_laplacian(matrix: sp.csr_array) -> bool:
