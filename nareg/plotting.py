@@ -18,8 +18,8 @@ from matplotlib.figure import Figure
 from nareg.errors import InputError
 from nareg.graph import Graph
 
-OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D")
-MARKERS = "osD^vP*Xh"
+OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D", "#A0522D")
+MARKERS = "osD^vP*Xh<"
 DASHES = ("-", "--", "-.", ":")
 STYLE = {
     "font.size": 10,
