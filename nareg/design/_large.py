@@ -14,7 +14,7 @@ is not returned (status NO_IMPROVEMENT).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -104,7 +104,8 @@ class _Descents:
     unit: float
     progress: Progress | None
     steps: int = 0
-    seen: dict[str, float] = field(default_factory=dict)
+    #: Where the last descent ended: what an interrupt between descents keeps.
+    reached: np.ndarray | None = None
 
     def weights(self, u: np.ndarray) -> np.ndarray:
         return self.start * np.exp(self.groups.expand(u))
@@ -131,10 +132,12 @@ class _Descents:
                 self.progress(self.steps, value, gradient)
 
         length = float(np.sqrt(self.start.size))
-        return minimise(
+        found = minimise(
             self.objective(columns, mu), u, self.low, self.high,
             unit=length, length=length, stationary=STATIONARY, max_iterations=most, progress=counted,
         )  # fmt: skip
+        self.reached = self.weights(found.w)
+        return found
 
 
 @dataclass
@@ -206,7 +209,11 @@ def design_large(
         risk, start, groups, *_log_bounds(start, low, high, groups), _roughness(base.L),
         abs(scalar_risk) / base.n_nodes, progress,
     )  # fmt: skip
-    w, status, word, told = _fitted(descents, task, columns)
+    try:
+        w, status, word, told = _fitted(descents, task, columns)
+    except KeyboardInterrupt:  # between descents, which handle their own
+        w = start if descents.reached is None else descents.reached
+        status, word, told = Status.INTERRUPTED, "interrupted", {}
     clock.append(time.perf_counter())
     told |= {
         "best_scalar_risk": scalar_risk,

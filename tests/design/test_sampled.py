@@ -199,6 +199,26 @@ def test_interrupt_keeps_the_best_so_far(field):
     assert d.objective < d.certificate.details["best_scalar_risk"]
 
 
+@pytest.mark.parametrize("call", [1, 4])
+def test_interrupt_while_judging_keeps_what_was_reached(field, monkeypatch, call):
+    """Ctrl-C between descents, while the held-out columns are filtered."""
+    judge, calls = SampledRisk.column_values, []
+
+    def impatient(self, w, columns):
+        if columns.n_signals == 24:  # the held-out quarter
+            calls.append(w)
+            if len(calls) == call:
+                raise KeyboardInterrupt
+        return judge(self, w, columns)
+
+    monkeypatch.setattr(SampledRisk, "column_values", impatient)
+    d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
+    assert d.status.name == "INTERRUPTED"
+    assert np.isfinite(d.weights).all()
+    if call > 1:
+        assert d.objective < d.certificate.details["best_scalar_risk"]
+
+
 def test_the_same_generator_gives_the_same_weights(field):
     a, b = (exact(field.graph, signals=field.signals[:, :16], noise=field.noise, solver="sampled") for _ in range(2))
     np.testing.assert_array_equal(a.weights, b.weights)
