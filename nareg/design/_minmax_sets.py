@@ -24,7 +24,9 @@ import scipy.sparse as sp
 from nareg.design._local import Progress, ValueAndGradient, descend, feasible, few_threads, interval
 from nareg.design._problem import Problem, minimise_scale
 from nareg.design._program import Solved, _cvxpy, run
-from nareg.design._worst_case import Matrix, Relaxed, SignalSet, WorstCase, examine, relax, spread_moment
+from nareg.design._signal_sets import Matrix, SignalSet
+from nareg.design._worst_case import WorstCase, examine
+from nareg.design._worst_moment import Relaxed, relax, spread_moment
 from nareg.design.prony import scaled_by_mse
 from nareg.design.relaxation import _half, fit_weights_to
 from nareg.design.rounding import rank_one

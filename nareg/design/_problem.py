@@ -173,44 +173,9 @@ class Problem:
             Sigma = Sigma * self.c if Sigma.ndim == 1 else root[:, None] * Sigma * root
         return replace(self, R=root[:, None] * self.R * root, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
-    def pack(
-        self,
-        method: str,
-        w: np.ndarray,
-        objective: float,
-        status: Status,
-        *,
-        lower: np.ndarray,
-        upper: np.ndarray,
-        solver: str,
-        solver_status: str,
-        omega: np.ndarray | None = None,
-        relaxed_objective: float | None = None,
-        gradient_norm: float | None = None,
-        details: dict[str, Any] | None = None,
-        timings: dict[str, float] | None = None,
-        settings: dict[str, Any] | None = None,
-    ) -> WeightDesign:
-        """Recompute eigenvalue and feasibility and wrap everything up."""
-        return pack(
-            method,
-            w,
-            objective,
-            status,
-            base=self.base,
-            fit=self.fit,
-            started=self.started,
-            lower=lower,
-            upper=upper,
-            solver=solver,
-            solver_status=solver_status,
-            omega=omega,
-            relaxed_objective=relaxed_objective,
-            gradient_norm=gradient_norm,
-            details=details,
-            timings=timings,
-            settings=settings,
-        )
+    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **facts: Any) -> WeightDesign:
+        """:func:`pack` with what this problem knows."""
+        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **facts)
 
 
 def squared_bounds(

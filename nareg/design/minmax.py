@@ -24,7 +24,8 @@ from nareg.design._local import Progress
 from nareg.design._minmax_sets import mse_over_set, prony_over_set
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
-from nareg.design._worst_case import SETS, SignalSet, box_bounds, filter_size, signal_set
+from nareg.design._signal_sets import SETS, SignalSet, box_bounds, signal_set
+from nareg.design._worst_case import filter_size
 from nareg.design.prony import SCALES, published_bound, scaled_by_mse
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine

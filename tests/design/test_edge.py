@@ -1,20 +1,16 @@
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from scipy.optimize import minimize
 
 import nareg
-from nareg.design import _edge_sparse, edge, node_invariant, risk
+from nareg.design import edge, node_invariant, risk
 from nareg.design._edge_newton import LikelihoodObjective, Proximal, RiskObjective, Support, newton
-from nareg.design._edge_pack import smallest_eigenvalues
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import denoise
 from nareg.results import upper_edges
-from tests.helpers import dense_risk, half_split
+from tests.helpers import dense_risk
 
 
 def field(graph, T: int, rng) -> np.ndarray:
@@ -281,114 +277,6 @@ def test_no_noise_needs_no_filter(rng):
     assert d.objective < 1e-6
 
 
-# --- large networks
-
-
-def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
-    objective, u = random_objective(rng)
-    n, support = 20, objective.support
-    X = rng.standard_normal((n, 5))
-    Sigma, c = rng.uniform(0.1, 1, n), objective.c
-    R = X @ X.T / 5
-    cross = c[:, None] * R
-    dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
-    A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
-    base = nareg.filters._system.penalty(nareg.Graph(A + A.T))
-    sampled = _edge_sparse.SampledRisk(base, (support.i, support.j), c)
-    noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
-    columns = _edge_sparse.Columns(
-        c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))])
-    )
-    point = dense.at(u)
-    for factorises in (True, False):
-        sampled.factorises = factorises
-        value, gradient = sampled.value_and_gradient(u, columns)
-        assert value == pytest.approx(point.value, rel=1e-5)
-        np.testing.assert_allclose(gradient, dense.slope(point), rtol=1e-3, atol=1e-4 * np.abs(gradient).max())
-        assert sampled.value(u - 100, columns) == np.inf
-    sampled.factorises = True
-    np.testing.assert_allclose(sampled.value_and_gradient(u, columns)[1], dense.slope(point), rtol=1e-8)
-    signs = np.sqrt(n) * np.eye(n)
-    np.testing.assert_allclose(sampled.stiffness(u, columns, signs), dense.curvature(point)[0], rtol=1e-8)
-
-
-def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
-    g = nareg.graphs.sensor(300, rng=rng)
-    S = g.laplacian() - 0.3 * sp.eye_array(300)
-    system = nareg.filters._system.FilterSystem(
-        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg.filters._system.penalty(g)
-    )
-    dense = smallest_eigenvalues(system)
-    monkeypatch.setattr(nareg._checks, "DENSE_LIMIT", 10)
-    np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
-
-
-@pytest.mark.parametrize("shrink", ["auto", 1.0, 0.3, None])
-def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
-    g = nareg.graphs.sensor(50, k=4, rng=rng)
-    X = field(g, 200, rng)
-    d = edge(g, signals=X, noise=0.5, shrink=shrink)
-    one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
-    found, scalar = (risk(g, w, signals=X, noise=0.5).mse for w in (d, one))
-    assert found < (1.02 if shrink == 1.0 else 1.0) * scalar
-    assert edge(g, signals=X, noise=0.5, shrink=shrink, rng=np.random.default_rng(0)).objective == d.objective
-
-
-def test_large_path_with_few_signals_keeps_one_weight(rng, monkeypatch):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
-    g = nareg.graphs.sensor(50, k=4, rng=rng)
-    d = edge(g, signals=field(g, 3, rng), noise=0.5)
-    assert d.status.name == "NO_IMPROVEMENT"
-
-
-def test_large_path_takes_covariances_and_graphs_that_do_not_factorise(rng, monkeypatch):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
-    g = nareg.graphs.sensor(50, k=4, rng=rng)
-    R, Sigma = covariance(50, rng), covariance(50, rng)
-    d = edge(g, second_moment=R, noise=Sigma)
-    assert d.certificate.details["smallest_eigenvalue_K"] > 0
-    monkeypatch.setattr(_edge_sparse, "FACTOR_NODES", 0)
-    other = edge(g, second_moment=R, noise=Sigma)
-    assert "conjugate gradients" in other.certificate.solver
-    assert other.objective == pytest.approx(d.objective, rel=1e-2)
-
-
-def test_network_of_two_thousand_nodes():
-    rng = np.random.default_rng(3)
-    g = nareg.graphs.sensor(2000, rng=rng)
-    X = field_on(g, 96, rng)
-    steps = []
-    d = edge(g, signals=X[:, :64], noise=0.5, progress=lambda *a: steps.append(a))
-    details = d.certificate.details
-    assert d.status.name == "STOPPED_EARLY"
-    assert details["held_out_risk"] < details["held_out_scalar_risk"] - details["held_out_error"]
-    assert details["smallest_eigenvalue_K"] > 0
-    assert len(steps) == details["iterations"]
-    one = node_invariant(g, rule="oracle", signals=X[:, :64], noise=0.5)
-    test = X[:, 64:]
-    assert risk(g, d, signals=test, noise=0.5).mse < 0.98 * risk(g, one, signals=test, noise=0.5).mse
-
-
-def field_on(graph, T, rng):
-    """A field of varying smoothness over the unit square."""
-    x = graph.coordinates[:, 0]
-    k = 0.02 * 100**x * graph.degrees.mean()
-    lu = sp.linalg.splu(sp.csc_matrix(graph.laplacian() + sp.diags_array(k)))
-    X = np.sqrt(k)[:, None] * lu.solve(rng.standard_normal((graph.n_nodes, T)))
-    return X / np.sqrt(np.mean(X**2))
-
-
-@pytest.mark.slow
-def test_network_of_ten_thousand_nodes():
-    rng = np.random.default_rng(4)
-    g = nareg.graphs.sensor(10_000, rng=rng)
-    X = field_on(g, 64, rng)
-    d = edge(g, signals=X, noise=0.5)
-    assert d.status.name == "STOPPED_EARLY"
-    assert d.certificate.details["held_out_risk"] < 0.98 * d.certificate.details["held_out_scalar_risk"]
-
-
 # --- refusals
 
 
@@ -424,47 +312,3 @@ def test_too_many_columns(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
     with pytest.raises(TooLargeError, match="pass fewer signals"):
         edge(nareg.graphs.grid((40, 40)), signals=np.ones((1600, 9)), noise=1.0)
-
-
-# --- the US network
-
-
-def measured(us, seed, db, *, T=None, two_decades=False, **settings):
-    """Test risk of the edge design over that of the learned Wiener filter, and over the best single weight."""
-    rng = np.random.default_rng(seed)
-    train, test = half_split(us.signals, rng)
-    if T is not None:
-        train = train[:, :T]
-    shape = 10 ** rng.uniform(-1, 1, 140) if two_decades else np.ones(140)
-    noise = np.mean(train**2) / 10 ** (db / 10) * shape / shape.mean()
-    fit = "noise" if two_decades else None
-    d = edge(us.graph, signals=train, noise=noise, fit=fit, **settings)
-    one = node_invariant(us.graph, rule="oracle", signals=train, noise=noise, fit=fit)
-    R = train @ train.T / train.shape[1]
-    wiener = sum(dense_risk(R @ np.linalg.inv(R + np.diag(noise)), test @ test.T / test.shape[1], np.diag(noise)))
-    found, scalar = (risk(us.graph, w, signals=test, noise=noise).mse for w in (d, one))
-    return found / wiener, found / scalar, d
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("two_decades", [False, True])
-@pytest.mark.parametrize("db", [-10, 0, 10])
-def test_us_network_close_to_the_wiener_filter(us, db, two_decades):
-    rows = [measured(us, seed, db, two_decades=two_decades) for seed in range(5)]
-    assert np.mean([r[0] for r in rows]) < 1.12
-    assert np.mean([r[1] for r in rows]) < 0.66
-    assert all(d.status.name == "CONVERGED" for *_, d in rows)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("two_decades", [False, True])
-@pytest.mark.parametrize("db", [-10, 0, 10])
-def test_us_network_with_ten_signals_is_never_worse_than_one_weight(us, db, two_decades):
-    for seed in range(8):
-        assert measured(us, seed, db, T=10, two_decades=two_decades)[1] <= 1.0 + 1e-6
-
-
-@pytest.mark.slow
-def test_us_network_laplacian_structure_costs_a_quarter(us):
-    ratios = [measured(us, seed, 0, structure="laplacian")[1] for seed in range(2)]
-    assert 0.7 < np.mean(ratios) < 0.85

@@ -1,0 +1,149 @@
+"""Sets of signals for min-max designs: a box, a box with a limit on roughness, a ball; and quadratics over them.
+
+The box is ``x = T [y, 1]`` with ``T = [diag(h), m]``, half widths h and centre m, and y in ``[-1, 1]^N``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize
+
+from nareg import _checks
+from nareg.errors import InputError
+
+#: The sets that a worst case can be taken over.
+SETS = ("box", "smooth-box", "ball")
+#: Below this size products with a dense matrix are faster than with a sparse one.
+SMALL = 300
+
+Matrix = Any  # a dense array or a sparse one
+Product = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class SignalSet:
+    """A box, a box with a limit on ``x^T L x``, or a ball of signals (checked by :func:`signal_set`)."""
+
+    name: str
+    L: sp.csr_array
+    low: np.ndarray
+    high: np.ndarray
+    smoothness: float = np.inf
+    radius: float = np.inf
+
+    @cached_property
+    def columns(self) -> sp.csr_array:
+        """T. Nodes whose value is known (no width) have no coordinate of their own."""
+        n = self.low.size
+        if self.name == "ball":
+            return sp.csr_array(self.radius * sp.eye_array(n))
+        half = (self.high - self.low) / 2
+        wide = np.flatnonzero(half > 0)
+        widths = sp.csr_array((half[wide], (wide, np.arange(wide.size))), shape=(n, wide.size))
+        return sp.csr_array(sp.hstack([widths, ((self.low + self.high) / 2)[:, None]]))
+
+    @cached_property
+    def roughness(self) -> Matrix:
+        """``T^T L T``: ``x^T L x`` in the coordinates of the box."""
+        return gram(self.columns, self.L)
+
+    @cached_property
+    def smoothest(self) -> tuple[np.ndarray, float]:
+        """Coordinates of the smoothest signal of the box, and its ``x^T L x``."""
+        size = self.columns.shape[1] - 1
+        scale = float(np.abs(self.roughness.diagonal()).max(initial=0.0)) or 1.0
+        y = bounded_minimum(lambda y: 2 * affine(self.roughness, y) / scale, np.zeros(size))
+        return y, quadratic_form(self.roughness, y)
+
+    def signal(self, y: np.ndarray) -> np.ndarray:
+        """The signal at coordinates y in [-1, 1] (box), kept inside in spite of rounding."""
+        return np.clip(self.columns @ np.append(y, 1.0), self.low, self.high)
+
+    def coordinates(self, x: np.ndarray) -> np.ndarray:
+        """Coordinates in the box of the signal x."""
+        half = (self.high - self.low) / 2
+        wide = half > 0
+        return np.clip(((x - (self.low + self.high) / 2)[wide]) / half[wide], -1.0, 1.0)
+
+
+def signal_set(name: str, L: sp.csr_array, *, low: Any, high: Any, smoothness: Any, radius: Any) -> SignalSet:
+    """Check what describes a set of signals; bounds that a set does not use must not be given."""
+    _checks.choice("uncertainty", name, SETS)
+    n = L.shape[0]
+    wanted = {"box": ("low", "high"), "smooth-box": ("low", "high", "smoothness"), "ball": ("radius",)}[name]
+    for argument, value in (("low", low), ("high", high), ("smoothness", smoothness), ("radius", radius)):
+        if (value is None) == (argument in wanted):
+            raise InputError(
+                f"{argument} is {'None' if value is None else 'given'}: uncertainty={name!r} needs {' and '.join(wanted)}"
+                + ("." if value is None else f" only; leave {argument} out.")
+            )
+    if name == "ball":
+        radius = _checks.number("radius", radius, low=0.0, strict=True)
+        free = np.full(n, np.inf)
+        return SignalSet(name, L, -free, free, radius=radius)
+    x_low, x_high = box_bounds(low, high, n)
+    if name == "box":
+        return SignalSet(name, L, x_low, x_high)
+    limit = _checks.number("smoothness", smoothness, low=0.0, strict=True)
+    U = SignalSet(name, L, x_low, x_high, smoothness=limit)
+    least = U.smoothest[1]
+    if least > limit:
+        raise InputError(
+            f"smoothness is {limit:g} but the smoothest signal between low and high has x^T L x = {least:g}: "
+            "raise it, for example to the largest x^T L x of training signals."
+        )
+    return U
+
+
+def box_bounds(low: Any, high: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Checked lowest and highest values."""
+    x_low, x_high = _checks.node_vector("low", low, n), _checks.node_vector("high", high, n)
+    if (x_low > x_high).any():
+        i = int(np.flatnonzero(x_low > x_high)[0])
+        raise InputError(f"low[{i}] = {x_low[i]:g} is above high[{i}] = {x_high[i]:g}: swap them.")
+    return x_low, x_high
+
+
+def gram(M: Matrix, middle: sp.csr_array | None = None) -> Matrix:
+    """``M^T M``, or ``M^T middle M``: dense where small or where M is."""
+    product = M.T @ (M if middle is None else middle @ M)
+    if sp.issparse(product):
+        return product.toarray() if product.shape[0] <= SMALL else sp.csr_array(product)
+    return (product + product.T) / 2
+
+
+def affine(A: Matrix, y: np.ndarray) -> np.ndarray:
+    """Half the gradient of ``[y, 1]^T A [y, 1]`` in y."""
+    return (A @ np.append(y, 1.0))[:-1]
+
+
+def quadratic_form(A: Matrix, y: np.ndarray) -> float:
+    """``[y, 1]^T A [y, 1]``."""
+    e = np.append(y, 1.0)
+    return float(e @ (A @ e))
+
+
+def roughness_of(Q: Matrix, V: np.ndarray) -> float:
+    """``tr(Q V V^T)``."""
+    return float(np.sum(V * (Q @ V)))
+
+
+def bounded_minimum(gradient: Product, y: np.ndarray) -> np.ndarray:
+    """Minimise over [-1, 1] a function given by its gradient, affine in y: values follow from gradients."""
+    if y.size == 0:
+        return y
+    at_zero = gradient(np.zeros_like(y))
+
+    def function(y: np.ndarray) -> tuple[float, np.ndarray]:
+        g = gradient(y)
+        return float(0.5 * y @ (g + at_zero)), g
+
+    bounds = np.tile([-1.0, 1.0], (y.size, 1))
+    options = {"maxiter": 300, "ftol": 1e-12, "gtol": 1e-8}
+    return np.clip(minimize(function, y, jac=True, method="L-BFGS-B", bounds=bounds, options=options).x, -1.0, 1.0)
