@@ -28,7 +28,7 @@ DENSE_NODES = 1500
 FACTOR_ANY = 6_000
 FACTOR_MESH = 200_000
 #: Directions that are added at once where Z has negative eigenvalues.
-DIRECTIONS = 3
+DIRECTIONS = 16
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,7 @@ from nareg.design._edge_lbfgs import Descent
 from nareg.design._edge_newton import Support
 from nareg.design._edge_pack import FACTOR_NODES, Outcome
 from nareg.design._edge_shrink import PROXIMAL
-from nareg.design._local import Progress
+from nareg.design._local import Progress, one_blas_thread
 from nareg.design._probes import probes
 from nareg.design._problem import STATIONARY, fit_weights, moment
 from nareg.errors import InputError, SolverError
@@ -156,6 +156,7 @@ class Samples:
         return probes(self.L, PROBES, self.rng)
 
 
+@one_blas_thread
 def design(
     base: Penalty,
     edges: tuple[np.ndarray, np.ndarray],

@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg.design._groups import Groups
-from nareg.design._local import Descent, Progress, ValueAndGradient, feasible, minimise
+from nareg.design._local import Descent, Progress, ValueAndGradient, feasible, minimise, one_blas_thread
 from nareg.design._problem import fit_weights, pack, squared_bounds
 from nareg.design._sampled import Columns, SampledRisk
 from nareg.errors import InputError
@@ -183,6 +183,7 @@ def _search(descents: _Descents, train: Columns, held_out: Columns, penalties: t
     return _Search(best_mu, best_u, float(difference.sum()), error, before, after, tried, interrupted)
 
 
+@one_blas_thread
 def design_large(
     method: str,
     task: LargeTask,

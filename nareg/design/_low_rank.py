@@ -19,7 +19,7 @@ import numpy as np
 
 from nareg.design._dual import Certificate
 from nareg.design._groups import Groups
-from nareg.design._local import ONE_THREAD, Descent, Progress, descend, feasible, few_threads, interval, relative_gradient
+from nareg.design._local import ONE_THREAD, Descent, Progress, descend, feasible, interval, one_blas_thread, relative_gradient
 from nareg.design._problem import STATIONARY
 from nareg.design._row_newton import MAX_STEPS, RowNewton
 from nareg.design._support_quadratic import SupportQuadratic
@@ -35,7 +35,9 @@ TOL = (1e-5, 1e-8)
 GAP = 5e-4
 #: Largest relative gap that counts as solved.
 SOLVED = 1e-3
-MAX_ESCAPES = 30
+MAX_ESCAPES = 60
+#: Newton steps between an escape and the next certificate: on a large network there are many places to escape from.
+ESCAPE_STEPS = 10
 #: Relative projected gradient of the weights above which Newton steps follow the descent.
 POLISHED = 1e-5
 #: Omega is N x N: formed up to here.
@@ -52,6 +54,8 @@ class LowRank:
     least: float = 0.0
     gradient_norm: float = np.inf
     certificate: Certificate | None = None
+    #: Greatest bound of all certificates.
+    proven: float = -np.inf
     steps: int = 0
     products: int = 0
     escapes: int = 0
@@ -67,9 +71,7 @@ class LowRank:
     @property
     def bound(self) -> float | None:
         """Proven lower bound on q, if there is one."""
-        if self.certificate is None or self.certificate.bound is None:
-            return self.least if self.least > 0 else None
-        return max(self.certificate.bound, self.least)
+        return max(self.proven, self.least) if np.isfinite(self.proven) or self.least > 0 else None
 
     @property
     def status(self) -> Status:
@@ -95,6 +97,7 @@ class LowRank:
         }
 
 
+@one_blas_thread
 def minimise(
     quadratic: SupportQuadratic,
     low: np.ndarray,
@@ -107,12 +110,11 @@ def minimise(
     """Minimise q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
     newton = RowNewton(quadratic, low, high, progress)
     found = LowRank(start, least=quadratic.least)
-    with few_threads(low.size):
-        newton.begin(start)
-        try:
-            _search(newton, found, mesh_like)
-        except KeyboardInterrupt:
-            found.interrupted = True
+    newton.begin(start)
+    try:
+        _search(newton, found, mesh_like)
+    except KeyboardInterrupt:
+        found.interrupted = True
     found.V, found.value, found.scale = newton.point.V, newton.point.value, newton.scale
     found.gradient_norm = newton.gradient_norm()
     found.steps, found.products = newton.steps, newton.products
@@ -132,13 +134,15 @@ def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
     newton.set_reward(np.where(newton.free, margin / size**2, 0.0))
     tolerance = TOL[0]
     while True:
-        newton.run(tolerance)
+        newton.run(tolerance, newton.steps + ESCAPE_STEPS if found.escapes else MAX_STEPS)
         found.ranks.append(newton.point.V.shape[1])
         found.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
+        found.proven = max(found.proven, -np.inf if certificate.bound is None else certificate.bound)
         if found.bound is not None and newton.point.value - found.bound <= GAP * newton.scale:
             return
         if certificate.directions is not None and found.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
             found.escapes += 1
+            tolerance = max(min(tolerance, 0.3 * newton.gradient_norm()), TOL[1])
         elif tolerance > TOL[1] and newton.steps < MAX_STEPS:
             tolerance /= 3
         else:
@@ -171,6 +175,7 @@ def dense_omega(V: np.ndarray) -> np.ndarray | None:
     return V @ V.T if len(V) <= OMEGA_NODES else None
 
 
+@one_blas_thread
 def refine(
     quadratic: SupportQuadratic,
     starts: Mapping[str, np.ndarray],

@@ -16,10 +16,14 @@ from nareg.design._local import Progress
 from nareg.design._support_quadratic import Point, SupportQuadratic
 
 #: Of one search, all ranks and tolerances together.
-MAX_STEPS = 500
+MAX_STEPS = 1000
 MAX_CG = 300
+#: Distance to the limit of all S, relative to it, at which nothing is left to gain.
+AT_LIMIT = 1e-4
 #: Steps for which a preconditioner serves.
-KEPT_STEPS = 4
+KEPT_STEPS = 8
+#: Share of the rows' squared length in a direction that counts as unused.
+UNUSED = 1e-3
 
 
 class RowNewton:
@@ -91,21 +95,24 @@ class RowNewton:
         """Projected gradient times row length, over the value."""
         return float(np.linalg.norm(self.gradient * self.length[:, None]) / self.scale)
 
-    def run(self, tol: float) -> None:
-        """Newton steps until the projected gradient is small or no step lowers the value."""
+    def run(self, tol: float, last: int = MAX_STEPS) -> None:
+        """Newton steps up to number ``last``, until the projected gradient is small or no step lowers the value."""
         first = self.gradient_norm()
-        while self.steps < MAX_STEPS:
+        while self.steps < min(last, MAX_STEPS):
             norm = self.gradient_norm()
             if self.progress is not None:
                 self.progress(self.steps, self.point.value, norm)
-            if norm <= tol or not self._step(min(0.1, np.sqrt(norm / max(first, 1e-300)))):
+            if norm <= tol or self._at_limit() or not self._step(min(0.1, np.sqrt(norm / max(first, 1e-300)))):
                 return
+
+    def _at_limit(self) -> bool:
+        """Whether the value is next to what no S whatever goes below: with one known signal a long flat valley leads there."""
+        return self.point.value - self.q.least <= AT_LIMIT * self.q.least
 
     def _step(self, forcing: float) -> bool:
         """One step; False if none lowers the value."""
-        D, bounded = self._direction(forcing)
+        D, length, bounded = self._direction(forcing)
         slope = float(np.sum(self.gradient * D))
-        length = np.sqrt(float(np.sum(D * self._metric(D))))
         t = 1.0
         while t > 1e-10:
             V = self._clamped(self.point.V + t * D, self.active)
@@ -124,38 +131,38 @@ class RowNewton:
         self._take(V, point)
         return before - self.merit > 1e-15 * self.scale
 
-    def _direction(self, forcing: float) -> tuple[np.ndarray, bool]:
-        """Steihaug's truncated conjugate gradients; whether the radius or negative curvature ended them."""
+    def _direction(self, forcing: float) -> tuple[np.ndarray, float, bool]:
+        """Steihaug's truncated conjugate gradients: step, its length, whether the radius or negative curvature ended it.
+
+        Lengths are in the norm of the preconditioner, by recurrences (Conn, Gould, Toint 2000, section 7.5.1).
+        """
         self._prepare()
         D = np.zeros_like(self.gradient)
         R = -self.gradient
         Z = self._precondition(R)
         P = Z
         rz = first = float(np.sum(R * Z))
+        dd, dp, pp = 0.0, 0.0, rz  # squared lengths and the product of D and P
         if not np.isfinite(self.radius):
-            self.radius = 10 * np.sqrt(float(np.sum(self.point.V * self._metric(self.point.V))))
+            self.radius = 10 * self._length(self.point.V)
         for _ in range(MAX_CG):
             HP = self._hessian(P)
             curvature = float(np.sum(P * HP))
-            if curvature <= 1e-14 * float(np.sum(P * self._metric(P))):
-                return D + self._to_boundary(D, P) * P, True
-            alpha = rz / curvature
-            following = D + alpha * P
-            if np.sqrt(float(np.sum(following * self._metric(following)))) >= self.radius:
-                return D + self._to_boundary(D, P) * P, True
-            D = following
-            R = R - alpha * HP
+            alpha = rz / curvature if curvature > 1e-14 * pp else np.inf
+            following = dd + alpha * (2 * dp + alpha * pp)
+            if following >= self.radius**2:  # or negative curvature
+                t = (-dp + np.sqrt(max(dp * dp - pp * (dd - self.radius**2), 0.0))) / max(pp, 1e-300)
+                return D + t * P, self.radius, True
+            D += alpha * P
+            R -= alpha * HP
             Z = self._precondition(R)
             rz, previous = float(np.sum(R * Z)), rz
             if rz <= forcing**2 * first:
-                break
-            P = Z + (rz / previous) * P
-        return D, False
-
-    def _to_boundary(self, D: np.ndarray, P: np.ndarray) -> float:
-        a, b = float(np.sum(P * self._metric(P))), float(np.sum(D * self._metric(P)))
-        c = float(np.sum(D * self._metric(D))) - self.radius**2
-        return (-b + np.sqrt(max(b * b - a * c, 0.0))) / max(a, 1e-300)
+                return D, np.sqrt(following), False
+            beta = rz / previous
+            dd, dp, pp = following, beta * (dp + alpha * pp), rz + beta**2 * pp
+            P = Z + beta * P
+        return D, np.sqrt(dd), False
 
     def _hessian(self, D: np.ndarray) -> np.ndarray:
         """Hessian of the Lagrangian along D: ``2 (Y'[D] V + Y D - (lam + eps) D)``."""
@@ -176,11 +183,12 @@ class RowNewton:
         self.blocks = 2 * (blocks + ridge[:, None, None] * np.eye(k))
         self.inverse = np.linalg.inv(self.blocks)
 
-    def _metric(self, D: np.ndarray) -> np.ndarray:
-        return np.einsum("ikl,il->ik", self.blocks, D)
+    def _length(self, D: np.ndarray) -> float:
+        """Norm of a change of V that belongs to the preconditioner."""
+        return float(np.sqrt(np.einsum("ik,ikl,il->", D, self.blocks, D, optimize=["einsum_path", (0, 1), (0, 1)])))
 
     def _precondition(self, R: np.ndarray) -> np.ndarray:
-        return self._tangent(np.einsum("ikl,il->ik", self.inverse, R))
+        return self._tangent(np.matmul(self.inverse, R[:, :, None])[:, :, 0])
 
     def compress(self) -> None:
         """Columns that carry nothing are dropped: at a singular V the method would crawl."""
@@ -208,15 +216,33 @@ class RowNewton:
         return replace(found, directions=directions)
 
     def escape(self, directions: np.ndarray) -> bool:
-        """New columns along directions in which Z is negative; False if none lowers the value."""
+        """A step along directions in which Z is negative; False if none lowers the value.
+
+        A direction u turns into the change ``u c^T`` of V with c where the rows near u have next to nothing: there the
+        other part of the curvature vanishes. Where they use all columns u becomes a new one.
+        """
         V = self.point.V
-        before = self.merit
-        t = 1.0
+        step, fresh = np.zeros_like(V), []
+        for u in directions.T:
+            share, axes = np.linalg.eigh((V * (u**2)[:, None]).T @ V)
+            if share[0] <= UNUSED * share.sum():
+                step += np.outer(u, axes[:, 0])
+            else:
+                fresh.append(u)
+        V = np.hstack([V, np.zeros((len(V), len(fresh)))])
+        step = np.hstack([step, np.transpose(fresh).reshape(len(V), -1)])
+        best, t, length = None, 1.0, 0.0
         while t > 1e-6:
-            point = self.q.at(self._clamped(np.hstack([V, t * directions]), self.active))
-            if self._merit(point) < before:
-                self._take(point.V, point)
-                self.radius = np.inf
-                return True
-            t /= 4
-        return False
+            point = self.q.at(self._clamped(V + t * step, self.active))
+            merit = self._merit(point)
+            if merit < (self.merit if best is None else self._merit(best)):
+                best, length = point, t
+            elif best is not None:
+                break
+            t /= 2
+        if best is None:
+            return False
+        self._take(best.V, best)
+        self._prepare()
+        self.radius = length * self._length(step)
+        return True

@@ -16,6 +16,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from nareg import _checks
 from nareg.design._large import ARRAYS, SCALAR_RANGE, best_single
+from nareg.design._local import one_blas_thread
 from nareg.design._probes import probes
 from nareg.design._problem import fit_weights, pack, squared_bounds
 from nareg.design._sampled import Columns, SampledRisk, blind_columns, oracle_columns
@@ -64,6 +65,7 @@ class _Residual(SampledRisk):
         return float(self.c @ np.einsum("it,it->i", error, error))
 
 
+@one_blas_thread
 def node_invariant_large(
     base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, fit: Any, n_probes: int, rng: np.random.Generator
 ) -> WeightDesign:

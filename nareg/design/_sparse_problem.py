@@ -20,6 +20,7 @@ from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from nareg import _checks
 from nareg.design._large import SCALAR_COLUMNS, best_single
+from nareg.design._local import one_blas_thread
 from nareg.design._probes import probes
 from nareg.design._problem import Problem, fit_weights, pack, squared_bounds
 from nareg.design._program import root
@@ -105,6 +106,7 @@ class SparseProblem:
         few = columns.thinned(SCALAR_COLUMNS)
         return lambda s: risk.value(s * direction, few)
 
+    @one_blas_thread
     def best_factor(self, direction: np.ndarray, least: float, most: float) -> float:
         """The factor in ``[least, most]`` at the first minimum of the MSE above the least one.
 
