@@ -280,7 +280,7 @@ def _damped_step(
     stiffness = np.maximum(stiffness, 1e-12 * stiffness.max(initial=0.0))
     if not free.all():
         hessian = hessian[np.ix_(free, free)]
-    least = 0.1  # how much the damping may fall after a good step: where this much is needed, not below
+    least = 0.3  # how much the damping may fall after a good step: where this much is needed, not below
     while damping < LARGEST_DAMPING:
         step = _solve(hessian, stiffness * damping, gradient[free])
         if step is None:
@@ -295,7 +295,7 @@ def _damped_step(
         trial = objective.at(u) if promised > 0 else None
         gain = -np.inf if trial is None else (point.value - trial.value) / promised
         if trial is not None and gain > ACCEPTED:
-            factor = least if gain > 0.75 else 0.5 if gain > 0.25 else 2.0
+            factor = least if gain > 0.75 else 1.0 if gain > 0.25 else 3.0
             return trial, max(damping * factor, 1e-12)
         damping *= 4
     return None, damping
