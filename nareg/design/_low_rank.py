@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg.design._dual import Certificate
 from nareg.design._groups import Groups
@@ -23,6 +24,7 @@ from nareg.design._local import ONE_THREAD, Descent, Progress, descend, feasible
 from nareg.design._problem import STATIONARY
 from nareg.design._row_newton import MAX_STEPS, RowNewton
 from nareg.design._support_quadratic import SupportQuadratic
+from nareg.filters._system import scale_symmetric
 from nareg.results import Status
 
 #: Columns of V at the start, on networks up to 500 nodes and on larger ones: more of them cost more and curve less.
@@ -155,6 +157,17 @@ def spread(first: np.ndarray, rank: int | None = None) -> np.ndarray:
     V = 0.3 * np.random.default_rng(0).standard_normal((first.size, rank))
     V[:, 0] += 1.0
     return first[:, None] * V
+
+
+def coordinates(L: sp.csr_array, c: np.ndarray, groups: Groups) -> tuple[sp.csr_array, np.ndarray]:
+    """L and the unit u of weights ``w / u`` for the program in the coordinates ``C^1/2 x``: ``S' = C^-1/2 S C^-1/2``.
+
+    ``u = sqrt(c)`` takes C into the weights, which makes the program independent of the signals' unit. Nodes that are to
+    share a weight would then share ``w / u``: C goes into L instead.
+    """
+    if groups.index is None:
+        return L, np.sqrt(c)
+    return scale_symmetric(L, c**-0.5), np.ones(c.size)
 
 
 def leading(V: np.ndarray) -> tuple[np.ndarray, float]:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg.design._groups import Groups
 from nareg.design._local import Progress, ValueAndGradient, descend, feasible, few_threads, interval
 from nareg.design._problem import Problem, minimise_scale
 from nareg.design._program import Solved, _cvxpy, run
@@ -150,21 +151,25 @@ def exchange(
     start: np.ndarray,
     lower: np.ndarray,
     upper: np.ndarray,
+    groups: Groups,
     *,
     progress: Progress | None = None,
 ) -> Exchange:
     """Minimise the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
-    w = feasible(start, lower, upper)
+    bounds = groups.bounds(lower, upper)
+    w = groups.expand(feasible(groups.reduce_start(start), *bounds))
     bound, relaxed = relaxed_bound(criterion, U, w)
     best = (bound, w)
     moments = [spread_moment(U), *relaxed.moments]
     rounds, closed, interrupted = 0, False, False
     while not closed and not interrupted and rounds < ROUNDS:
         rounds += 1
-        smooth = criterion.smooth_maximum(moments)
-        descent = descend(smooth, best[1], lower, upper, max_iterations=200, tolerance=1e-6, progress=progress)
-        bound, relaxed = relaxed_bound(criterion, U, descent.w, start=relaxed)
-        best = min(best, (bound, descent.w), key=lambda pair: pair[0])
+        smooth = groups.tied(criterion.smooth_maximum(moments))
+        v = groups.reduce_start(best[1])
+        descent = descend(smooth, v, *bounds, max_iterations=200, tolerance=1e-6, progress=progress)
+        w = groups.expand(descent.w)
+        bound, relaxed = relaxed_bound(criterion, U, w, start=relaxed)
+        best = min(best, (bound, w), key=lambda pair: pair[0])
         # the smooth maximum is an upper bound on the scenarios: take its excess off before comparing
         model = descent.value * len(moments) ** (-1 / SHARPNESS)
         closed = best[0] <= (1 + CLOSED) * model
@@ -181,7 +186,14 @@ def relaxed_bound(criterion: Criterion, U: SignalSet, w: np.ndarray, *, start: R
 
 
 def prony_over_set(
-    task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, solver: str, scale: str, progress: Progress | None
+    task: Problem,
+    U: SignalSet,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    groups: Groups,
+    solver: str,
+    scale: str,
+    progress: Progress | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
@@ -189,9 +201,10 @@ def prony_over_set(
     omega = relaxed_objective = None
     solved_by, word, solved_status = "exchange of worst moments, L-BFGS-B (scipy)", "", Status.CONVERGED
     if solver == "auto":
-        solver = "closed-form" if grows_with_weights(U) else "sdp" if task.n_nodes <= AUTO_NODES else "first-order"
+        small = task.n_nodes <= AUTO_NODES and groups.index is None
+        solver = "closed-form" if grows_with_weights(U) else "sdp" if small else "first-order"
     if solver == "closed-form":
-        smallest = np.sqrt(lower)
+        smallest = groups.expand(np.sqrt(groups.bounds(lower, upper)[0]))
         solved_by, word = "closed form", "the smallest weights allowed, "
         reached = {"bound": Exchange(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
     elif solver == "descent-ascent":
@@ -205,7 +218,7 @@ def prony_over_set(
             solved_by, word, timings["sdp"] = solved.solver, solved.solver_status + ", ", solved.seconds
             omega = root[:, None] * omega * root
             starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
-        reached = exchanges(criterion, U, starts, lower, upper, progress)
+        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     found = min(reached.values(), key=lambda e: e.bound)
     w, factor = scaled_by_mse(task, found.w, lower, upper, scale)
     worst = examine(criterion.operator(w), U)
@@ -222,6 +235,7 @@ def prony_over_set(
         relaxed_objective=relaxed_objective,
         details={
             **worst_details(worst),
+            "degrees_of_freedom": groups.count,
             "rounds": found.rounds,
             "starts": {name: e.bound for name, e in reached.items()},
             "scale_factor": factor,
@@ -233,7 +247,13 @@ def prony_over_set(
 
 
 def mse_over_set(
-    task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, solver: str, progress: Progress | None
+    task: Problem,
+    U: SignalSet,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    groups: Groups,
+    solver: str,
+    progress: Progress | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
     criterion = mse_criterion(task)
@@ -256,7 +276,8 @@ def mse_over_set(
         )
         reached = {"best start": descent_ascent(criterion, U, start, lower, upper)}
     else:
-        reached = exchanges(criterion, U, starting_weights(task, U, lower, upper, scaled=True), lower, upper, progress)
+        starts = starting_weights(task, U, lower, upper, scaled=True)
+        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     found = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(found.w), U, variance=criterion.variance(found.w))
     return task.pack(
@@ -270,6 +291,7 @@ def mse_over_set(
         solver_status=found.words(),
         details={
             **worst_details(worst),
+            "degrees_of_freedom": groups.count,
             "rounds": found.rounds,
             "starts": {name: e.bound for name, e in reached.items()},
         },
@@ -335,6 +357,7 @@ def exchanges(
     starts: dict[str, np.ndarray],
     lower: np.ndarray,
     upper: np.ndarray,
+    groups: Groups,
     progress: Progress | None,
 ) -> dict[str, Exchange]:
     """An exchange from every start, or on larger networks from the best one."""
@@ -343,7 +366,7 @@ def exchanges(
         starts = {best: starts[best]}
     reached: dict[str, Exchange] = {}
     for name, start in starts.items():
-        reached[name] = exchange(criterion, U, start, lower, upper, progress=progress)
+        reached[name] = exchange(criterion, U, start, lower, upper, groups, progress=progress)
         if reached[name].interrupted:
             break
     return reached

@@ -14,24 +14,28 @@ worst of them cannot be found for sure, so the design minimises a bound that hol
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg import _checks
-from nareg.design._local import Progress
-from nareg.design._minmax_sets import mse_over_set, prony_over_set
+from nareg.design._groups import Groups
+from nareg.design._local import Progress, descend, feasible
+from nareg.design._low_rank import best, coordinates
+from nareg.design._minmax_sets import mse_criterion, mse_over_set, prony_criterion, prony_over_set
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
 from nareg.design._signal_sets import SETS, SignalSet, box_bounds, signal_set
-from nareg.design._worst_case import filter_size
+from nareg.design._worst_case import FILTER_NODES, examine, filter_size
 from nareg.design.prony import SCALES, published_bound, scaled_by_mse
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
 from nareg.filters._system import Penalty, penalty
-from nareg.results import WeightDesign
+from nareg.results import Status, WeightDesign
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
 
@@ -49,6 +53,7 @@ def minmax(
     lower: Any = None,
     upper: Any = None,
     fit: Any = None,
+    groups: Any = None,
     solver: str = "auto",
     scale: str = "bound",
     progress: Progress | None = None,
@@ -78,8 +83,11 @@ def minmax(
         the corners', or ``radius^2``), else 0; above: ``1e8 / lambda_max(L)``.
     fit : None, "noise" or (N,) array
         Data term for which to design.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel", "scs" or "descent-ascent").
     solver : str
-        Corners, {"auto", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved as an SDP. ``"mse"``: by
+        Corners, {"auto", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved as an SDP, or
+        (with ``groups``) by descents on the larger of the two corners' values. ``"mse"``: by
         default ("closed-form") one dual variable, the weight of the two corners, and the Lyapunov equation; with
         an SDP solver, (30) is solved as an SDP as well.
         The other sets, {"auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent"}: ``"first-order"`` adds
@@ -101,7 +109,8 @@ def minmax(
         the proven worst case (the other sets). For these ``certificate.details`` has ``"worst_case_lower"`` (the
         error at ``"worst_signal"``, the worst one found), ``"worst_case_upper"`` (proven), and after an SDP
         ``certificate.relaxed_objective`` is the smallest proven worst case of any PSD Omega. Under "prony" these are
-        errors in the coordinates ``C^1/2 x``.
+        errors in the coordinates ``C^1/2 x``. A design for the corners has the same for the whole box between them, up
+        to 1,000 nodes: ``"box_worst_case_lower"`` and ``"box_worst_case_upper"`` often are a hundred times its objective.
 
     References
     ----------
@@ -126,10 +135,12 @@ def minmax(
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
     base = penalty(graph)
+    tied = Groups(groups, base.n_nodes)
     if uncertainty != "corners":
         _checks.choice("solver", solver, SET_SOLVERS)
         U = signal_set(uncertainty, base.L, low=low, high=high, smoothness=smoothness, radius=radius)
-        return _over_set(base, U, noise, criterion, lower, upper, fit, solver, scale, progress)
+        _refuse_tied(tied, solver)
+        return _over_set(base, U, noise, criterion, lower, upper, fit, tied, solver, scale, progress)
     _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
     for name, value in (("smoothness", smoothness), ("radius", radius)):
         if value is not None:
@@ -140,6 +151,7 @@ def minmax(
     x_low, x_high = box_bounds(low, high, base.n_nodes)
     if criterion == "prony" and solver == "closed-form":
         raise InputError("solver='closed-form' is for criterion='mse': use 'sdp' here.")
+    _refuse_tied(tied, solver)
     corners = np.column_stack([x_low, x_high])
     task = problem(base, signals=corners, noise=noise, fit=fit, needs="minmax")
     bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
@@ -148,13 +160,35 @@ def minmax(
     if criterion == "mse":
         started = time.perf_counter()
         H, theta, worst = saddle_point(white, extremes)
-        return fit_weights_to(
-            task, white, H, bound_low, bound_high, solver=solver, method="min-max (corners, mse)",
+        design = fit_weights_to(
+            task, white, H, bound_low, bound_high, solver=solver, method="min-max (corners, mse)", groups=tied,
             details={"worst_mse": worst, "corner_weights": [theta, 1 - theta]},
             timings={"step one": time.perf_counter() - started}, progress=progress,
         )  # fmt: skip
-    _refuse_zero_weights(bound_low)
-    return _minmax_prony(task, white, extremes, bound_low, bound_high, solver, scale, progress)
+    else:
+        _refuse_zero_weights(bound_low)
+        find = _minmax_prony if tied.index is None else _minmax_prony_tied
+        design = find(task, white, extremes, bound_low, bound_high, tied, solver, scale, progress)
+    return _with_worst_of_box(design, task, criterion, x_low, x_high)
+
+
+def _with_worst_of_box(
+    design: WeightDesign, task: Problem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
+) -> WeightDesign:
+    """The design, its certificate told about the worst signal of the box of which it has seen two corners."""
+    if task.n_nodes > FILTER_NODES:
+        return design
+    U = signal_set("box", task.base.L, low=x_low, high=x_high, smoothness=None, radius=None)
+    seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
+    worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
+    told = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
+    certificate = replace(design.certificate, details={**design.certificate.details, **told})
+    return replace(design, certificate=certificate)
+
+
+def _refuse_tied(groups: Groups, solver: str) -> None:
+    if groups.index is not None and solver in ("sdp", "clarabel", "scs", "descent-ascent"):
+        raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='auto'.")
 
 
 def _over_set(
@@ -165,6 +199,7 @@ def _over_set(
     lower: Any,
     upper: Any,
     fit: Any,
+    groups: Groups,
     solver: str,
     scale: str,
     progress: Progress | None,
@@ -181,9 +216,9 @@ def _over_set(
         task = problem(base, signals=np.column_stack([U.low, U.high]), noise=noise, fit=fit, needs="minmax")
     bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     if criterion == "mse":
-        return mse_over_set(task, U, bound_low, bound_high, solver, progress)
+        return mse_over_set(task, U, bound_low, bound_high, groups, solver, progress)
     _refuse_zero_weights(bound_low)
-    return prony_over_set(task, U, bound_low, bound_high, solver, scale, progress)
+    return prony_over_set(task, U, bound_low, bound_high, groups, solver, scale, progress)
 
 
 def _refuse_zero_weights(low: np.ndarray) -> None:
@@ -197,10 +232,12 @@ def _minmax_prony(
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
+    groups: Groups,
     solver: str,
     scale: str,
     progress: Progress | None,
 ) -> WeightDesign:
+    """A weight for every node: SDP, rounding, descent."""
     unit = float((low / task.c).max())  # homogeneous: solve with the largest bound at one
     program = SupportProgram(white.L, worst_of=[image(white.L, x) for x in extremes.T])
     solved = program.solve(low / task.c / unit, "sdp" if solver == "auto" else solver)
@@ -227,6 +264,58 @@ def _minmax_prony(
             "objective_before_scaling": worst_corner(white.L, extremes, result.w),
         },
         timings={"build": program.build_seconds, "sdp": solved.seconds},
+        settings={"solver": solver, "scale": scale},
+    )
+
+
+def _minmax_prony_tied(
+    task: Problem,
+    white: Problem,
+    extremes: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    groups: Groups,
+    solver: str,
+    scale: str,
+    progress: Progress | None,
+) -> WeightDesign:
+    """A weight for every group: descents from one weight and from the inverse of each corner and of their mean."""
+    root = np.sqrt(task.c)
+    L, _ = coordinates(sp.csr_array(white.L), task.c, groups)
+    criterion = groups.tied(smooth_worst(L.toarray(), extremes))
+    bounds = groups.bounds(low, high)
+    directions = {"one weight": np.ones(task.n_nodes)}
+    for name, x in {"first corner": extremes[:, 0], "second corner": extremes[:, 1], "centre": extremes.mean(axis=1)}.items():
+        if (np.abs(x) > 1e-3 * np.abs(x).max()).all():
+            directions[f"inverse {name}"] = root / x
+    reached = {}
+    for name, direction in directions.items():
+        v = groups.reduce_start(direction)
+        if (v == 0).any():
+            continue
+        smallest = float(np.sqrt(np.max(bounds[0] / v**2)))
+        reached[name] = descend(criterion, feasible(smallest * v, *bounds), *bounds, progress=progress)
+        if reached[name].message == "interrupted":
+            break
+    result = best(reached)
+    found = groups.expand(result.w)
+    w, factor = scaled_by_mse(task, found, low, high, scale)
+    return task.pack(
+        "min-max (corners, prony)",
+        w,
+        worst_corner(white.L, extremes, w / root),
+        local_status(result, Status.CONVERGED),
+        lower=low,
+        upper=high,
+        solver="L-BFGS-B (scipy)",
+        solver_status=result.message,
+        gradient_norm=result.gradient_norm,
+        details={
+            "degrees_of_freedom": groups.count,
+            "starts": {name: d.value for name, d in reached.items()},
+            "scale_factor": factor,
+            "objective_before_scaling": worst_corner(white.L, extremes, found / root),
+        },
         settings={"solver": solver, "scale": scale},
     )
 

@@ -162,11 +162,13 @@ def _by_low_rank(
     progress: Progress | None,
 ) -> WeightDesign:
     L, A = white_parts(task)
-    low_white, high_white = low / task.c, high / task.c
-    half = np.sqrt(task.c)
+    inverse = feasible_inverse(A, low / task.c, high / task.c)
+    L, half = _low_rank.coordinates(L, task.c, groups)
+    low_white, high_white = low / half**2, high / half**2
+    if inverse is not None:
+        inverse = inverse * np.sqrt(task.c) / half
     norm: float | None = None
     bound: float | None
-    inverse = feasible_inverse(A, low_white, high_white)
     single = solver == "auto" and groups.index is None and inverse is not None
     if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
         V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
@@ -190,6 +192,7 @@ def _by_low_rank(
         w, status, norm, bound = groups.expand(result.w), local_status(result, omega.status), result.gradient_norm, omega.bound
         details = {
             **omega.details(),
+            "degrees_of_freedom": groups.count,
             "rank_one_share": share,
             "rounded_objective": quadratic.weights_criterion(groups.reduce_start(starts["rounded"]))[0],
             "starts": {name: d.value for name, d in reached.items()},

@@ -174,13 +174,15 @@ def fit_weights_to(
     details: dict[str, Any],
     timings: dict[str, float],
     progress: Progress | None,
+    groups: Groups | None = None,
 ) -> WeightDesign:
     """Step two, (30): weights whose filter is closest to a dense H, packed."""
     more: dict[str, Any] = {"solver": solver, "method": method, "progress": progress}
     if solver in REFERENCES:
         return _fit_by_sdp(task, white, H, low, high, details=details, timings=timings, **more)
     step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
-    return _fit_dense(task, white, step, low, high, Groups(None, len(H)), details=details, timings=timings, **more)
+    groups = Groups(None, len(H)) if groups is None else groups
+    return _fit_dense(task, white, step, low, high, groups, details=details, timings=timings, **more)
 
 
 def _fit_by_sdp(
@@ -257,8 +259,10 @@ def _fit_low_rank(
     progress: Progress | None,
 ) -> WeightDesign:
     """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
-    low_white, high_white = low / task.c, high / task.c
     started = time.perf_counter()
+    L, half = _low_rank.coordinates(L, task.c, groups)
+    low_white, high_white = low / half**2, high / half**2
+    to_white = half / np.sqrt(task.c)
     quadratic = fit_quadratic(L, step, groups)
     bounds = groups.bounds(low_white, high_white)
     first = _low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
@@ -269,16 +273,19 @@ def _fit_low_rank(
     rounded, share = _low_rank.leading(V)
     objective = doubled(quadratic)
     # (30) at rank one has local minima: several starts, the best kept
-    starts = {name: groups.expand(_best_scale(objective, groups.reduce_start(w), *bounds)) for name, w in candidates.items()}
+    starts = {
+        name: groups.expand(_best_scale(objective, groups.reduce_start(w / to_white), *bounds))
+        for name, w in candidates.items()
+    }
     starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
     reached = _low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
     result = _low_rank.best(reached)
     found = groups.expand(result.w)
-    scale = open_scale(along, lambda w: objective(groups.reduce_start(w)), found, low_white, high_white)
+    scale = open_scale(lambda d: along(to_white * d), lambda w: objective(groups.reduce_start(w)), found, low_white, high_white)
     w = feasible(scale * found, low_white, high_white)
-    half = np.sqrt(task.c)
     details = {
         **details,
+        "degrees_of_freedom": groups.count,
         **omega.details(2.0),
         "rank_one_share": share,
         "starts": {name: 2 * d.value for name, d in reached.items()},

@@ -118,3 +118,15 @@ def test_network_of_ten_thousand_nodes():
     d = edge(g, signals=X, noise=0.5)
     assert d.status.name == "STOPPED_EARLY"
     assert d.certificate.details["held_out_risk"] < 0.98 * d.certificate.details["held_out_scalar_risk"]
+
+
+def test_other_penalties_without_dense_matrices(rng):
+    """The normalised Laplacian: its off-diagonal entries are the edges, and the single weight scales all of it."""
+    g = nareg.graphs.sensor(800, rng=rng)
+    operator = g.laplacian("normalized")
+    signals = nareg.graphs.heterogeneous_field(g, 128, rng=rng)
+    train, test = signals.signals[:, :96], signals.signals[:, 96:]
+    d = edge(operator, signals=train, noise=1.0)
+    one = node_invariant(operator, rule="oracle", signals=train, noise=1.0)
+    assert d.certificate.details["smallest_eigenvalue_K"] > 0
+    assert risk(operator, d, signals=test, noise=1.0).nmse < 0.99 * risk(operator, one, signals=test, noise=1.0).nmse

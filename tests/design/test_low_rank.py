@@ -279,6 +279,22 @@ def test_groups_share_a_weight_and_the_bound_holds_for_them(design):
 
 
 @pytest.mark.parametrize("design", [prony, relaxation])
+def test_tied_weights_stay_tied_inside_a_weighted_data_term(design):
+    g, X = network(40, 60)
+    labels, noise = np.arange(40) // 4, np.geomspace(0.05, 5.0, 40)
+    free, tied = (design(g, signals=X, noise=noise, fit="noise", groups=groups) for groups in (None, labels))
+    assert all(np.ptp(tied.weights[labels == label]) == pytest.approx(0, abs=1e-9) for label in range(10))
+    assert [d.certificate.details["degrees_of_freedom"] for d in (free, tied)] == [40, 10]
+    # one group a node is no tie: the same program in other coordinates
+    alone = design(g, signals=X, noise=noise, fit="noise", groups=np.arange(40))
+    for bound, value in ((free, alone), (alone, free), (free, tied)):
+        told = value.certificate.details
+        before = value.objective if design is relaxation else told["objective_before_scaling"]
+        assert bound.certificate.relaxed_objective <= before * (1 + 1e-9)
+    assert alone.certificate.relaxed_objective == pytest.approx(free.certificate.relaxed_objective, rel=2e-3)
+
+
+@pytest.mark.parametrize("design", [prony, relaxation])
 def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
     g, X = network(30, 50)
     d = design(g, signals=X, noise=0.5, lower=0.5, upper=2.0)
@@ -293,6 +309,30 @@ def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
     cut = design(g, signals=X, noise=0.5, lower=0.5, progress=stop)
     assert cut.status is Status.INTERRUPTED
     assert np.isfinite(cut.weights).all()
+
+
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("design", [prony, relaxation])
+def test_other_penalties_without_dense_matrices(design, power):
+    """The normalised Laplacian and its square, on more nodes than the dense path takes."""
+    rng = np.random.default_rng(power)
+    g = nareg.graphs.sensor(600, rng=rng)
+    field = nareg.graphs.heterogeneous_field(g, 24, rng=rng)
+    operator = sp.csr_array(g.laplacian("normalized") ** power) if power > 1 else g.laplacian("normalized")
+    more = {"scale": "bound"} if design is prony else {}
+    d = design(operator, signals=field.signals, noise=1.0, **more)
+    told = d.certificate.details
+    assert d.certificate.solver.startswith(("low-rank", "eigenvalues; low-rank"))
+    assert told["gap"] < 1e-3
+    assert d.certificate.relaxed_objective <= d.objective
+    # the objective again, by dense matrices
+    S = d.weights[:, None] * operator.toarray() * d.weights
+    R = field.signals @ field.signals.T / 24
+    if design is prony:
+        assert d.objective == pytest.approx(np.trace(S @ R @ S), rel=1e-9)
+    else:
+        H = _relaxation.lyapunov(R, np.eye(600))
+        assert d.objective == pytest.approx(2 * np.sum((H @ (np.eye(600) + S) - np.eye(600)) ** 2), rel=1e-6)
 
 
 def test_frequencies_by_lanczos_are_the_dense_ones():

@@ -258,6 +258,59 @@ def test_a_design_is_saved_with_its_worst_case(tmp_path):
     assert loaded.settings["uncertainty"] == "box"
 
 
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+@pytest.mark.parametrize("name", ["corners", "box", "smooth-box", "ball"])
+def test_nodes_of_a_group_share_a_weight(criterion, name):
+    g, low, high = sensor_case(1, 12)
+    labels, noise = np.arange(12) // 3, np.geomspace(0.05, 1.0, 12)
+    more = {"radius": 3.0} if name == "ball" else {"low": low, "high": high}
+    if name == "smooth-box":
+        more["smoothness"] = 0.5 * float(roughness(g, vertices(low, high)).mean())
+    options = {"criterion": criterion, "uncertainty": name, "noise": noise, "fit": "noise", "lower": 0.01, **more}
+    d = minmax(g, groups=labels, **options)
+    assert all(np.ptp(d.weights[labels == label]) == pytest.approx(0, abs=1e-9) for label in range(4))
+    assert (d.weights**2 >= 0.01 * (1 - 1e-9)).all()
+    assert d.certificate.details["degrees_of_freedom"] == 4
+    if name == "corners" and criterion == "prony":  # the free SDP bounds the tied weights from below
+        assert minmax(g, **options).certificate.relaxed_objective <= d.objective * (1 + 1e-6)
+    with pytest.raises(InputError, match="groups is not for solver='sdp'"):
+        minmax(g, groups=labels, solver="sdp", **options)
+
+
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
+    g, low, high = sensor_case(2, 10)
+    d = minmax(g, low=low, high=high, noise=0.2, criterion=criterion)
+    told = d.certificate.details
+    noise_part = 0.0
+    if criterion == "mse":
+        H = dense_filter(g, d.weights)
+        B, noise_part = H - np.eye(10), 0.2 * float(np.sum(H**2))
+    else:
+        B = d.matrix.toarray()
+    worst = float(np.sum((B @ vertices(low, high)) ** 2, axis=0).max()) + noise_part
+    assert told["box_worst_case_lower"] == pytest.approx(worst, rel=1e-6)
+    assert worst <= told["box_worst_case_upper"] <= 1.2 * worst
+    assert worst > d.objective if criterion == "prony" else worst > told["worst_mse"]
+
+
+@pytest.mark.parametrize("kind", ["normalized", "squared"])
+@pytest.mark.parametrize("criterion", ["prony", "mse"])
+def test_other_penalties(criterion, kind):
+    g, low, high = sensor_case(4, 150)
+    operator = g.laplacian("normalized") if kind == "normalized" else g.laplacian() @ g.laplacian()
+    options = {"low": low, "high": high, "noise": 0.2, "criterion": criterion, "uncertainty": "box", "lower": 1e-3}
+    d = minmax(operator, **options)
+    one = worst_case(operator, np.sqrt(1e-3), uncertainty="box", criterion=criterion, low=low, high=high, noise=0.2)
+    told = d.certificate.details
+    assert told["worst_case_lower"] <= told["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
+    S = d.weights[:, None] * operator.toarray() * d.weights
+    x = np.asarray(told["worst_signal"])
+    H = np.linalg.inv(np.eye(150) + S)
+    reached = np.sum((S @ x) ** 2) if criterion == "prony" else np.sum((H @ x - x) ** 2) + 0.2 * np.sum(H**2)
+    assert told["worst_case_lower"] == pytest.approx(reached, rel=1e-6)
+
+
 def test_descent_ascent_on_the_ball_comes_near_the_exchange():
     g, _, _ = sensor_case(6, 12)
     found = [
