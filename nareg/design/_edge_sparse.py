@@ -40,6 +40,15 @@ HELD_OUT = 0.25
 #: The descent ends after this many steps without a smaller held-out risk.
 PATIENCE = 8
 MAX_ITERATIONS = 300
+#: What an ending means.
+ENDINGS = {
+    "held-out risk rises": Status.STOPPED_EARLY,
+    "gradient below tolerance": Status.CONVERGED,
+    "iteration limit": Status.MAX_ITERATIONS,
+    "no further decrease": Status.STALLED,
+    "interrupted": Status.INTERRUPTED,
+    "the best single weight is kept": Status.NO_IMPROVEMENT,
+}
 #: Fewer training signals than this are not worth splitting: the single weight is kept.
 FEWEST = 8
 #: Shrinkage during a descent that held-out signals stop: it makes the point where that happens better.
@@ -202,7 +211,7 @@ def _descend(
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start)
     message = "the best single weight is kept" if few or amount == 1.0 else ""
-    iterations = 0
+    iterations, gradient = 0, descent.relative_gradient
     try:
         while not message:
             if descent.relative_gradient < 0.1 * STATIONARY:
@@ -217,6 +226,8 @@ def _descend(
                     progress(iterations, descent.value, descent.relative_gradient)
                 if watch is not None and watch.stop(descent.u):
                     message = "held-out risk rises"
+                if watch is None or watch.since == 0:
+                    gradient = descent.relative_gradient
     except KeyboardInterrupt:
         message = "interrupted"
     u = descent.u if watch is None else watch.u
@@ -224,20 +235,23 @@ def _descend(
     kept = few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
     if kept:
         u, objective = start, scalar
-    status = Status.STOPPED_EARLY if watch is not None else Status.CONVERGED
-    if message == "interrupted":
-        status = Status.INTERRUPTED
-    elif kept:
-        status, message = Status.NO_IMPROVEMENT, "the best single weight is kept"
-    elif watch is None and descent.relative_gradient >= STATIONARY:
-        status = Status.MAX_ITERATIONS
+    if kept and message != "interrupted":
+        message = "the best single weight is kept"
+    status = ENDINGS[message]
+    if message == "no further decrease" and gradient < STATIONARY:
+        status = Status.CONVERGED
+    elif status is Status.CONVERGED and gradient >= STATIONARY:  # converged after held-out risk had begun to rise
+        status = Status.STOPPED_EARLY
+    if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
+        everywhere = samples.columns(everything)
+        objective, scalar = risk.value(u, everywhere), risk.value(start, everywhere)
     return Outcome(
         entries=risk.support.entries(u),
         objective=objective,
         status=status,
         solver="L-BFGS, " + ("sparse factors" if risk.factorises else "conjugate gradients"),
         message=message,
-        gradient_norm=None if kept else descent.relative_gradient,
+        gradient_norm=None if kept else gradient,
         details={
             "shrink": 1.0 if kept else amount,
             "held_out_risk": None if watch is None else float(watch.best.sum()),

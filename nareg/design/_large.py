@@ -199,11 +199,13 @@ def design_large(
     # Gershgorin's bound stands in for the largest eigenvalue
     largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel(), initial=0.0))
     low, high = squared_bounds(c, largest, lower, upper, default_lower=None)
+    # nodes that share a weight share its bounds, and start together
+    low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
     risk = SampledRisk(base, c)
     columns = risk.arranged(task.columns)
     clock = [time.perf_counter()]
     warm = task.warm
-    start = best_single(risk, columns, low, high) if warm is None else feasible(np.full(c.size, warm.scalar), low, high)
+    start = best_single(risk, columns, low, high) if warm is None else carried_single(risk, columns, low, high, warm.scalar)
     scalar_risk = risk.value(start, columns)
     clock.append(time.perf_counter())
     descents = _Descents(
@@ -304,6 +306,14 @@ def _roughness(L: sp.csr_array) -> sp.csr_array:
     off = abs(L - sp.diags_array(L.diagonal()))
     degree = np.asarray(off.sum(axis=1)).ravel()
     return sp.csr_array((sp.diags_array(degree) - off) / (degree.mean() or 1.0))
+
+
+def carried_single(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray, scalar: float) -> np.ndarray:
+    """An earlier single weight, or the best one where half or twice the earlier one is better."""
+    few = columns.thinned(SCALAR_COLUMNS)
+    near = [feasible(np.full(low.size, factor * scalar), low, high) for factor in (1.0, 0.5, 2.0)]
+    values = [risk.value(w, few) for w in near]
+    return near[0] if scalar > 0 and values[0] <= min(values) else best_single(risk, columns, low, high)
 
 
 def best_single(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray) -> np.ndarray:

@@ -74,10 +74,10 @@ class SupportQuadratic:
             self.blocks = _kernels.neighbour_blocks(self.L.indptr, self.L.indices, self.starts, self.A)
         # sum_j L_ij^2 R_ii for j != i, the part of the curvature that no cancellation between neighbours removes
         square = sp.csr_array((self.L.data**2, self.L.indices, self.L.indptr), self.L.shape)
+        # a node without entries of its own in L, or with no signal where it has them, has no say in q
+        self.enters = groups.reduce(square @ self.power + np.asarray(square.sum(axis=1)).ravel() * self.power) > 0
         square.data[diagonal_positions(square)] = 0.0
         self.curvature = sp.csr_array((square.data * self.power[rows], self.L.indices, self.L.indptr), self.L.shape)
-        # a node without neighbours or without any signal about has no say in q
-        self.enters = groups.reduce(square @ self.power + np.asarray(square.sum(axis=1)).ravel() * self.power) > 0
 
     def entries(self, V: np.ndarray, W: np.ndarray) -> np.ndarray:
         """``(V W^T + W V^T) o L`` on the pattern."""

@@ -23,14 +23,14 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg.design._groups import Groups
-from nareg.design._local import Progress, descend, feasible
+from nareg.design._local import Descent, Progress, descend, feasible
 from nareg.design._low_rank import best, coordinates
 from nareg.design._minmax_sets import mse_criterion, mse_over_set, prony_criterion, prony_over_set
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
 from nareg.design._signal_sets import SETS, SignalSet, box_bounds, signal_set
 from nareg.design._worst_case import FILTER_NODES, examine, filter_size
-from nareg.design.prony import SCALES, published_bound, scaled_by_mse
+from nareg.design.prony import SCALES, bound_starts, published_bound, scaled_by_mse, zero_level
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
@@ -107,10 +107,11 @@ def minmax(
     WeightDesign
         ``objective`` is the larger of the two corners' criteria ("prony"), that of the fit (30) ("mse" by (30)), or
         the proven worst case (the other sets). For these ``certificate.details`` has ``"worst_case_lower"`` (the
-        error at ``"worst_signal"``, the worst one found), ``"worst_case_upper"`` (proven), and after an SDP
-        ``certificate.relaxed_objective`` is the smallest proven worst case of any PSD Omega. Under "prony" these are
-        errors in the coordinates ``C^1/2 x``. A design for the corners has the same for the whole box between them, up
-        to 1,000 nodes: ``"box_worst_case_lower"`` and ``"box_worst_case_upper"`` often are a hundred times its objective.
+        error at ``"worst_signal"``, the worst one found), ``"worst_case_upper"`` (proven). Under "prony" these are errors
+        in the coordinates ``C^1/2 x``, and after an SDP ``certificate.relaxed_objective`` is the smallest proven worst
+        case of any PSD Omega; under "mse" that of any PSD filter H is ``details["worst_mse"]``. A design for the
+        corners has the same for the whole box between them, up to 1,000 nodes: ``"box_worst_case_lower"`` and
+        ``"box_worst_case_upper"``, often a hundred times its objective.
 
     References
     ----------
@@ -243,14 +244,15 @@ def _minmax_prony(
     solved = program.solve(low / task.c / unit, "sdp" if solver == "auto" else solver)
     omega, value = solved.omega * unit, solved.value * unit**2
     smooth = smooth_worst(white.L, extremes)
-    result, rounding = round_and_refine(omega, smooth, low / task.c, high / task.c, progress=progress)
+    starts = bound_starts(extremes, low / task.c, high / task.c)
+    result, rounding = round_and_refine(omega, smooth, low / task.c, high / task.c, also=starts, progress=progress)
     root = np.sqrt(task.c)
     w, factor = scaled_by_mse(task, result.w * root, low, high, scale)
     return task.pack(
         "min-max (corners, prony)",
         w,
         worst_corner(white.L, extremes, w / root),
-        local_status(result, solved.status),
+        _status(result, solved.status, white.L, extremes),
         lower=low,
         upper=high,
         solver=solved.solver,
@@ -304,7 +306,7 @@ def _minmax_prony_tied(
         "min-max (corners, prony)",
         w,
         worst_corner(white.L, extremes, w / root),
-        local_status(result, Status.CONVERGED),
+        _status(replace(result, w=found / root), Status.CONVERGED, white.L, extremes),
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy)",
@@ -318,6 +320,12 @@ def _minmax_prony_tied(
         },
         settings={"solver": solver, "scale": scale},
     )
+
+
+def _status(result: Descent, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
+    """Status of a descent; a value of zero within rounding is a minimum, whatever its gradient over it."""
+    zero = worst_corner(L, extremes, result.w) <= zero_level(sp.csr_array(L), extremes, result.w)
+    return local_status(replace(result, gradient_norm=0.0), Status.CONVERGED) if zero else local_status(result, solved)
 
 
 def worst_corner(L: np.ndarray, extremes: np.ndarray, w: np.ndarray) -> float:

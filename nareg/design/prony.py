@@ -128,9 +128,8 @@ def _by_sdp(
     white = task.whitened()
     low_white, high_white = low / task.c, high / task.c
     objective = criterion(white)
-    inverse = feasible_inverse(root(white.R).T, low_white, high_white)
     solved, build_seconds = _solve_sdp(white, low_white, solver)
-    also = {} if inverse is None else {"inverse principal signal": inverse}
+    also = bound_starts(root(white.R).T, low_white, high_white)
     result, rounding = round_and_refine(solved.omega, objective, low_white, high_white, also=also, progress=progress)
     half = np.sqrt(task.c)
     w, factor = scaled_by_mse(task, result.w * half, low, high, scale)
@@ -185,7 +184,7 @@ def _by_low_rank(
         timings = {"low rank": time.perf_counter() - started}
         V = _low_rank.of_nodes(omega.V, groups)
         rounded, share = _low_rank.leading(V)
-        starts = {"rounded": feasible(rounded, low_white, high_white)}
+        starts = {"rounded": feasible(rounded, low_white, high_white), **bound_starts(A, low_white, high_white)}
         starts |= {} if inverse is None else {"inverse principal signal": inverse}
         reached = _low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
         result = _low_rank.best(reached)
@@ -235,6 +234,23 @@ def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
         return None
     w = np.sqrt(np.max(low * u**2)) / u
     return w if (w**2 <= high).all() else None
+
+
+def bound_starts(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
+    """Feasible weights to descend from, beside the rounded ones: Omega need not be near rank one.
+
+    The bound itself, with the signs of the principal signal u as well, and ``s / u`` with small entries of u raised.
+    """
+    u = principal_direction(A)
+    sign = np.where(u < 0, -1.0, 1.0)
+    smallest = np.sqrt(low)
+    starts = {"bound": feasible(smallest, low, high)}
+    if (sign < 0).any():
+        starts["bound, signs of the principal signal"] = feasible(sign * smallest, low, high)
+    size = np.maximum(np.abs(u), 1e-3 * np.abs(u).max())
+    if size.max() > 0:
+        starts["inverse principal signal"] = feasible(sign * np.sqrt(np.max(low * size**2)) / size, low, high)
+    return starts
 
 
 def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:

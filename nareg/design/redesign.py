@@ -35,8 +35,9 @@ def redesign(
 ) -> WeightDesign:
     """Design for a network that changed a little, starting from the weights of the one before.
 
-    The single weight and the penalty of ``previous`` are kept, so that neither is searched for again: an exact
-    design where signals are given, a blind one where measurements are. Design afresh when much has changed.
+    The penalty of ``previous`` is kept, and so is its single weight unless half or twice as much is better now: neither
+    is searched for again. An exact design where signals are given, a blind one where measurements are. Design afresh when
+    much has changed.
 
     Parameters
     ----------
@@ -85,6 +86,10 @@ def redesign(
         raise InputError("kept must name at least one old node, and none twice.")
     if (signals is None) == (measurements is None):
         raise InputError("redesign needs exactly one of signals and measurements.")
+    if previous.fit is not None and fit is None:
+        raise InputError("fit is None but previous has a data term of its own: pass fit='noise', or the new network's.")
+    if (previous.weights < 0).any() and (previous.weights > 0).any():
+        raise InputError("previous has weights of both signs, which a redesign does not keep: run nareg.design.exact again.")
     told = previous.certificate.details
     weights = np.abs(previous.weights)
     scalar = float(told.get("best_scalar", np.median(weights)))

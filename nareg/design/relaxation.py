@@ -374,7 +374,7 @@ def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray,
     spoil the conditioning.
     """
     unit = start / (np.abs(start).max() or 1.0)
-    scales = float(np.sqrt(high.min())) * np.geomspace(1e-8, 1.0, 81)
+    scales = float(np.sqrt(high.max())) * np.geomspace(1e-8, 1.0, 81)
     values = np.array([objective(feasible(s * unit, low, high))[0] for s in scales])
     good = values <= values.min() + 1e-3 * (values[0] - values.min())
     return feasible(scales[np.argmax(good)] * unit, low, high)

@@ -39,6 +39,10 @@ STANDARD_ERRORS = 3.0
 UNUSUAL = 3.0
 #: Readings are moved to so many thresholds from their prediction: at 2.7 standard deviations 0.7 % of good ones are.
 READING_LIMIT = 2.0
+#: Spikes of single readings start at most so many (robust) standard deviations of their station away from its median,
+GROSS = 10.0
+#: where it has this many readings.
+FEWEST_TIMES = 5
 #: Arrays of one number per node and column that are held at once: right-hand sides, solutions, the solver's own.
 ARRAYS = 7
 #: Relative residual of the solves.
@@ -205,7 +209,8 @@ class _Rounds:
     Z: np.ndarray | None
 
     def run(self, most: int) -> RobustFit:
-        rho, scale, readings = np.ones(self.c.size), np.ones(self.c.size), self.Y
+        rho, scale = np.ones(self.c.size), np.ones(self.c.size)
+        readings = self.without_gross() if self.per_reading else self.Y
         status, done = Status.MAX_ITERATIONS, 0
         while status is not Status.CONVERGED and done < most:
             done += 1
@@ -227,6 +232,15 @@ class _Rounds:
         excess = np.mean((readings - prediction) ** 2, axis=1) - expected**2
         noise = self.variance + np.where(rho < 1, np.maximum(excess, 0.0), 0.0)
         return RobustFit(self.c * rho, noise, rho, scale, readings, estimate, done, status)
+
+    def without_gross(self) -> np.ndarray:
+        """Readings to begin with: a spike of a thousand would take many rounds to shrink, and its neighbours with it."""
+        if self.Y.shape[1] < FEWEST_TIMES:
+            return self.Y
+        middle = np.median(self.Y, axis=1, keepdims=True)
+        spread = MAD_TO_STD * np.median(np.abs(self.Y - middle), axis=1, keepdims=True)
+        room = GROSS * np.maximum(spread, np.sqrt(self.variance)[:, None])
+        return middle + np.clip(self.Y - middle, -room, room)
 
     def predict(self, c: np.ndarray, readings: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Leave-one-out predictions, and the standard deviation expected of the differences from them."""

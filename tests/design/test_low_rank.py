@@ -355,3 +355,24 @@ def test_large_networks_are_refused_where_h_is_dense_with_the_remedy():
         prony(nareg.graphs.grid((21, 21)), signals=X[:441], noise=1.0, solver="sdp")
     with pytest.raises(InputError, match="positive data term"):
         prony(g, signals=X, noise=1.0, fit=np.r_[0.0, np.ones(3599)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_bound_holds_with_a_node_that_has_no_neighbour_but_an_entry_of_its_own(seed):
+    rng = np.random.default_rng(seed)
+    path = nareg.graphs.grid((3,)).laplacian()
+    operator = sp.csr_array(sp.block_diag([path, sp.csr_array([[5.0]])]))
+    X = rng.standard_normal((4, 6))
+    d = relaxation(operator, signals=X, noise=0.5, lower=0.0)
+    reference = relaxation(operator, signals=X, noise=0.5, lower=0.0, solver="clarabel")
+    assert d.certificate.relaxed_objective <= d.objective * (1 + 1e-9)
+    assert d.certificate.relaxed_objective <= reference.certificate.relaxed_objective * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("solver", ["low-rank", "clarabel"])
+@pytest.mark.parametrize("x", [np.r_[0.0, np.ones(8)], np.arange(9.0)])
+def test_prony_is_never_worse_than_the_bound_itself(x, solver):
+    g = nareg.graphs.grid((3, 3))
+    L = g.laplacian().toarray()
+    d = prony(g, signals=x, lower=1.0, solver=solver)
+    assert d.objective <= x @ L @ L @ x * (1 + 1e-9)

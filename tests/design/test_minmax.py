@@ -411,3 +411,36 @@ def test_smoothness_repairs_the_box_on_a_real_network(data_root):
     nmse = {d.method: risk(g, d, signals=test, noise=noise).nmse for d in (corners, box, smooth)}
     assert nmse[smooth.method] < 0.7 * nmse[box.method]
     assert nmse[smooth.method] < 1.25 * nmse[corners.method]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_corner_designs_are_never_worse_than_the_bound_itself(seed):
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.grid((3, 3))
+    low = rng.standard_normal(9)
+    high = low + 2 * rng.random(9)
+    d = minmax(g, low=low, high=high, lower=1.0)
+    L = g.laplacian().toarray()
+    assert d.objective <= max(np.sum((L @ low) ** 2), np.sum((L @ high) ** 2)) * (1 + 1e-9)
+
+
+def test_a_node_that_must_not_be_smoothed_does_not_keep_the_others_from_it():
+    g = nareg.graphs.grid((3, 3))
+    x = np.linspace(1, 2, 9)
+    upper = np.full(9, 1e4)
+    upper[0] = 0.0
+    d = minmax(
+        g, low=x - 0.3, high=x + 0.3, noise=0.5, criterion="mse", uncertainty="smooth-box", smoothness=2.0, lower=0, upper=upper
+    )
+    pinned = np.r_[0.0, np.full(8, 0.6)]
+    options = {"uncertainty": "smooth-box", "low": x - 0.3, "high": x + 0.3, "smoothness": 2.0, "noise": 0.5}
+    assert d.weights[0] == 0
+    assert d.objective <= worst_case(g, pinned, **options).upper * (1 + 1e-6) < 0.9 * 4.5
+
+
+@pytest.mark.parametrize("uncertainty", ["corners", "box"])
+def test_an_error_of_zero_is_solved(uncertainty):
+    x = np.linspace(1, 2, 9)
+    d = minmax(nareg.graphs.grid((3, 3)), low=x, high=x, lower=1.0, uncertainty=uncertainty, solver="auto")
+    assert d.objective < 1e-12
+    assert d.status.ok

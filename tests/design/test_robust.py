@@ -270,3 +270,14 @@ def test_drift_on_a_real_network(us):
     assert error(bad, found.noise, found.fit)[1] < 1.1 * without
     untouched = robust_fit(us.graph, clean, first, noise=sd**2)
     assert error(clean, untouched.noise, untouched.fit)[1] < 1.02 * without
+
+
+def test_a_gross_spike_does_not_drag_its_neighbours_along(rng):
+    g = nareg.graphs.grid((3, 3))
+    Y = 0.3 * rng.standard_normal((9, 50))
+    Y[4, 7] = 1000.0
+    found = robust_fit(g, Y, 1.0, noise=0.09, per_reading=True)
+    others = np.delete(np.abs(found.readings - Y), 4, axis=0)
+    assert others.max() < 1.0
+    assert abs(found.readings[4, 7]) < 5.0
+    assert np.abs(found.estimate).max() < 2.0

@@ -316,3 +316,42 @@ def test_twenty_thousand_nodes(rng):
     one = np.sum((nareg.filters.denoise(f.graph, d.certificate.details["best_scalar"], y, fit=d.fit).x - test) ** 2)
     assert d.status.ok
     assert f.lmmse(rng=rng)[0] * 16 < error < 0.96 * one
+
+
+@pytest.mark.parametrize("design", ["exact", "blind"])
+def test_groups_stay_together_where_bounds_differ_within_them(design, rng):
+    g = nareg.graphs.grid((6, 6))
+    labels, lower = np.arange(36) // 6, np.zeros(36)
+    lower[::6] = 4.0
+    X = np.linalg.solve(g.laplacian().toarray() + 0.1 * np.eye(36), rng.standard_normal((36, 40)))
+    Y = X + rng.standard_normal(X.shape)
+    data = {"signals": X} if design == "exact" else {"measurements": Y}
+    d = getattr(nareg.design, design)(g, **data, noise=1.0, groups=labels, lower=lower, solver="sampled")
+    assert all(np.ptp(d.weights[labels == label]) == pytest.approx(0, abs=1e-12) for label in range(6))
+    assert (d.weights**2 >= lower * (1 - 1e-9)).all()
+
+
+def test_redesign_refuses_what_it_would_ruin(rng):
+    g = nareg.graphs.grid((5, 5))
+    X, noise = rng.standard_normal((25, 20)), np.geomspace(0.1, 10, 25)
+    weighted = nareg.design.exact(g, signals=X, noise=noise, fit="noise")
+    with pytest.raises(InputError, match="fit is None but previous has a data term"):
+        nareg.design.redesign(weighted, g, kept=np.arange(25), signals=X, noise=noise)
+    plain = nareg.design.exact(g, signals=X, noise=noise)
+    signs = np.where(np.arange(25) % 2, -1.0, 1.0)
+    mixed = replace(plain, weights=signs * (np.abs(plain.weights) + 0.1))
+    with pytest.raises(InputError, match="weights of both signs"):
+        nareg.design.redesign(mixed, g, kept=np.arange(25), signals=X, noise=noise)
+
+
+def test_redesign_searches_the_single_weight_again_where_the_old_one_does_not_fit(rng):
+    g = nareg.graphs.sensor(60, rng=rng)
+    field = nareg.graphs.heterogeneous_field(g, 40, rng=rng)
+    fresh = nareg.design.exact(g, signals=field.signals, noise=field.noise, solver="sampled")
+    far = replace(
+        fresh,
+        weights=100 * fresh.weights,
+        certificate=replace(fresh.certificate, details={"best_scalar": 100.0}),
+    )
+    again = nareg.design.redesign(far, g, kept=np.arange(60), signals=field.signals, noise=field.noise)
+    assert again.certificate.details["best_scalar"] == pytest.approx(fresh.certificate.details["best_scalar"], rel=0.05)

@@ -61,3 +61,11 @@ def test_conditions_are_the_printed_formulas(rng):
 def test_singular_noise_is_refused():
     with pytest.raises(InputError, match="noise is singular"):
         conditions(nareg.graphs.grid((3,)), np.ones(3), w0=1.0, signal=np.ones(3), noise=[1.0, 0.0, 1.0])
+
+
+def test_corollary_1_fails_on_two_nodes_with_white_noise():
+    g = nareg.Graph([[0, 37.119118], [37.119118, 0]])
+    c = conditions(g, [0.29843163, 0.37485108], w0=0.088526846, signal=[-6.71647592e-05, 4.60837923e-02], noise=0.022181789)
+    assert c.lemma1
+    assert c.corollary1
+    assert c.mse / c.mse_scalar == pytest.approx(1.00424, abs=1e-5)
