@@ -1,10 +1,11 @@
-"""The command line: ``nareg demo | design | denoise | interpolate | datasets``.
+"""The command line: ``nareg demo | design | denoise | interpolate | datasets | reproduce``.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,7 +17,16 @@ import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 from typer.core import TyperGroup
 
@@ -121,6 +131,53 @@ def demo(
         console.print(table)
         console.print(f"no linear filter can go below NMSE {outcome.lmmse[noise, 'random days', settings.reference_db]:.4f}\n")
     console.print(f"report: {escape(str(page))} ({outcome.seconds:.0f} s)", soft_wrap=True)
+
+
+@app.command(epilog="Example: nareg reproduce fig1 fig2 --quick --report")
+def reproduce(
+    figures: Annotated[list[str], typer.Argument(help="fig1, fig2, ...; or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: minutes, not tens of minutes.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; the numbers do not depend on it.", min=1)] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write one HTML page over all figures.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for pictures, CSVs and verdicts.")] = Path("nareg-reproduction"),
+) -> None:
+    """Reproduce published figures: picture, numbers, and a verdict on every claim.
+
+    A run that was interrupted goes on where it stood.
+    """
+    import joblib
+
+    main_ = _experiments()
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {out} is a file, a folder is expected.")
+    names = main_.wanted(figures)
+    with _bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
+        lines = {name: bar.add_task(name, total=None, start=False) for name in names}
+
+        def progress(name: str, done: int, total: int) -> None:
+            bar.start_task(lines[name])
+            bar.update(lines[name], completed=done, total=total)
+
+        done = main_.reproduce(names, out, quick=quick, jobs=jobs or joblib.cpu_count(), progress=progress)
+    for d in done:
+        console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
+        for v in d.verdicts:
+            colour = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
+            console.print(f"  [{colour}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
+        console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
+    if report:
+        console.print(f"report: {escape(str(main_.page(done, out)))}", soft_wrap=True)
+
+
+def _experiments() -> Any:
+    """The experiments of a checkout: beside the package, or in the folder where the command runs."""
+    for place in (Path(__file__).resolve().parents[1], Path.cwd()):
+        if (place / "experiments" / "_main.py").is_file():
+            sys.path.insert(0, str(place))
+            return importlib.import_module("experiments._main")
+    raise InputError(
+        "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."
+    )
 
 
 @app.command(epilog="Example: nareg design stations.csv readings.csv --noise 0.25 --out weights.csv")
@@ -365,13 +422,14 @@ def _suffix(path: Path, allowed: tuple[str, ...]) -> None:
         raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
 
 
-def _bar() -> Progress:
+def _bar(*more: ProgressColumn) -> Progress:
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
+        *more,
         console=errors,
     )
 

@@ -1,0 +1,100 @@
+"""Run a figure point by point. What is done is kept: a run that was killed goes on where it stood.
+
+Every point is written to a file of its own, in a folder named by a hash of the figure's name, its settings and its source:
+a point is computed again if, and only if, one of these changed. Points are computed in one thread each, so that the rounding
+of sums does not depend on the number of workers, and the CSV is put together in the order of the points.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import importlib
+import inspect
+import io
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+from threadpoolctl import threadpool_limits
+
+import nareg
+from experiments._figure import Figure, Row
+from nareg.results import atomic_write
+
+#: ``progress(points done, points in all)``
+Progress = Callable[[int, int], None]
+#: Digits of a number in the CSV.
+DIGITS = 12
+
+
+def load(name: str) -> Figure:
+    """The figure that a module of this package defines."""
+    figure: Figure = importlib.import_module(f"experiments.{name}").FIGURE
+    return figure
+
+
+def fingerprint(figure: Figure, settings: Any) -> str:
+    """Hash of all that shapes the rows: settings, the figure's source and its helpers', the version."""
+    module = importlib.import_module(f"experiments.{figure.name}")
+    helpers = [importlib.import_module(f"experiments.{name}") for name in ("_methods", "_stations")]
+    told = {
+        "figure": figure.name,
+        "settings": asdict(settings),
+        "source": [inspect.getsource(part) for part in (module, *helpers)],
+        "version": nareg.__version__,
+    }
+    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def run(figure: Figure, settings: Any, cache: Path, *, jobs: int = 1, progress: Progress | None = None) -> list[Row]:
+    """All rows of a figure, computing the points that are not in the cache.
+
+    Parameters
+    ----------
+    figure : Figure
+    settings : dataclass
+        ``figure.full``, ``figure.quick`` or one's own.
+    cache : path
+        Folder for the points of all figures.
+    jobs : int
+        Worker processes. The rows do not depend on it.
+    progress : callable, optional
+        ``progress(points done, points in all)``.
+    """
+    points = figure.points(settings)
+    folder = cache / figure.name / fingerprint(figure, settings)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
+    files = [folder / f"{i:05d}.json" for i in range(len(points))]
+    missing = [i for i, file in enumerate(files) if not file.is_file()]
+    done = len(points) - len(missing)
+    if progress is not None:
+        progress(done, len(points))
+    work = (delayed(_compute)(figure.name, settings, points[i], files[i]) for i in missing)
+    for _ in Parallel(n_jobs=min(jobs, max(len(missing), 1)), return_as="generator_unordered")(work):
+        done += 1
+        if progress is not None:
+            progress(done, len(points))
+    return [row for file in files for row in json.loads(file.read_text())]
+
+
+def _compute(name: str, settings: Any, point: dict[str, Any], file: Path) -> None:
+    """One point, written whole or not at all."""
+    with threadpool_limits(limits=1):
+        rows = load(name).compute(settings, point)
+    with atomic_write(file) as handle:
+        handle.write(json.dumps([{**point, **row} for row in rows]).encode())
+
+
+def write_csv(rows: list[Row], path: Path) -> None:
+    """Rows as a CSV, whole or not at all; numbers with twelve digits."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(dict.fromkeys(key for row in rows for key in row)), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows({key: f"{v:.{DIGITS}g}" if isinstance(v, float) else v for key, v in row.items()} for row in rows)
+    with atomic_write(path) as handle:
+        handle.write(text.getvalue().encode())

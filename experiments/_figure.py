@@ -1,0 +1,78 @@
+"""What a figure is: points that are computed one by one, a picture of them, and a verdict on every claim."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+#: One line of the CSV.
+Row = dict[str, Any]
+#: What a point is computed from, beside the settings; JSON values only.
+Point = dict[str, Any]
+
+
+class Finding(StrEnum):
+    """What became of a claim."""
+
+    REPRODUCED = "reproduced"
+    IN_PART = "reproduced in part"
+    NOT = "not reproduced"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A claim of ``published.toml`` by its name, what was found, the measured numbers in a sentence, and why."""
+
+    claim: str
+    finding: Finding
+    measured: str
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """An experiment.
+
+    ``full`` and ``quick`` are frozen dataclasses of settings. ``points(settings)`` lists what is to be computed;
+    ``compute(settings, point)`` is a function of its arguments alone, so that a point gives the same rows in whatever
+    process, order or run it is computed. ``draw(settings, rows)`` returns a matplotlib figure.
+    """
+
+    name: str
+    title: str
+    full: Any
+    quick: Any
+    points: Callable[[Any], list[Point]]
+    compute: Callable[[Any, Point], list[Row]]
+    draw: Callable[[Any, list[Row]], Any]
+    judge: Callable[[Any, list[Row]], list[Verdict]]
+
+
+def claims(figure: str) -> dict[str, dict[str, str]]:
+    """The published claims of a figure: name -> text, section."""
+    with (Path(__file__).parent / "published.toml").open("rb") as handle:
+        found: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
+    return found
+
+
+def mean_and_error(values: Any) -> tuple[float, float]:
+    """Mean and its standard error."""
+    import numpy as np
+
+    array = np.asarray(values, dtype=float)
+    error = float(array.std(ddof=1) / np.sqrt(array.size)) if array.size > 1 else float("nan")
+    return float(array.mean()), error
+
+
+def chosen(rows: list[Row], **keys: Any) -> list[Row]:
+    """Rows with these values."""
+    return [row for row in rows if all(row.get(key) == value for key, value in keys.items())]
+
+
+def column(rows: list[Row], name: str, **keys: Any) -> list[float]:
+    """Values of a column in the rows with these values."""
+    return [row[name] for row in chosen(rows, **keys)]

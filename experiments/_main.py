@@ -1,0 +1,108 @@
+"""``nareg reproduce``: run figures, write picture, CSV and verdicts, and one page over all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import nareg
+from experiments import _engine
+from experiments._figure import Figure, Row, Verdict, claims
+from nareg.errors import InputError
+from nareg.results import atomic_write
+
+#: In the order of the page.
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "theory")
+#: ``progress(figure, points done, points in all)``
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Done:
+    """A figure that has been run."""
+
+    figure: Figure
+    quick: bool
+    rows: list[Row]
+    verdicts: list[Verdict]
+    picture: Path
+    table: Path
+
+
+def wanted(names: Sequence[str]) -> list[str]:
+    """Figures by name; "all" for all of them."""
+    if "all" in names:
+        return list(FIGURES)
+    unknown = [name for name in names if name not in FIGURES]
+    if unknown:
+        raise InputError(f"{unknown[0]!r} is no experiment: choose from {', '.join(FIGURES)} or all.")
+    return list(dict.fromkeys(names))
+
+
+def reproduce(
+    names: Sequence[str], out: Path, *, quick: bool = False, jobs: int = 1, progress: Progress | None = None
+) -> list[Done]:
+    """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``."""
+    out.mkdir(parents=True, exist_ok=True)
+    done = []
+    for name in wanted(names):
+        figure = _engine.load(name)
+        settings = figure.quick if quick else figure.full
+        told = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
+        rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
+        done.append(_written(figure, settings, rows, out, quick))
+    return done
+
+
+def _written(figure: Figure, settings: object, rows: list[Row], out: Path, quick: bool) -> Done:
+    stem = f"{figure.name}-quick" if quick else figure.name
+    table, picture = out / f"{stem}.csv", out / f"{stem}.png"
+    _engine.write_csv(rows, table)
+    drawing = figure.draw(settings, rows)
+    with atomic_write(picture) as handle:
+        drawing.savefig(handle, format="png", dpi=130)
+    verdicts = figure.judge(settings, rows)
+    published = claims(figure.name)
+    unknown = {v.claim for v in verdicts} ^ set(published)
+    if unknown:
+        raise AssertionError(f"{figure.name}: claims and verdicts differ in {sorted(unknown)}")
+    told = {
+        "figure": figure.name,
+        "title": figure.title,
+        "quick": quick,
+        "version": nareg.__version__,
+        "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
+    }
+    with atomic_write(out / f"{stem}.json") as handle:
+        handle.write((json.dumps(told, indent=1) + "\n").encode())
+    return Done(figure, quick, rows, verdicts, picture, table)
+
+
+def page(done: Sequence[Done], out: Path) -> Path:
+    """One HTML page with every picture, claim and verdict, readable without any other file."""
+    import base64
+
+    import jinja2
+
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True)
+    sections = [
+        {
+            "name": d.figure.name,
+            "title": d.figure.title,
+            "claims": claims(d.figure.name),
+            "verdicts": d.verdicts,
+            "picture": base64.b64encode(d.picture.read_bytes()).decode(),
+            "table": d.table.name,
+            "settings": asdict(d.figure.quick if d.quick else d.figure.full),
+        }
+        for d in done
+    ]
+    text = environment.get_template("page.html.j2").render(
+        sections=sections, version=nareg.__version__, quick=any(d.quick for d in done)
+    )
+    path = out / "reproduction.html"
+    with atomic_write(path) as handle:
+        handle.write(text.encode())
+    return path

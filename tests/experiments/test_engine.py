@@ -1,0 +1,142 @@
+"""Running figures: resumed after a kill, the same numbers whatever the workers, a verdict on every claim."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from experiments import _engine, _main, _methods
+from experiments._figure import claims
+from nareg import graphs
+from nareg.errors import InputError
+
+ROOT = Path(__file__).resolve().parents[2]
+TINY = {
+    "fig1": {"n_graphs": 2, "n_scales": 5},
+    "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10},
+    "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
+    "fig4": {"stations": (37,), "snr_db": (-5.0, 0.0), "draws": 4, "every": 40, "oracle_every": 2},
+    "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 2, "every": 40},
+    "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
+    "theory": {"n_points": 2, "cases": 40, "boxes": 2},
+}
+NEEDS_DATA = {"fig4", "fig5"}
+
+
+@pytest.mark.parametrize("name", list(TINY))
+def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_path, request):
+    if name in NEEDS_DATA:
+        request.getfixturevalue("data_root")
+    figure = _engine.load(name)
+    settings = replace(figure.full, **TINY[name])
+    rows = _engine.run(figure, settings, tmp_path)
+    for row in rows:
+        assert all(np.isfinite(value) for value in row.values() if isinstance(value, float))
+    for row in (row for row in rows if "sampled" in row):  # closed form and draws agree
+        assert abs(row["sampled"] - row["nmse"]) < 6 * row["sampled_error"]
+    assert {v.claim for v in figure.judge(settings, rows)} == set(claims(name))
+    assert all(v.measured for v in figure.judge(settings, rows))
+    figure.draw(settings, rows).savefig(tmp_path / "picture.png")
+
+
+def test_rows_do_not_depend_on_the_workers(tmp_path):
+    figure = _engine.load("fig3")
+    settings = replace(figure.full, **TINY["fig3"])
+    tables = []
+    for jobs in (1, 2):
+        rows = _engine.run(figure, settings, tmp_path / str(jobs), jobs=jobs)
+        _engine.write_csv(rows, tmp_path / f"{jobs}.csv")
+        tables.append((tmp_path / f"{jobs}.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+def test_a_finished_point_is_not_computed_again_unless_the_settings_change(tmp_path, monkeypatch):
+    figure = _engine.load("fig1")
+    settings = replace(figure.full, **TINY["fig1"])
+    rows = _engine.run(figure, settings, tmp_path)
+    seen: list[tuple[int, int]] = []
+
+    def forbidden(*_):
+        raise AssertionError("computed again")
+
+    monkeypatch.setattr(_engine, "_compute", forbidden)
+    assert _engine.run(figure, settings, tmp_path, progress=lambda k, n: seen.append((k, n))) == rows
+    assert seen == [(2, 2)]
+    with pytest.raises(AssertionError, match="computed again"):
+        _engine.run(figure, replace(settings, seed=99), tmp_path)
+
+
+@pytest.mark.slow
+def test_a_killed_run_ends_with_the_same_table(tmp_path):
+    def start(out: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "nareg", "reproduce", "fig3", "--quick", "--jobs", "1", "--out", str(out)]
+        return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def finished(out: Path) -> list[Path]:
+        return sorted((out / "cache").glob("fig3/*/0*.json"))
+
+    whole, cut = tmp_path / "whole", tmp_path / "cut"
+    assert start(whole).wait(300) == 0
+    running = start(cut)
+    deadline = time.monotonic() + 120
+    while not finished(cut):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    kept = finished(cut)
+    assert 1 <= len(kept) < len(finished(whole))
+    stamps = [file.stat().st_mtime_ns for file in kept]
+    assert not (cut / "fig3-quick.csv").exists()
+    assert start(cut).wait(300) == 0
+    assert [file.stat().st_mtime_ns for file in kept] == stamps
+    assert (cut / "fig3-quick.csv").read_bytes() == (whole / "fig3-quick.csv").read_bytes()
+
+
+def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
+    quick = replace(_engine.load("fig1"), quick=replace(_engine.load("fig1").full, **TINY["fig1"]))
+    monkeypatch.setattr(_engine, "load", lambda name: quick)
+    done = _main.reproduce(["fig1"], tmp_path, quick=True)
+    page = _main.page(done, tmp_path).read_text()
+    told = json.loads((tmp_path / "fig1-quick.json").read_text())
+    assert told["quick"] is True
+    assert told["verdicts"][0]["finding"] in page
+    assert "Quick settings" in page
+    assert (tmp_path / "fig1-quick.csv").read_text().startswith("graph,w0,method,bias,variance,nmse\n")
+    assert (tmp_path / "fig1-quick.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_unknown_figures_are_named():
+    with pytest.raises(InputError, match="'fig9' is no experiment: choose from fig1"):
+        _main.wanted(["fig9"])
+    assert _main.wanted(["fig2", "all"]) == list(_main.FIGURES)
+    assert all((ROOT / "experiments" / f"{name}.py").is_file() for name in _main.FIGURES)
+
+
+def test_expected_error_is_the_mean_over_draws(rng):
+    g = graphs.sensor(12, rng=rng)
+    X = rng.standard_normal((12, 5))
+    row = _methods.errors(_methods.matrix(g, 0.7), X, np.linspace(0.1, 1.0, 5), 4000, rng)
+    assert row["bias"] + row["variance"] == pytest.approx(row["nmse"])
+    assert abs(row["sampled"] - row["nmse"]) < 4 * row["sampled_error"] < 0.02 * row["nmse"]
+
+
+@dataclass(frozen=True)
+class _Other:
+    """Settings that no figure has."""
+
+    number: int = 1
+
+
+def test_the_hash_sees_settings_and_figure():
+    first, second = _engine.load("fig1"), _engine.load("fig2")
+    hashes = {_engine.fingerprint(f, s) for f in (first, second) for s in (_Other(), _Other(2))}
+    assert len(hashes) == 4
