@@ -40,7 +40,7 @@ def molene(number: int, unit: str, neighbours: int = 5) -> Stations:
         network = network.select(listed)
     if network.n_nodes != number:
         raise ValueError(f"{network.n_nodes} stations instead of {number}")
-    far = _distances(network.coordinates)
+    far = distances(network.coordinates)
     near = np.sort(far + np.diag(np.full(number, np.inf)), axis=1)[:, :neighbours]
     length = {"largest distance": far.max(), "mean neighbour distance": near.mean(), "100 km": 100.0, "10 km": 10.0}[unit]
     graph = Graph.from_knn(network.coordinates, neighbours, metric="haversine", kernel=lambda d: np.exp(-5 * (d / length) ** 2))
@@ -53,7 +53,7 @@ def large(name: str) -> Stations:
     return Stations(network.graph, network.signals - network.signals.mean())
 
 
-def _distances(coordinates: np.ndarray) -> np.ndarray:
+def distances(coordinates: np.ndarray) -> np.ndarray:
     """Great-circle distances in kilometres between all pairs."""
     latitude, longitude = np.radians(coordinates.T)
     half = (

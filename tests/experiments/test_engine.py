@@ -26,9 +26,10 @@ TINY = {
     "fig4": {"stations": (37,), "snr_db": (-5.0, 0.0), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 2, "every": 40},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
+    "choices": {"networks": ("molene",), "few": True},
     "theory": {"n_points": 2, "cases": 40, "boxes": 2},
 }
-NEEDS_DATA = {"fig4", "fig5"}
+NEEDS_DATA = {"fig4", "fig5", "choices"}
 
 
 @pytest.mark.parametrize("name", list(TINY))

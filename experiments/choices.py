@@ -1,0 +1,159 @@
+"""What the ranking owes to choices that papers make in passing: neighbours, kernel, the mean removed, the split.
+
+One choice at a time is changed from a default. The filters are designed on the training times and judged in closed form on
+the test times; every NMSE is shown over that of the best single weight of the same setting.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments._figure import Figure, Point, Row, Verdict, chosen
+from experiments._methods import matrix, published_weight, wiener
+from nareg import datasets, design
+from nareg.graph import Graph
+
+DEFAULT = {"neighbours": "7", "kernel": "mean distance", "mean": "global", "split": "random"}
+CHOICES = {
+    "neighbours": ("3", "5", "7", "10"),
+    "kernel": ("mean distance", "self-tuning", "equal", "exp(-5 d^2), largest distance 1", "exp(-5 d^2), mean distance 1"),
+    "mean": ("none", "global", "station", "time"),
+    "split": ("random", "blocks", "halves"),
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Networks and SNR; blocks hold a thirtieth of the times."""
+
+    networks: tuple[str, ...] = ("molene", "us-weather")
+    snr_db: float = 0.0
+    blocks: int = 30
+    few: bool = False
+    seed: int = 9
+
+
+SINGLE = "one weight, best"
+METHODS = ("one weight (NI rule)", "one weight, GCV", "Prony", "relaxation (SDR)", "blind", "exact", "edge", "Wiener filter")
+
+
+def points(s: Settings) -> list[Point]:
+    """The default, and every other value of every choice, on every network."""
+    found = []
+    for network in s.networks:
+        found.append({"network": network, "choice": "default", "value": "default"})
+        for choice, values in CHOICES.items():
+            others = [value for value in values if value != DEFAULT[choice]]
+            found += [{"network": network, "choice": choice, "value": v} for v in (others[:1] if s.few else others)]
+    return found
+
+
+def _graph(coordinates: np.ndarray, neighbours: int, kernel: str) -> Graph:
+    """Nearest neighbours on the sphere, joined with one of the kernels."""
+    if kernel in ("mean distance", "self-tuning"):
+        named = "gaussian" if kernel == "mean distance" else kernel
+        return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=named)
+    if kernel == "equal":
+        return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=np.ones_like)
+
+    def of_distance(d: np.ndarray) -> np.ndarray:
+        length = d.mean() if "mean" in kernel else _largest(coordinates)
+        weights: np.ndarray = np.maximum(np.exp(-5 * (d / length) ** 2), 1e-12)
+        return weights
+
+    return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=of_distance)
+
+
+def _largest(coordinates: np.ndarray) -> float:
+    from experiments._stations import distances
+
+    return float(distances(coordinates).max())
+
+
+def _centred(X: np.ndarray, mean: str) -> np.ndarray:
+    """Signals without the mean over everything, over times, over stations, or as they are."""
+    if mean == "none":
+        return X
+    centred: np.ndarray = X - (X.mean() if mean == "global" else X.mean(axis={"station": 1, "time": 0}[mean], keepdims=True))
+    return centred
+
+
+def _training(T: int, split: str, s: Settings) -> np.ndarray:
+    """Mask of the training times."""
+    first = np.zeros(T, dtype=bool)
+    if split == "random":
+        first[np.random.default_rng(s.seed).permutation(T)[: T // 2]] = True
+    elif split == "halves":
+        first[: T // 2] = True
+    else:
+        first = np.arange(T) // max(T // s.blocks, 1) % 2 == 0
+    return first
+
+
+def compute(s: Settings, point: Point) -> list[Row]:
+    """All methods in one setting."""
+    setting = DEFAULT | ({} if point["choice"] == "default" else {point["choice"]: point["value"]})
+    network = datasets.load(point["network"]).complete()
+    graph = _graph(network.coordinates, int(setting["neighbours"]), setting["kernel"])
+    X = _centred(network.signals, setting["mean"])
+    first = _training(X.shape[1], setting["split"], s)
+    train, test = X[:, first], X[:, ~first]
+    snr = 10 ** (s.snr_db / 10)
+    noise = float(np.mean(train**2)) / snr
+    readings = train + np.sqrt(noise) * np.random.default_rng(s.seed).standard_normal(train.shape)
+    known: dict[str, Any] = {"signals": train, "noise": noise}
+    H = {
+        SINGLE: matrix(graph, design.node_invariant(graph, rule="oracle", **known)),
+        METHODS[0]: matrix(graph, np.sqrt(published_weight(graph, snr))),
+        METHODS[1]: matrix(graph, design.node_invariant(graph, rule="gcv", measurements=readings)),
+        METHODS[2]: matrix(graph, design.prony(graph, **known, scale="bound")),
+        METHODS[3]: matrix(graph, design.relaxation(graph, **known)),
+        METHODS[4]: matrix(graph, design.blind(graph, measurements=readings, noise=noise)),
+        METHODS[5]: matrix(graph, design.exact(graph, **known)),
+        METHODS[6]: matrix(graph, design.edge(graph, **known)),
+        METHODS[7]: wiener(graph, train @ train.T / train.shape[1], noise),
+    }
+    power = float(np.sum(test**2))
+    error = {
+        name: (float(np.sum((h @ test - test) ** 2)) + float(np.sum(h**2)) * noise * test.shape[1]) / power
+        for name, h in H.items()
+    }
+    order = sorted(error, key=lambda name: error[name])
+    return [
+        {"method": name, "nmse": e, "over_single": e / error[SINGLE], "rank": order.index(name) + 1}
+        for name, e in error.items()
+    ]
+
+
+def draw(s: Settings, rows: list[Row]) -> Any:
+    """A table of NMSE over that of the best single weight: methods against settings, a panel a network."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(s.networks), figsize=(6.5 * len(s.networks), 6), layout="constrained", squeeze=False)
+    for axis, network in zip(axes[0], s.networks, strict=True):
+        mine = chosen(rows, network=network)
+        settings = list(dict.fromkeys((row["choice"], row["value"]) for row in mine))
+        table = np.array([[chosen(mine, choice=c, value=v, method=m)[0]["over_single"] for m in METHODS] for c, v in settings])
+        image = axis.imshow(np.log2(table), cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
+        for (i, j), value in np.ndenumerate(table):
+            colour = "white" if abs(np.log2(value)) > 1 else "black"
+            axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+        axis.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right")
+        axis.set_yticks(range(len(settings)), [c if c == v else f"{c}: {v}" for c, v in settings])
+        axis.set_title(f"{network}: NMSE over the best single weight")
+    figure.colorbar(image, ax=axes[0].tolist(), label="log2", shrink=0.6)
+    return figure
+
+
+def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
+    """The paper makes no claim about these choices."""
+    return []
+
+
+FIGURE = Figure(
+    "choices", "What choices in passing do to the ranking", Settings(), Settings(networks=("molene",), few=True),
+    points, compute, draw, judge,
+)  # fmt: skip
