@@ -14,7 +14,7 @@ from nareg.errors import InputError
 from nareg.results import atomic_write
 
 #: In the order of the page.
-FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "theory")
+FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
 #: ``progress(figure, points done, points in all)``
 Progress = Callable[[str, int, int], None]
 

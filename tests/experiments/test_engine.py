@@ -27,9 +27,17 @@ TINY = {
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 2, "every": 40},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
     "choices": {"networks": ("molene",), "few": True},
+    "beyond": {
+        "networks": ("molene",),
+        "snr_db": (0.0,),
+        "blocks": 10,
+        "most_times": 80,
+        "tv_signals": 2,
+        "kriging_signals": 4,
+    },
     "theory": {"n_points": 2, "cases": 40, "boxes": 2},
 }
-NEEDS_DATA = {"fig4", "fig5", "choices"}
+NEEDS_DATA = {"fig4", "fig5", "choices", "beyond"}
 
 
 @pytest.mark.parametrize("name", list(TINY))
