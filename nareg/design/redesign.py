@@ -17,6 +17,9 @@ from nareg.errors import InputError
 from nareg.filters._system import Penalty, penalty
 from nareg.results import WeightDesign
 
+#: Weights of the less common sign start at this part of the median.
+MINORITY = 0.01
+
 
 def redesign(
     previous: WeightDesign,
@@ -37,7 +40,7 @@ def redesign(
 
     The penalty of ``previous`` is kept, and so is its single weight unless half or twice as much is better now: neither
     is searched for again. An exact design where signals are given, a blind one where measurements are. Design afresh when
-    much has changed.
+    much has changed, or when ``previous`` has many weights of both signs: only the more common one is kept.
 
     Parameters
     ----------
@@ -88,10 +91,8 @@ def redesign(
         raise InputError("redesign needs exactly one of signals and measurements.")
     if previous.fit is not None and fit is None:
         raise InputError("fit is None but previous has a data term of its own: pass fit='noise', or the new network's.")
-    if (previous.weights < 0).any() and (previous.weights > 0).any():
-        raise InputError("previous has weights of both signs, which a redesign does not keep: run nareg.design.exact again.")
     told = previous.certificate.details
-    weights = np.abs(previous.weights)
+    weights = one_sign(previous.weights)
     scalar = float(told.get("best_scalar", np.median(weights)))
     warm = Warm(carried(base, weights, index), scalar, float(min(told.get("penalty", 0.1), 3.0)))
     generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
@@ -106,6 +107,13 @@ def redesign(
     variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
     facts = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
     return blind_sampled(base, Y, variance, fit, lower, upper, groups, n_probes, generator, progress, facts, warm)
+
+
+def one_sign(w: np.ndarray) -> np.ndarray:
+    """Magnitudes of the weights of the more common sign; the others, not to be smoothed with these, near zero."""
+    size = np.abs(w)
+    sign = 1.0 if size[w >= 0].sum() >= size[w < 0].sum() else -1.0
+    return np.where(sign * w >= 0, size, MINORITY * np.median(size))
 
 
 def carried(base: Penalty, weights: np.ndarray, index: np.ndarray) -> np.ndarray:
