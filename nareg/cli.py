@@ -15,7 +15,6 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
     BarColumn,
@@ -30,12 +29,12 @@ from rich.progress import (
 from rich.table import Table
 from typer.core import TyperGroup
 
+from nareg import _cli_input
+from nareg._cli_datasets import datasets_app
+from nareg._cli_input import Centre, console, errors
 from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
 from nareg.errors import InputError, NaregError
-
-console = Console()
-errors = Console(stderr=True)
 
 
 class _Group(TyperGroup):
@@ -53,7 +52,6 @@ app = typer.Typer(
     cls=_Group, no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
-datasets_app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 app.add_typer(datasets_app, name="datasets")
 
 
@@ -70,14 +68,6 @@ class Method(StrEnum):
     sure = "sure"
     oracle = "oracle"
     chen_liu = "chen-liu"
-
-
-class Centre(StrEnum):
-    """Which mean is removed before designing and filtering, and added back."""
-
-    overall = "global"
-    station = "station"
-    none = "none"
 
 
 StationsFile = Annotated[
@@ -204,12 +194,12 @@ def design(
     from nareg import design as designs
     from nareg import io
 
-    _suffix(out, (".csv", ".npz"))
+    _cli_input.suffix(out, (".csv", ".npz"))
     if method is Method.edge and out.suffix == ".csv":
         raise InputError(
             f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
         )
-    graph, names = _graph(stations, neighbours)
+    graph, names = _cli_input.graph(stations, neighbours)
     table = io.read_readings(readings, names)
     complete = table.observed.all(axis=0)
     if not complete.any():
@@ -217,9 +207,9 @@ def design(
     if not complete.all():
         console.print(f"{int((~complete).sum())} of {complete.size} times have missing readings and are left out")
     X = table.values[:, complete]
-    mean = _mean(X, centre)
+    mean = _cli_input.mean(X, centre)
     X = X - mean
-    variance = None if noise is None else _variance(noise, names)
+    variance = None if noise is None else _cli_input.variance(noise, names)
     if variance is None and method not in (Method.gcv,):
         variance = designs.estimate_noise(graph, X)
         console.print(f"noise standard deviation estimated: median {np.sqrt(np.median(variance)):.3g}")
@@ -276,76 +266,21 @@ def interpolate(
     _apply(stations, readings, weights, out, neighbours, centre, fill=True)
 
 
-@datasets_app.command("list")
-def datasets_list() -> None:
-    """List the data sets and whether they are on this machine."""
-    from nareg import datasets
-
-    table = Table("name", "what", "size", "here")
-    for name in datasets.names():
-        entry = datasets.info(name)
-        try:
-            datasets.load(name)
-            here = "yes"
-        except NaregError:
-            here = "no"
-        table.add_row(name, entry.title, entry.shape, here)
-    console.print(table)
-    console.print(f"data folder: {escape(str(datasets.data_root()))}", soft_wrap=True)
-
-
-@datasets_app.command("info", epilog="Example: nareg datasets info molene")
-def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Origin, licence, citation and files of a data set."""
-    from nareg import datasets
-
-    entry = datasets.info(name)
-    console.print(f"[bold]{entry.name}[/]: {entry.title}", soft_wrap=True)
-    rows = {
-        "size": entry.shape,
-        "source": entry.source,
-        "licence": entry.licence,
-        "cite": entry.citation,
-        "get it": entry.how_to_get,
-    }
-    for label, text in rows.items():
-        if text:
-            console.print(f"  {label}: {escape(text)}", soft_wrap=True)
-    for relative, digest in entry.files.items():
-        place = "bundled" if entry.bundled else datasets.data_root() / relative
-        console.print(f"  file: {escape(str(place))} sha256 {digest or 'checked by content'}", soft_wrap=True)
-    for note in entry.notes:
-        console.print(f"  note: {escape(note)}", soft_wrap=True)
-
-
-@datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
-def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="Name of a data set with a public address.")],
-    sha256: Annotated[str | None, typer.Option(help="Checksum that the download must have.")] = None,
-) -> None:
-    """Download a data set into the data folder."""
-    from nareg import datasets
-
-    with console.status(f"downloading {name}"):
-        path = datasets.fetch(name, sha256=sha256)
-    console.print(f"written: {escape(str(path))}", soft_wrap=True)
-
-
 def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours: int, centre: Centre, *, fill: bool) -> None:
     from nareg import filters, io
     from nareg.results import load_design
 
-    _suffix(out, (".csv", ".npz"))
+    _cli_input.suffix(out, (".csv", ".npz"))
     found: Any
     fit = None
     if weights.suffix == ".npz":
         found = load_design(weights)
         centre = Centre(found.settings.get("centre", centre))
-        graph, names = _graph(stations, found.settings.get("neighbours", neighbours))
+        graph, names = _cli_input.graph(stations, found.settings.get("neighbours", neighbours))
         if list(names) != found.settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names = _graph(stations, neighbours)
+        graph, names = _cli_input.graph(stations, neighbours)
         found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     table = io.read_readings(readings, names)
     seen = table.observed
@@ -359,7 +294,7 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
             "use `nareg interpolate`."
         )
     stored = None if not hasattr(found, "settings") else found.settings.get("mean")
-    mean = np.array(stored)[:, None] if stored else _mean(np.where(seen, table.values, np.nan), centre)
+    mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), centre)
     centred = table.values - mean
     if fill:
         solution = filters.interpolate(graph, found, centred, seen, fit=fit)
@@ -373,53 +308,6 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
         raise typer.Exit(1)
     io.write_readings(out, io.Readings(names, table.times, solution.x + mean))
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
-
-
-def _graph(path: Path, neighbours: int) -> tuple[Any, tuple[str, ...]]:
-    from nareg import io
-    from nareg.graph import Graph
-
-    if path.suffix == ".mtx":
-        graph = Graph(io.read_adjacency(path))
-        return graph, tuple(str(i) for i in range(graph.n_nodes))
-    table = io.read_stations(path)
-    return Graph.from_knn(table.coordinates, neighbours, metric=table.metric, names=table.names), table.names
-
-
-def _mean(values: np.ndarray, centre: Centre) -> np.ndarray:
-    """The mean to remove, (1, 1) or (N, 1), over what was read."""
-    if centre is Centre.none:
-        return np.zeros((1, 1))
-    if centre is Centre.overall:
-        return np.full((1, 1), np.nanmean(values))
-    if np.isnan(values).all(axis=1).any():
-        raise InputError("--centre station: a station has no reading at all; use --centre global.")
-    return np.nanmean(values, axis=1, keepdims=True)
-
-
-def _variance(value: str, names: tuple[str, ...]) -> np.ndarray:
-    from nareg import io
-
-    try:
-        number = float(value)
-    except ValueError:
-        if not Path(value).is_file():
-            raise InputError(
-                f"--noise {value!r} is neither a number nor a CSV file with the columns station, variance."
-            ) from None
-        return io.read_column(value, names, "variance")
-    return np.full(len(names), _positive(number))
-
-
-def _positive(value: float) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise InputError(f"--noise is {value:g}: a variance is a finite number of at least 0.")
-    return value
-
-
-def _suffix(path: Path, allowed: tuple[str, ...]) -> None:
-    if path.suffix not in allowed:
-        raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
 
 
 def _bar(*more: ProgressColumn) -> Progress:

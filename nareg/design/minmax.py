@@ -25,7 +25,8 @@ from nareg import _checks
 from nareg.design._groups import Groups
 from nareg.design._local import Descent, Progress, descend, feasible
 from nareg.design._low_rank import best, coordinates
-from nareg.design._minmax_sets import mse_criterion, mse_over_set, prony_criterion, prony_over_set
+from nareg.design._minmax_criteria import mse_criterion, prony_criterion
+from nareg.design._minmax_sets import mse_over_set, prony_over_set
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import Solved, SupportProgram, _cvxpy, image, run
 from nareg.design._signal_sets import SETS, SignalSet, box_bounds, signal_set
@@ -168,8 +169,10 @@ def minmax(
         )  # fmt: skip
     else:
         _refuse_zero_weights(bound_low)
-        find = _minmax_prony if tied.index is None else _minmax_prony_tied
-        design = find(task, white, extremes, bound_low, bound_high, tied, solver, scale, progress)
+        if tied.index is None:
+            design = _minmax_prony(task, white, extremes, bound_low, bound_high, solver, scale, progress)
+        else:
+            design = _minmax_prony_tied(task, white, extremes, bound_low, bound_high, tied, solver, scale, progress)
     return _with_worst_of_box(design, task, criterion, x_low, x_high)
 
 
@@ -233,7 +236,6 @@ def _minmax_prony(
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
-    groups: Groups,
     solver: str,
     scale: str,
     progress: Progress | None,

@@ -13,8 +13,9 @@ from nareg.design import minmax, risk
 from nareg.errors import InputError, TooLargeError
 from tests.helpers import dense_filter, directional_difference, half_split
 
-_problem, _sets, _worst = (
-    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "_minmax_sets", "_worst_case")
+_problem, _criteria, _program, _worst = (
+    importlib.import_module(f"nareg.design.{name}")
+    for name in ("_problem", "_minmax_criteria", "_minmax_program", "_worst_case")
 )
 worst_case = _worst.worst_case
 
@@ -151,7 +152,7 @@ def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorisation(monk
 def test_gradient_of_the_smooth_maximum(criterion, rng):
     g, w, low, high, c, noise = random_case(2)
     task = _problem.problem(g, signals=np.column_stack([low, high]), noise=noise, fit=c, needs="test")
-    made = (_sets.prony_criterion if criterion == "prony" else _sets.mse_criterion)(task)
+    made = (_criteria.prony_criterion if criterion == "prony" else _criteria.mse_criterion)(task)
     moments = [rng.standard_normal((8, k)) for k in (1, 3, 2)]
     function, direction = made.smooth_maximum(moments), rng.standard_normal(8)
     value, gradient = function(w)
@@ -175,7 +176,7 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
     task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, fit=c, needs="test")
     U = _worst.signal_set(name, task.base.L, **{"smoothness": None, "radius": None, **bounds, **numbers[name]})
     white, root = task.whitened(), np.sqrt(c)
-    solved, matrix = _sets.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
+    solved, matrix = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
     B = (matrix * white.L if criterion == "prony" else matrix - np.eye(8)) * root
     variance = 0.0 if criterion == "prony" else float(np.sum((matrix @ white.Sigma_matrix) * matrix))
     found = _worst.examine(B, U, variance=variance)
