@@ -89,7 +89,8 @@ def span(values: np.ndarray) -> str:
     return f"{values.min():.3g} to {values.max():.3g}"
 
 
-def decibels(values: Any) -> np.ndarray:
-    """``10 log10``."""
-    found: np.ndarray = 10 * np.log10(np.asarray(values, dtype=float))
-    return found
+def random_nodes(n: int, number: int, seed: list[int]) -> np.ndarray:
+    """Mask of a random subset of the nodes."""
+    observed = np.zeros(n, dtype=bool)
+    observed[np.random.default_rng(seed).permutation(n)[:number]] = True
+    return observed

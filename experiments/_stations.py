@@ -11,6 +11,7 @@ from experiments._figure import Row, mean_and_error
 from experiments._methods import errors, matrix, published_weight
 from nareg import datasets, design
 from nareg.graph import Graph
+from nareg.results import WeightDesign
 
 #: Molene stations with a complete series that the published coordinate list does not have (under the same id): without
 #: them 32 are left, the number that the paper gives.
@@ -112,20 +113,37 @@ def learned(stations: Stations, train: np.ndarray, snr_db: float, instance: int)
     }
 
 
-def bounded(stations: Stations, snr_db: float, instance: int, prony: Any, prony_w0: float) -> dict[str, Any]:
-    """Min-max weights from the lowest and highest value of every station, and from one global pair.
+def minmax_once(stations: Stations) -> dict[str, WeightDesign]:
+    """Min-max Prony from the range of every station and from one range for all, at the bound for 0 dB.
 
-    ``prony`` is the min-max Prony design at the bound ``prony_w0``; it is homogeneous and only rescaled.
+    Programs of minutes on the large network; both are homogeneous, so that every other SNR is a rescaling.
     """
+    X, w0 = stations.signals, published_weight(stations.graph, 1.0)
+    ranges = {"min-max Prony": (X.min(axis=1), X.max(axis=1)), "min-max Prony, one global pair": (X.min(), X.max())}
+    return {name: design.minmax(stations.graph, low=low, high=high, lower=w0) for name, (low, high) in ranges.items()}
+
+
+def bounded(stations: Stations, snr_db: float, instance: int, once: dict[str, WeightDesign]) -> dict[str, Any]:
+    """Weights from the lowest and highest values; ``once`` holds the min-max Prony designs of :func:`minmax_once`."""
     graph, snr, X = stations.graph, 10 ** (snr_db / 10), stations.signals
     w0 = published_weight(graph, snr)
+    factor = float(np.sqrt(w0 / published_weight(graph, 1.0)))
     one = float(np.mean(X[:, instance] ** 2)) / snr
     low, high = X.min(axis=1), X.max(axis=1)
-    of_bounds = design.minmax(graph, low=X.min(), high=X.max(), noise=one, lower=w0)
     return {
         "one weight (NI rule)": np.sqrt(w0),
-        "min-max Prony": prony.rescaled(float(np.sqrt(w0 / prony_w0))),
-        "min-max Prony, one global pair": of_bounds,
+        **{name: found.rescaled(factor) for name, found in once.items()},
         "min-max relaxation": design.minmax(graph, low=low, high=high, noise=one, lower=w0, criterion="mse"),
         "one weight, best": design.node_invariant(graph, rule="oracle", signals=X, noise=float(np.mean(X**2)) / snr),
     }
+
+
+def of_scenario(
+    stations: Stations, scenario: str, snr_db: float, instance: int, seed: int
+) -> tuple[dict[str, Any], np.ndarray]:
+    """Weights of a scenario of Section V-B, "learned" or "bounds", and the times that test them."""
+    T = stations.signals.shape[1]
+    if scenario == "bounds":
+        return bounded(stations, snr_db, instance, minmax_once(stations)), np.arange(T)
+    train, test = halves(T, seed)
+    return learned(stations, train, snr_db, instance), test

@@ -13,6 +13,7 @@ import numpy as np
 
 from experiments._figure import Figure, Point, Row, Verdict, chosen
 from experiments._methods import matrix, published_weight, wiener
+from experiments._stations import distances
 from nareg import datasets, design
 from nareg.graph import Graph
 
@@ -60,17 +61,11 @@ def _graph(coordinates: np.ndarray, neighbours: int, kernel: str) -> Graph:
         return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=np.ones_like)
 
     def of_distance(d: np.ndarray) -> np.ndarray:
-        length = d.mean() if "mean" in kernel else _largest(coordinates)
+        length = d.mean() if "mean" in kernel else distances(coordinates).max()
         weights: np.ndarray = np.maximum(np.exp(-5 * (d / length) ** 2), 1e-12)
         return weights
 
     return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=of_distance)
-
-
-def _largest(coordinates: np.ndarray) -> float:
-    from experiments._stations import distances
-
-    return float(distances(coordinates).max())
 
 
 def _centred(X: np.ndarray, mean: str) -> np.ndarray:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, mean_and_error
-from experiments._methods import bandlimited, compared, matrix, published_weight, ridge, span, wiener
+from experiments._methods import bandlimited, compared, matrix, published_weight, random_nodes, ridge, span, wiener
 from nareg import design, graphs
 
 
@@ -64,8 +64,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     rows = []
     for number in s.observed:
         seed = [s.seed, point["graph"], number]
-        observed = np.zeros(s.n_nodes, dtype=bool)
-        observed[np.random.default_rng(seed).permutation(s.n_nodes)[:number]] = True
+        observed = random_nodes(s.n_nodes, number, seed)
         filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
         filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
         filters[LIMIT] = wiener(graph, np.outer(x, x), noise, observed)
@@ -74,14 +73,13 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def averages(s: Settings, rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
-    """Method -> median and mean over graphs for every number of observed nodes."""
+    """Method -> expected and sampled means over graphs for every number of observed nodes."""
     found: dict[str, dict[str, np.ndarray]] = {}
     for name in NAMES:
         cells = [[row["nmse"] for row in chosen(rows, method=name, observed=m)] for m in s.observed]
         sampled = [mean_and_error([row["sampled"] for row in chosen(rows, method=name, observed=m)]) for m in s.observed]
         found[name] = {
             "nmse": np.array([np.mean(cell) for cell in cells]),
-            "median": np.array([np.median(cell) for cell in cells]),
             "sampled": np.array([pair[0] for pair in sampled]),
             "error": np.array([pair[1] for pair in sampled]),
         }

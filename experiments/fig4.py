@@ -17,9 +17,8 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, column
-from experiments._methods import compared, matrix, published_weight, ridge, span, wiener
-from experiments._stations import bounded, halves, learned, molene, oracle_prony, variances
-from nareg import design
+from experiments._methods import compared, matrix, ridge, span, wiener
+from experiments._stations import molene, of_scenario, oracle_prony, variances
 
 
 @dataclass(frozen=True)
@@ -55,14 +54,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     """All methods of a scenario at one SNR, on the test signals."""
     stations = molene(point["stations"], s.unit)
     graph, X, snr_db = stations.graph, stations.signals, point["snr_db"]
-    train, test = halves(X.shape[1], s.seed)
-    if point["scenario"] == "learned":
-        weights = learned(stations, train, snr_db, s.instance)
-    else:
-        test = np.arange(X.shape[1])
-        w0 = published_weight(graph, 1.0)
-        prony = design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), lower=w0)
-        weights = bounded(stations, snr_db, s.instance, prony, w0)
+    weights, test = of_scenario(stations, point["scenario"], snr_db, s.instance, s.seed)
     test = test[:: s.every]
     filters = {name: matrix(graph, w) for name, w in weights.items()} | {KRR: ridge(graph, s.sigma2, s.mu)}
     R = X[:, test] @ X[:, test].T / test.size

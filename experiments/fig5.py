@@ -11,9 +11,8 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, mean_and_error
-from experiments._methods import compared, matrix, published_weight, ridge, span, wiener
-from experiments._stations import bounded, halves, learned, molene, variances
-from nareg import design
+from experiments._methods import compared, matrix, random_nodes, ridge, span, wiener
+from experiments._stations import molene, of_scenario, variances
 
 
 @dataclass(frozen=True)
@@ -45,14 +44,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     """All methods of a scenario for every subset."""
     stations = molene(point["stations"], s.unit)
     graph, X = stations.graph, stations.signals
-    train, test = halves(X.shape[1], s.seed)
-    if point["scenario"] == "learned":
-        weights = learned(stations, train, s.snr_db, s.instance)
-    else:
-        test = np.arange(X.shape[1])
-        w0 = published_weight(graph, 1.0)
-        prony = design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), lower=w0)
-        weights = bounded(stations, s.snr_db, s.instance, prony, w0)
+    weights, test = of_scenario(stations, point["scenario"], s.snr_db, s.instance, s.seed)
     X = X[:, test[:: s.every]]
     R = X @ X.T / X.shape[1]
     noise = float(np.mean(X**2)) / 10 ** (s.snr_db / 10)
@@ -60,8 +52,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for number in s.observed:
         for subset in range(s.subsets):
             seed = [s.seed, point["stations"], number, subset]
-            observed = np.zeros(stations.n, dtype=bool)
-            observed[np.random.default_rng(seed).permutation(stations.n)[:number]] = True
+            observed = random_nodes(stations.n, number, seed)
             filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
             filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
             filters[LIMIT] = wiener(graph, R, noise, observed)

@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, column, mean_and_error
-from experiments._methods import compared, matrix, published_weight, ridge, span, wiener
-from experiments._stations import bounded, large, variances
-from nareg import design
+from experiments._methods import compared, matrix, random_nodes, ridge, span, wiener
+from experiments._stations import bounded, large, minmax_once, variances
 
 
 @dataclass(frozen=True)
@@ -47,25 +46,23 @@ def compute(s: Settings, point: Point) -> list[Row]:
     """All methods at every SNR or for every subset."""
     stations = large(s.dataset)
     graph, X = stations.graph, stations.signals
-    w0 = published_weight(graph, 1.0)
-    prony = design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), lower=w0)
+    once = minmax_once(stations)
     shown = X[:, :: s.every]
     R = shown @ shown.T / shown.shape[1]
     rows = []
     if point["part"] == "denoising":
         for snr_db in s.snr_db:
-            weights = bounded(stations, snr_db, s.instance, prony, w0)
+            weights = bounded(stations, snr_db, s.instance, once)
             filters = {name: matrix(graph, w) for name, w in weights.items()} | {KRR: ridge(graph, s.sigma2, s.mu)}
             filters[LIMIT] = wiener(graph, R, float(np.mean(shown**2)) / 10 ** (snr_db / 10))
             seed = [s.seed, int(10 * snr_db) + 1000]
             rows += [{"snr_db": snr_db, **r} for r in compared(filters, shown, variances(shown, snr_db), s.draws, seed)]
         return rows
-    weights = bounded(stations, 0.0, s.instance, prony, w0)
+    weights = bounded(stations, 0.0, s.instance, once)
     for number in s.observed:
         for subset in range(s.subsets):
             seed = [s.seed, number, subset]
-            observed = np.zeros(stations.n, dtype=bool)
-            observed[np.random.default_rng(seed).permutation(stations.n)[:number]] = True
+            observed = random_nodes(stations.n, number, seed)
             filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
             filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
             filters[LIMIT] = wiener(graph, R, float(np.mean(shown**2)), observed)

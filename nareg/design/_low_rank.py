@@ -12,7 +12,7 @@ lower bound then needs no bound on Omega.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,6 @@ class LowRank:
     products: int = 0
     escapes: int = 0
     interrupted: bool = False
-    ranks: list[int] = field(default_factory=list)
 
     @property
     def rank(self) -> int:
@@ -137,7 +136,6 @@ def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
     tolerance = TOL[0]
     while True:
         newton.run(tolerance, newton.steps + ESCAPE_STEPS if found.escapes else MAX_STEPS)
-        found.ranks.append(newton.point.V.shape[1])
         found.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
         found.proven = max(found.proven, -np.inf if certificate.bound is None else certificate.bound)
         if found.bound is not None and newton.point.value - found.bound <= GAP * newton.scale:

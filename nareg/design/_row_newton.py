@@ -231,12 +231,12 @@ class RowNewton:
                 fresh.append(u)
         V = np.hstack([V, np.zeros((len(V), len(fresh)))])
         step = np.hstack([step, np.transpose(fresh).reshape(len(V), -1)])
-        best, t, length = None, 1.0, 0.0
+        best, t, length, lowest = None, 1.0, 0.0, self.merit
         while t > 1e-6:
             point = self.q.at(self._clamped(V + t * step, self.active))
             merit = self._merit(point)
-            if merit < (self.merit if best is None else self._merit(best)):
-                best, length = point, t
+            if merit < lowest:
+                best, length, lowest = point, t, merit
             elif best is not None:
                 break
             t /= 2
