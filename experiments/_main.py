@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import nareg
 from experiments import _engine
@@ -24,6 +25,7 @@ class Done:
     """A figure that has been run."""
 
     figure: Figure
+    settings: Any
     quick: bool
     rows: list[Row]
     verdicts: list[Verdict]
@@ -41,22 +43,60 @@ def wanted(names: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(names))
 
 
+def changed(settings: Any, assignments: Sequence[str]) -> Any:
+    """Settings with "name=value" put in; a list is written with commas."""
+    values: dict[str, Any] = {}
+    for text in assignments:
+        name, equals, told = text.partition("=")
+        if not equals or not hasattr(settings, name):
+            raise InputError(f"--set {text!r} is not name=value with one of the names {', '.join(asdict(settings))}.")
+        old = getattr(settings, name)
+        kind = type(old[0] if isinstance(old, tuple) else old)
+        try:
+            read = [_as(kind, part) for part in told.split(",")] if isinstance(old, tuple) else _as(kind, told)
+        except ValueError as error:
+            raise InputError(f"--set {text!r}: {name} is {'a list of ' * isinstance(old, tuple)}{kind.__name__}.") from error
+        values[name] = tuple(read) if isinstance(read, list) else read
+    return replace(settings, **values)
+
+
+def _as(kind: type, text: str) -> Any:
+    """A setting from its text. No figure has an empty list; "true" and "false" are the only truth values."""
+    word = text.strip()
+    if kind is bool:
+        if word not in ("true", "false"):
+            raise ValueError(word)
+        return word == "true"
+    return kind(word)
+
+
 def reproduce(
-    names: Sequence[str], out: Path, *, quick: bool = False, jobs: int = 1, progress: Progress | None = None
+    names: Sequence[str],
+    out: Path,
+    *,
+    quick: bool = False,
+    jobs: int = 1,
+    assignments: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> list[Done]:
-    """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``."""
+    """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``.
+
+    ``assignments`` ("name=value") change settings, of one figure at a time.
+    """
+    if assignments and len(wanted(names)) > 1:
+        raise InputError("--set changes the settings of one figure: name one.")
     out.mkdir(parents=True, exist_ok=True)
     done = []
     for name in wanted(names):
         figure = _engine.load(name)
-        settings = figure.quick if quick else figure.full
+        settings = changed(figure.quick if quick else figure.full, assignments)
         told = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
         rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
         done.append(_written(figure, settings, rows, out, quick))
     return done
 
 
-def _written(figure: Figure, settings: object, rows: list[Row], out: Path, quick: bool) -> Done:
+def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: bool) -> Done:
     stem = f"{figure.name}-quick" if quick else figure.name
     table, picture = out / f"{stem}.csv", out / f"{stem}.png"
     _engine.write_csv(rows, table)
@@ -72,12 +112,13 @@ def _written(figure: Figure, settings: object, rows: list[Row], out: Path, quick
         "figure": figure.name,
         "title": figure.title,
         "quick": quick,
+        "settings": asdict(settings),
         "version": nareg.__version__,
         "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
     }
     with atomic_write(out / f"{stem}.json") as handle:
         handle.write((json.dumps(told, indent=1) + "\n").encode())
-    return Done(figure, quick, rows, verdicts, picture, table)
+    return Done(figure, settings, quick, rows, verdicts, picture, table)
 
 
 def page(done: Sequence[Done], out: Path) -> Path:
@@ -95,7 +136,7 @@ def page(done: Sequence[Done], out: Path) -> Path:
             "verdicts": d.verdicts,
             "picture": base64.b64encode(d.picture.read_bytes()).decode(),
             "table": d.table.name,
-            "settings": asdict(d.figure.quick if d.quick else d.figure.full),
+            "settings": asdict(d.settings),
         }
         for d in done
     ]

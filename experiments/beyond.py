@@ -2,7 +2,10 @@
 
 The times are cut into blocks that train and test in turn: a random half would let the weather of one day train for the next
 hour. Noise is white; "unequal" gives every station a variance of its own, spread over two decades, and lets the designs
-weigh the readings by it. Everything but total variation is a linear filter, whose expected error is known in closed form.
+weigh the readings by it. Two tasks: every station has a reading, or a random half of them has. Designs are made for the
+first task; the baselines that have a design of their own for the second (kriging, PCA, Wiener) use it. Everything but total
+variation is a linear filter, whose expected error is known in closed form; what is drawn (the variances, the noisy readings
+that designs learn from, the observed half) is drawn several times.
 """
 
 from __future__ import annotations
@@ -12,30 +15,32 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Point, Row, Verdict, chosen
-from experiments._methods import matrix, published_weight, ridge, wiener
+from experiments._figure import Figure, Point, Row, Verdict, chosen, column, mean_and_error
+from experiments._methods import matrix, published_weight, random_nodes, ridge, wiener
 from nareg import baselines, datasets, design
 from nareg.errors import InputError, NaregError
+from nareg.graph import Graph
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Networks, SNRs and the number of blocks."""
+    """Networks, SNRs, the number of blocks, and how often everything random is drawn."""
 
     networks: tuple[str, ...] = ("molene", "us-weather", "au-weather", "sea-surface-temperature", "pm25-california")
     snr_db: tuple[float, ...] = (-5.0, 0.0, 10.0)
     blocks: int = 20
     most_times: int = 800
     decades: float = 2.0
+    repeats: int = 4
     tv_signals: int = 12
     kriging_signals: int = 20
     seed: int = 10
 
 
-SINGLE = "one weight, best"
+SINGLE, RULE, TV = "one weight, best", "one weight (NI rule)", "total variation"
 #: Method -> what it must know.
 NEEDS = {
-    "one weight (NI rule)": "SNR",
+    RULE: "SNR",
     SINGLE: "clean history, noise",
     "one weight, GCV": "noisy readings",
     "one weight, SURE": "noisy readings, noise",
@@ -47,11 +52,12 @@ NEEDS = {
     "exact": "clean history, noise",
     "edge": "clean history, noise",
     "kernel ridge": "nothing",
-    "total variation": "noisy readings, its penalty",
+    TV: "noisy readings, best penalty",
     "kriging": "noisy readings, coordinates, noise",
     "PCA": "clean history, noise",
     "Wiener filter": "clean history, noise",
 }
+TASKS = ("denoising", "interpolation")
 
 
 def points(s: Settings) -> list[Point]:
@@ -79,7 +85,7 @@ def signals_of(name: str, s: Settings) -> tuple[Any, np.ndarray]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    """All methods on the test blocks."""
+    """All methods on the test blocks, with and without a reading at every station."""
     network, X = signals_of(point["network"], s)
     graph, n = network.graph, network.n_nodes
     rng = np.random.default_rng([s.seed, n, int(10 * point["snr_db"]) + 1000])
@@ -87,51 +93,73 @@ def compute(s: Settings, point: Point) -> list[Row]:
     train, test = X[:, first], X[:, ~first]
     snr = 10 ** (point["snr_db"] / 10)
     unequal = point["noise"] == "unequal"
-    shape = 10 ** rng.uniform(-s.decades / 2, s.decades / 2, n) if unequal else np.ones(n)
-    noise = shape / shape.mean() * np.mean(train**2) / snr
-    readings = train + np.sqrt(noise)[:, None] * rng.standard_normal(train.shape)
+    from_history: dict[str, Any] = {}
+    rows = []
+    for repeat in range(s.repeats):
+        shape = 10 ** rng.uniform(-s.decades / 2, s.decades / 2, n) if unequal else np.ones(n)
+        noise = shape / shape.mean() * np.mean(train**2) / snr
+        readings = train + np.sqrt(noise)[:, None] * rng.standard_normal(train.shape)
+        observed = random_nodes(n, n // 2, [s.seed, n, repeat])
+        if unequal or not from_history:  # equal noise: they depend on nothing that is drawn
+            from_history = known_history(graph, train, noise, snr, unequal)
+        weights = {**from_history, **known_readings(graph, readings, noise, unequal)}
+        place = kriging(network.coordinates, readings[:, :: max(readings.shape[1] // s.kriging_signals, 1)], noise)
+        R = train @ train.T / train.shape[1]
+        few = test[:, :: max(test.shape[1] // s.tv_signals, 1)]
+        for task, seen in (("denoising", None), ("interpolation", observed)):
+            H = {name: matrix(graph, w, seen) for name, w in weights.items()}
+            H["kernel ridge"] = ridge(graph, 5.0, 1e-4, seen)
+            H["kriging"] = gaussian(place, noise, seen)
+            H["PCA"] = principal_components(train, noise, seen)
+            H["Wiener filter"] = wiener(graph, R, noise, seen)
+            power = float(np.sum(test**2))
+            error = {
+                name: (float(np.sum((h @ test - test) ** 2)) + float(np.sum(h**2 * noise)) * test.shape[1]) / power
+                for name, h in H.items()
+            }
+            if seen is None:  # it has no data term that leaves out stations
+                error[TV] = total_variation(graph, few, noise, rng)
+            rows += [
+                {"task": task, "nodes": n, "repeat": repeat, "method": name, "needs": NEEDS[name], "nmse": error[name],
+                 "over_single": error[name] / error[SINGLE]}
+                for name in NEEDS if name in error
+            ]  # fmt: skip
+    return rows
+
+
+def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, snr: float, unequal: bool) -> dict[str, Any]:
+    """Weights from clean training signals, or from what is known of them."""
     told: dict[str, Any] = {"noise": noise, "fit": "noise" if unequal else None}
     known = {"signals": train, **told}
     bounds = {"low": train.min(axis=1), "high": train.max(axis=1)}
     rough = float(np.max(np.sum(train * (graph.laplacian() @ train), axis=0)))
-    ways = {
-        "one weight (NI rule)": lambda: np.sqrt(published_weight(graph, snr)),
-        SINGLE: lambda: design.node_invariant(graph, rule="oracle", **known),
-        "one weight, GCV": lambda: (
-            design.node_invariant(graph, rule="gcv", measurements=readings, fit=told["fit"], noise=noise)
-            if unequal
-            else design.node_invariant(graph, rule="gcv", measurements=readings)
-        ),
-        "one weight, SURE": lambda: design.node_invariant(graph, rule="sure", measurements=readings, **told),
-        "blind": lambda: design.blind(graph, measurements=readings, **told),
-        "Prony": lambda: design.prony(graph, **known, scale="bound"),
-        "relaxation (SDR)": lambda: design.relaxation(graph, **known),
-        "min-max relaxation, corners": lambda: design.minmax(graph, criterion="mse", **bounds, **told),
-        "min-max, smooth box": lambda: design.minmax(
+    return {
+        RULE: np.sqrt(published_weight(graph, snr)),
+        SINGLE: design.node_invariant(graph, rule="oracle", **known),
+        "Prony": design.prony(graph, **known, scale="bound"),
+        "relaxation (SDR)": design.relaxation(graph, **known),
+        "min-max relaxation, corners": design.minmax(graph, criterion="mse", **bounds, **told),
+        "min-max, smooth box": design.minmax(
             graph, criterion="mse", uncertainty="smooth-box", smoothness=rough, **bounds, **told
         ),
-        "exact": lambda: design.exact(graph, **known),
-        "edge": lambda: design.edge(graph, **known),
+        "exact": design.exact(graph, **known),
+        "edge": design.edge(graph, **known),
     }
-    H = {name: matrix(graph, find()) for name, find in ways.items()}
-    H["kernel ridge"] = ridge(graph, 5.0, 1e-4)
-    H["kriging"] = kriging(network.coordinates, readings[:, :: max(readings.shape[1] // s.kriging_signals, 1)], noise)
-    H["PCA"] = principal_components(train, noise)
-    H["Wiener filter"] = wiener(graph, train @ train.T / train.shape[1], noise)
-    power = float(np.sum(test**2))
-    error = {
-        name: (float(np.sum((h @ test - test) ** 2)) + float(np.sum(h**2 * noise)) * test.shape[1]) / power
-        for name, h in H.items()
+
+
+def known_readings(graph: Graph, readings: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
+    """Weights from noisy readings. GCV needs no variances, but takes them where it is to weigh the readings."""
+    told: dict[str, Any] = {"measurements": readings, "noise": noise, "fit": "noise" if unequal else None}
+    gcv = told if unequal else {"measurements": readings}
+    return {
+        "one weight, GCV": design.node_invariant(graph, rule="gcv", **gcv),
+        "one weight, SURE": design.node_invariant(graph, rule="sure", **told),
+        "blind": design.blind(graph, **told),
     }
-    error["total variation"] = total_variation(graph, test[:, :: max(test.shape[1] // s.tv_signals, 1)], noise, rng)
-    return [
-        {"nodes": n, "method": name, "needs": NEEDS[name], "nmse": error[name], "over_single": error[name] / error[SINGLE]}
-        for name in NEEDS
-    ]
 
 
 def kriging(coordinates: np.ndarray, readings: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """H of a Gaussian process with a Matérn kernel on the sphere's chords, its parameters by likelihood (scikit-learn)."""
+    """Covariance of a Gaussian process with a Matérn kernel on the sphere's chords, fitted by likelihood (scikit-learn)."""
     try:
         from sklearn.gaussian_process import GaussianProcessRegressor
         from sklearn.gaussian_process.kernels import ConstantKernel, Matern
@@ -144,22 +172,36 @@ def kriging(coordinates: np.ndarray, readings: np.ndarray, noise: np.ndarray) ->
     power = float(np.mean(readings**2))
     kernel = ConstantKernel(1.0, (1e-3, 1e3)) * Matern(300.0, (10.0, 2e4), nu=1.5)
     process = GaussianProcessRegressor(kernel, alpha=noise / power).fit(place, readings / np.sqrt(power))
-    K = process.kernel_(place)
-    found: np.ndarray = np.linalg.solve(K + np.diag(noise / power), K).T
+    found: np.ndarray = power * process.kernel_(place)
     return found
 
 
-def principal_components(train: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Projection on the principal components of the training signals, as many as have the smallest error on them."""
+def gaussian(K: np.ndarray, noise: np.ndarray, observed: np.ndarray | None) -> np.ndarray:
+    """H of the conditional mean of a signal with covariance K, given noisy readings of some stations."""
+    seen = np.ones(noise.size, dtype=bool) if observed is None else observed
+    H = np.zeros_like(K)
+    H[:, seen] = np.linalg.solve(K[np.ix_(seen, seen)] + np.diag(noise[seen]), K[seen]).T
+    return H
+
+
+def principal_components(train: np.ndarray, noise: np.ndarray, observed: np.ndarray | None) -> np.ndarray:
+    """Least-squares fit of the leading principal components, as many as have the smallest error on the training signals."""
+    seen = np.ones(noise.size, dtype=bool) if observed is None else observed
     U = np.linalg.svd(train, full_matrices=False)[0]
-    kept = np.cumsum(np.sum((U.T @ train) ** 2, axis=1)) / train.shape[1]
-    spread = np.cumsum(np.sum(U**2 * noise[:, None], axis=0))
-    rank = int(np.argmin(spread - kept)) + 1
-    found: np.ndarray = U[:, :rank] @ U[:, :rank].T
-    return found
+    R = train @ train.T / train.shape[1]
+    best, least = np.zeros_like(R), float(np.trace(R))
+    for rank in np.unique(np.geomspace(1, min(U.shape[1], int(seen.sum())), 40).astype(int)):
+        root = 1 / np.sqrt(noise[seen])
+        H = np.zeros_like(R)
+        H[:, seen] = U[:, :rank] @ np.linalg.pinv(root[:, None] * U[seen, :rank]) * root
+        rest = H - np.eye(noise.size)
+        risk = float(np.sum((rest @ R) * rest) + np.sum(H**2 * noise))
+        if risk < least:
+            best, least = H, risk
+    return best
 
 
-def total_variation(graph: Any, X: np.ndarray, noise: np.ndarray, rng: np.random.Generator) -> float:
+def total_variation(graph: Graph, X: np.ndarray, noise: np.ndarray, rng: np.random.Generator) -> float:
     """Sampled NMSE with the best of a grid of penalties: it is told which one suits the test signals."""
     Y = X + np.sqrt(noise)[:, None] * rng.standard_normal(X.shape)
     level = float(np.sqrt(noise.mean()))
@@ -170,24 +212,35 @@ def total_variation(graph: Any, X: np.ndarray, noise: np.ndarray, rng: np.random
     return float(min(nmse))
 
 
+def over_single(rows: list[Row], **keys: Any) -> tuple[float, float]:
+    """NMSE over that of the best single weight: mean over what was drawn, and its standard error (0 if nothing varies)."""
+    values = column(rows, "over_single", **keys)
+    return mean_and_error(values) if values else (float("nan"), float("nan"))
+
+
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Methods against networks and SNRs: NMSE over that of the best single weight, a panel a kind of noise."""
+    """Methods against networks and SNRs, a panel a task and kind of noise; small: two standard errors where not zero."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(15, 7), layout="constrained", sharey=True)
-    for axis, noise in zip(axes, ("equal", "unequal"), strict=True):
-        settings = [(network, snr_db) for network in s.networks for snr_db in s.snr_db]
-        table = np.array(
-            [[chosen(rows, network=a, snr_db=b, noise=noise, method=m)[0]["over_single"] for a, b in settings] for m in NEEDS]
-        )
-        image = axis.imshow(np.log2(table), cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
-        for (i, j), value in np.ndenumerate(table):
-            colour = "white" if abs(np.log2(value)) > 1 else "black"
-            axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7, color=colour)
+    columns = [(network, snr_db) for network in s.networks for snr_db in s.snr_db]
+    figure, axes = plt.subplots(
+        2, 2, figsize=(6 + 1.3 * len(columns), 15), layout="constrained", sharey=True, sharex=True, squeeze=False
+    )
+    for axis, (task, noise) in zip(axes.flat, ((t, k) for t in TASKS for k in ("equal", "unequal")), strict=True):
+        mine = chosen(rows, task=task, noise=noise)
+        cells = [[over_single(mine, network=a, snr_db=b, method=m) for a, b in columns] for m in NEEDS]
+        table = np.array(cells)
+        image = axis.imshow(np.log2(table[..., 0]), cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
+        for (i, j), value in np.ndenumerate(table[..., 0]):
+            if np.isfinite(value):
+                error = table[i, j, 1]
+                text = f"{value:.2f}" + (f"\n±{2 * error:.2f}" if error >= 0.0025 else "")
+                colour = "white" if abs(np.log2(value)) > 1 else "black"
+                axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         axis.set_yticks(range(len(NEEDS)), [f"{m} [{needs}]" for m, needs in NEEDS.items()], fontsize=8)
-        axis.set_xticks(range(len(settings)), [f"{a}, {b:g} dB" for a, b in settings], rotation=60, ha="right", fontsize=8)
-        axis.set_title(f"{noise} noise: NMSE over the best single weight")
-    figure.colorbar(image, ax=axes.tolist(), label="log2", shrink=0.6)
+        axis.set_xticks(range(len(columns)), [f"{a}, {b:g} dB" for a, b in columns], rotation=60, ha="right", fontsize=8)
+        axis.set_title(f"{task}, {noise} noise: NMSE over the best single weight")
+    figure.colorbar(image, ax=axes.ravel().tolist(), label="log2", shrink=0.4)
     return figure
 
 
@@ -198,5 +251,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "beyond", "Every design and its alternatives on five networks", Settings(),
-    Settings(networks=("molene", "pm25-california"), snr_db=(0.0,), most_times=300, tv_signals=4), points, compute, draw, judge,
+    Settings(networks=("molene", "pm25-california"), snr_db=(0.0,), most_times=300, repeats=2, tv_signals=4),
+    points, compute, draw, judge,
 )  # fmt: skip

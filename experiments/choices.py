@@ -1,7 +1,8 @@
 """What the ranking owes to choices that papers make in passing: neighbours, kernel, the mean removed, the split.
 
 One choice at a time is changed from a default. The filters are designed on the training times and judged in closed form on
-the test times; every NMSE is shown over that of the best single weight of the same setting.
+the test times; every NMSE is shown over that of the best single weight of the same setting. Random splits, and the noisy
+readings that GCV and the blind design learn from, are drawn several times.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Point, Row, Verdict, chosen
+from experiments._figure import Figure, Point, Row, Verdict, chosen, column, mean_and_error
 from experiments._methods import matrix, published_weight, wiener
 from experiments._stations import distances
 from nareg import datasets, design
@@ -33,6 +34,7 @@ class Settings:
     networks: tuple[str, ...] = ("molene", "us-weather")
     snr_db: float = 0.0
     blocks: int = 30
+    repeats: int = 4
     few: bool = False
     seed: int = 9
 
@@ -76,15 +78,15 @@ def _centred(X: np.ndarray, mean: str) -> np.ndarray:
     return centred
 
 
-def _training(T: int, split: str, s: Settings) -> np.ndarray:
+def _training(T: int, split: str, blocks: int, rng: np.random.Generator) -> np.ndarray:
     """Mask of the training times."""
     first = np.zeros(T, dtype=bool)
     if split == "random":
-        first[np.random.default_rng(s.seed).permutation(T)[: T // 2]] = True
+        first[rng.permutation(T)[: T // 2]] = True
     elif split == "halves":
         first[: T // 2] = True
     else:
-        first = np.arange(T) // max(T // s.blocks, 1) % 2 == 0
+        first = np.arange(T) // max(T // blocks, 1) % 2 == 0
     return first
 
 
@@ -94,11 +96,23 @@ def compute(s: Settings, point: Point) -> list[Row]:
     network = datasets.load(point["network"]).complete()
     graph = _graph(network.coordinates, int(setting["neighbours"]), setting["kernel"])
     X = _centred(network.signals, setting["mean"])
-    first = _training(X.shape[1], setting["split"], s)
-    train, test = X[:, first], X[:, ~first]
-    snr = 10 ** (s.snr_db / 10)
+    rows = []
+    for repeat in range(s.repeats):
+        rng = np.random.default_rng([s.seed, repeat])
+        first = _training(X.shape[1], setting["split"], s.blocks, rng)
+        error = _errors(graph, X[:, first], X[:, ~first], 10 ** (s.snr_db / 10), rng)
+        order = sorted(error, key=lambda name: error[name])
+        rows += [
+            {"repeat": repeat, "method": name, "nmse": e, "over_single": e / error[SINGLE], "rank": order.index(name) + 1}
+            for name, e in error.items()
+        ]
+    return rows
+
+
+def _errors(graph: Graph, train: np.ndarray, test: np.ndarray, snr: float, rng: np.random.Generator) -> dict[str, float]:
+    """Method -> expected NMSE on the test times."""
     noise = float(np.mean(train**2)) / snr
-    readings = train + np.sqrt(noise) * np.random.default_rng(s.seed).standard_normal(train.shape)
+    readings = train + np.sqrt(noise) * rng.standard_normal(train.shape)
     known: dict[str, Any] = {"signals": train, "noise": noise}
     H = {
         SINGLE: matrix(graph, design.node_invariant(graph, rule="oracle", **known)),
@@ -112,30 +126,28 @@ def compute(s: Settings, point: Point) -> list[Row]:
         METHODS[7]: wiener(graph, train @ train.T / train.shape[1], noise),
     }
     power = float(np.sum(test**2))
-    error = {
+    return {
         name: (float(np.sum((h @ test - test) ** 2)) + float(np.sum(h**2)) * noise * test.shape[1]) / power
         for name, h in H.items()
     }
-    order = sorted(error, key=lambda name: error[name])
-    return [
-        {"method": name, "nmse": e, "over_single": e / error[SINGLE], "rank": order.index(name) + 1}
-        for name, e in error.items()
-    ]
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """A table of NMSE over that of the best single weight: methods against settings, a panel a network."""
+    """NMSE over that of the best single weight, with two standard errors: methods against settings, a panel a network."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(s.networks), figsize=(6.5 * len(s.networks), 6), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(s.networks), figsize=(7.5 * len(s.networks), 6), layout="constrained", squeeze=False)
     for axis, network in zip(axes[0], s.networks, strict=True):
         mine = chosen(rows, network=network)
         settings = list(dict.fromkeys((row["choice"], row["value"]) for row in mine))
-        table = np.array([[chosen(mine, choice=c, value=v, method=m)[0]["over_single"] for m in METHODS] for c, v in settings])
-        image = axis.imshow(np.log2(table), cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
-        for (i, j), value in np.ndenumerate(table):
-            colour = "white" if abs(np.log2(value)) > 1 else "black"
-            axis.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=8, color=colour)
+        table = np.array(
+            [[mean_and_error(column(mine, "over_single", choice=c, value=v, method=m)) for m in METHODS] for c, v in settings]
+        )
+        image = axis.imshow(np.log2(table[..., 0]), cmap="RdBu_r", vmin=-1.5, vmax=1.5, aspect="auto")
+        for (i, j), value in np.ndenumerate(table[..., 0]):
+            error = table[i, j, 1]
+            text = f"{value:.2f}" + (f" ±{2 * error:.2f}" if error >= 0.0025 else "")
+            axis.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if abs(np.log2(value)) > 1 else "black")
         axis.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right")
         axis.set_yticks(range(len(settings)), [c if c == v else f"{c}: {v}" for c, v in settings])
         axis.set_title(f"{network}: NMSE over the best single weight")
@@ -149,6 +161,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "choices", "What choices in passing do to the ranking", Settings(), Settings(networks=("molene",), few=True),
+    "choices", "What choices in passing do to the ranking", Settings(), Settings(networks=("molene",), repeats=2, few=True),
     points, compute, draw, judge,
 )  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen
+from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, mean_and_error
 from experiments._methods import bandlimited, errors, matrix
 from nareg import graphs
 
@@ -56,19 +56,20 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def averages(rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
-    """Method -> quantity -> means over graphs, one a scale."""
+    """Method -> quantity -> means over graphs, one a scale; "bias error" and so on are their standard errors."""
     scales = sorted({row["w0"] for row in rows})
-    return {
-        name: {
-            key: np.array([np.mean([row[key] for row in chosen(rows, method=name, w0=w0)]) for w0 in scales])
-            for key in ("bias", "variance", "nmse", "w0")
-        }
-        for name in (NI, NA, SAME)
-    }
+    found: dict[str, dict[str, np.ndarray]] = {}
+    for name in (NI, NA, SAME):
+        cells = [chosen(rows, method=name, w0=w0) for w0 in scales]
+        found[name] = {"w0": np.array(scales)}
+        for key in ("bias", "variance", "nmse"):
+            pairs = [mean_and_error([row[key] for row in cell]) for cell in cells]
+            found[name] |= {key: np.array([p[0] for p in pairs]), f"{key} error": np.array([p[1] for p in pairs])}
+    return found
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Three panels against the scale, and the difference between NA and one weight of the same mean square."""
+    """Bias, variance and NMSE against the scale; bands of two standard errors over graphs."""
     import matplotlib.pyplot as plt
 
     found = averages(rows)
@@ -77,7 +78,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         axes, (("bias", "bias² / power"), ("variance", "variance / power"), ("nmse", "NMSE")), strict=True
     ):
         for name, style in ((NI, "C0-"), (NA, "C1-"), (SAME, "C2--")):
-            axis.semilogx(found[name]["w0"], found[name][key], style, label=name)
+            scale, mean, error = (found[name][part] for part in ("w0", key, f"{key} error"))
+            axis.semilogx(scale, mean, style, label=name)
+            axis.fill_between(scale, mean - 2 * error, mean + 2 * error, color=style[:2], alpha=0.2, linewidth=0)
         axis.set(xlabel="scale w0", ylabel=label)
         axis.grid(alpha=0.3)
     axes[0].legend(fontsize=8)

@@ -97,13 +97,15 @@ STYLES = {
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """NMSE against SNR: lines are expected values, bars the sampled means with two standard errors."""
+    """NMSE against SNR: expected values with bands of two standard errors over graphs, sampled means with bars of the draws."""
     import matplotlib.pyplot as plt
 
     figure, axis = plt.subplots(figsize=(8, 5.2), layout="constrained")
     for name, f in averages(s, rows).items():
         (line,) = axis.semilogy(s.snr_db, f["nmse"], STYLES[name], label=name, ms=4)
         axis.errorbar(s.snr_db, f["sampled"], 2 * f["sampled_error"], fmt="none", ecolor=line.get_color(), capsize=2)
+        band = (f["nmse"] - 2 * f["error"], f["nmse"] + 2 * f["error"])
+        axis.fill_between(s.snr_db, *np.maximum(band, f["nmse"] / 10), color=line.get_color(), alpha=0.15, linewidth=0)
     axis.set(xlabel="SNR (dB)", ylabel="NMSE")
     axis.grid(alpha=0.3, which="both")
     axis.legend(fontsize=8, ncols=2)

@@ -5,8 +5,8 @@ relaxation from one recording, because each signal has noise of its own power; t
 (b) Corner min-max from the range of every station; one range for all makes both corners constant, every constant weight
 scores zero, and the design is one weight again.
 
-The paper does not say in which unit the distance d of ``exp(-5 d^2)`` is: here the largest distance is one (what another
-unit does: ``nareg reproduce choices``). "oracle Prony" is designed for every signal from that very signal.
+The paper does not say in which unit the distance d of ``exp(-5 d^2)`` is: here the largest distance is one, and the other
+units are tried at one SNR. "oracle Prony" is designed for every signal from that very signal.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Finding, Point, Row, Verdict, column
+from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, column
 from experiments._methods import compared, matrix, ridge, span, wiener
-from experiments._stations import molene, of_scenario, oracle_prony, variances
+from experiments._stations import UNITS, molene, of_scenario, oracle_prony, variances
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,9 @@ class Settings:
 
     stations: tuple[int, ...] = (37, 32)
     unit: str = "largest distance"
+    other_units: tuple[str, ...] = UNITS[1:]
     snr_db: tuple[float, ...] = (-10.0, -5.0, 0.0, 5.0, 10.0)
+    unit_snr_db: float = 0.0
     draws: int = 50
     sigma2: float = 5.0
     mu: float = 1e-4
@@ -38,21 +40,22 @@ class Settings:
 
 
 ORACLE, KRR, LIMIT = "oracle Prony", "kernel ridge", "LMMSE limit"
+SCENARIOS = ("learned", "bounds")
 
 
 def points(s: Settings) -> list[Point]:
-    """A point a network, scenario and SNR."""
-    return [
-        {"stations": n, "scenario": scenario, "snr_db": snr_db}
-        for n in s.stations
-        for scenario in ("learned", "bounds")
-        for snr_db in s.snr_db
-    ]
+    """A point a network, scenario and SNR; the other units on the first network."""
+    found: list[Point] = []
+    for scenario in SCENARIOS:
+        found += [{"stations": n, "unit": s.unit, "scenario": scenario, "snr_db": x} for n in s.stations for x in s.snr_db]
+        other = {"stations": s.stations[0], "scenario": scenario, "snr_db": s.unit_snr_db}
+        found += [{**other, "unit": unit} for unit in s.other_units]
+    return found
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
     """All methods of a scenario at one SNR, on the test signals."""
-    stations = molene(point["stations"], s.unit)
+    stations = molene(point["stations"], point["unit"])
     graph, X, snr_db = stations.graph, stations.signals, point["snr_db"]
     weights, test = of_scenario(stations, point["scenario"], snr_db, s.instance, s.seed)
     test = test[:: s.every]
@@ -66,20 +69,32 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Both scenarios on the larger network: expected values, sampled means with two standard errors."""
+    """Both scenarios on the first network: expected values, sampled means with two standard errors; below, other units."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(12, 5), layout="constrained", sharey=True)
-    for axis, scenario in zip(axes, ("learned", "bounds"), strict=True):
-        mine = [row for row in rows if row["stations"] == s.stations[0] and row["scenario"] == scenario]
-        for name in dict.fromkeys(row["method"] for row in mine):
-            sampled, error = (np.array(column(mine, key, method=name)) for key in ("sampled", "sampled_error"))
+    figure, axes = plt.subplots(2, 2, figsize=(12, 9.5), layout="constrained", sharey=True, height_ratios=(3, 2))
+    for (axis, below), scenario in zip(axes.T, SCENARIOS, strict=True):
+        mine = chosen(rows, stations=s.stations[0], scenario=scenario)
+        names = list(dict.fromkeys(row["method"] for row in mine))
+        units = (s.unit, *s.other_units)
+        at_one = chosen(mine, snr_db=s.unit_snr_db)
+        for number, name in enumerate(names):
+            shown = chosen(mine, unit=s.unit, method=name)
+            sampled, error = (np.array(column(shown, key)) for key in ("sampled", "sampled_error"))
             style = ":" if name == LIMIT else "--" if name in (ORACLE, KRR) else "-"
-            (line,) = axis.semilogy(s.snr_db, column(mine, "nmse", method=name), style, marker="o", ms=3, label=name)
+            (line,) = axis.semilogy(s.snr_db, column(shown, "nmse"), style, marker="o", ms=3, label=name)
             axis.errorbar(s.snr_db, sampled, 2 * error, fmt="none", ecolor=line.get_color(), capsize=2)
-        axis.set(xlabel="SNR (dB)", ylabel="NMSE", title=f"{s.stations[0]} stations, {scenario}")
-        axis.grid(alpha=0.3, which="both")
+            place = np.arange(len(units)) + 0.08 * (number - len(names) / 2)
+            values = [column(at_one, "nmse", method=name, unit=unit)[0] for unit in units]
+            below.semilogy(place, values, "o", color=line.get_color(), ms=5)
+        axis.set(xlabel="SNR (dB)", title=f"{s.stations[0]} stations, {scenario}")
+        below.set(title=f"unit of the distance, {s.unit_snr_db:g} dB")
+        below.set_xticks(range(len(units)), [f"d / ({unit})" for unit in units], fontsize=8)
         axis.legend(fontsize=8)
+    for axis in axes.flat:
+        axis.grid(alpha=0.3, which="both")
+    for axis in axes[:, 0]:
+        axis.set_ylabel("NMSE")
     return figure
 
 
@@ -88,7 +103,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     low, top = np.array(s.snr_db) < 0, int(np.argmax(s.snr_db))
 
     def nmse(scenario: str, name: str, n: int = s.stations[0]) -> np.ndarray:
-        return np.array(column(rows, "nmse", stations=n, scenario=scenario, method=name))
+        return np.array(column(rows, "nmse", stations=n, unit=s.unit, scenario=scenario, method=name))
 
     ni = nmse("learned", "one weight (NI rule)")
     prony, krr = nmse("learned", "Prony, learned"), nmse("learned", KRR)
@@ -134,5 +149,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "fig4", "Denoising on the Molene network", Settings(),
-    Settings(stations=(37,), snr_db=(-10.0, 0.0, 5.0, 10.0), draws=5, every=8), points, compute, draw, judge,
+    Settings(stations=(37,), other_units=("100 km",), snr_db=(-10.0, 0.0, 5.0, 10.0), draws=5, every=8),
+    points, compute, draw, judge,
 )  # fmt: skip

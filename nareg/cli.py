@@ -130,6 +130,9 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(help="Worker processes; the numbers do not depend on it.", min=1)] = None,
     report: Annotated[bool, typer.Option("--report", help="Write one HTML page over all figures.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for pictures, CSVs and verdicts.")] = Path("nareg-reproduction"),
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of one figure: dataset=noaa-hourly, snr_db=-5,0,5. Repeatable.")
+    ] = None,
 ) -> None:
     """Reproduce published figures: picture, numbers, and a verdict on every claim.
 
@@ -148,7 +151,9 @@ def reproduce(
             bar.start_task(lines[name])
             bar.update(lines[name], completed=done, total=total)
 
-        done = main_.reproduce(names, out, quick=quick, jobs=jobs or joblib.cpu_count(), progress=progress)
+        done = main_.reproduce(
+            names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
+        )
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
         for v in d.verdicts:

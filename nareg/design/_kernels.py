@@ -8,10 +8,12 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
+from nareg._compiled import parallel
+
 CHUNKS = 64
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
     """``(A B^T + B A^T)_ij`` for every stored entry."""
     n, t_end = A.shape
@@ -57,7 +59,7 @@ def deal(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
     return label
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def edge_products(i, j, A, U):  # type: ignore[no-untyped-def]
     """``sum over columns (a_i - a_j)(u_i - u_j)`` for every edge."""
     out = np.empty(i.size)
@@ -69,7 +71,7 @@ def edge_products(i, j, A, U):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
     """``sum over pairs (V^T A V) o (V^T B V)``, lower triangle, v_k the difference of the unit vectors at the ends of k."""
     size = i.size
@@ -83,7 +85,7 @@ def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def neighbour_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def]
     """``R = A A^T`` between the neighbours of every node, one square block after the other."""
     n, r = A.shape
@@ -101,7 +103,7 @@ def neighbour_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def
     return out
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def times_blocks(indptr, starts, blocks, s):  # type: ignore[no-untyped-def]
     """``S R`` on the pattern."""
     n = indptr.size - 1
@@ -117,7 +119,7 @@ def times_blocks(indptr, starts, blocks, s):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def add_row_part(indptr, indices, data, starts, blocks, V, out):  # type: ignore[no-untyped-def]
     """``W^T R_i W`` for each row i, where row i of S changes by ``W dv_i``, added to ``out``."""
     n, k = V.shape

@@ -242,11 +242,19 @@ def _minmax_prony(
 ) -> WeightDesign:
     """A weight for every node: SDP, rounding, descent."""
     unit = float((low / task.c).max())  # homogeneous: solve with the largest bound at one
-    program = SupportProgram(white.L, worst_of=[image(white.L, x) for x in extremes.T])
-    solved = program.solve(low / task.c / unit, "sdp" if solver == "auto" else solver)
+    starts = bound_starts(extremes, low / task.c, high / task.c)
+    perfect = [w for w in starts.values() if _both_vanish(white.L, extremes, w)] if solver == "auto" else []
+    timings: dict[str, float] = {}
+    if perfect:  # no criterion of squares is smaller: one range for all stations, say
+        solved = Solved(
+            np.outer(perfect[0], perfect[0]) / unit, 0.0, "closed form", "S x = 0 at both corners", 0.0, Status.CONVERGED
+        )
+    else:
+        program = SupportProgram(white.L, worst_of=[image(white.L, x) for x in extremes.T])
+        solved = program.solve(low / task.c / unit, "sdp" if solver == "auto" else solver)
+        timings = {"build": program.build_seconds, "sdp": solved.seconds}
     omega, value = solved.omega * unit, solved.value * unit**2
     smooth = smooth_worst(white.L, extremes)
-    starts = bound_starts(extremes, low / task.c, high / task.c)
     result, rounding = round_and_refine(omega, smooth, low / task.c, high / task.c, also=starts, progress=progress)
     root = np.sqrt(task.c)
     w, factor = scaled_by_mse(task, result.w * root, low, high, scale)
@@ -267,7 +275,7 @@ def _minmax_prony(
             "scale_factor": factor,
             "objective_before_scaling": worst_corner(white.L, extremes, result.w),
         },
-        timings={"build": program.build_seconds, "sdp": solved.seconds},
+        timings=timings,
         settings={"solver": solver, "scale": scale},
     )
 
@@ -326,8 +334,14 @@ def _minmax_prony_tied(
 
 def _status(result: Descent, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
     """Status of a descent; a value of zero within rounding is a minimum, whatever its gradient over it."""
-    zero = worst_corner(L, extremes, result.w) <= zero_level(sp.csr_array(L), extremes, result.w)
-    return local_status(replace(result, gradient_norm=0.0), Status.CONVERGED) if zero else local_status(result, solved)
+    if _both_vanish(L, extremes, result.w):
+        return local_status(replace(result, gradient_norm=0.0), Status.CONVERGED)
+    return local_status(result, solved)
+
+
+def _both_vanish(L: np.ndarray, extremes: np.ndarray, w: np.ndarray) -> bool:
+    """Whether ``S(w) x`` is zero within rounding at both corners."""
+    return worst_corner(L, extremes, w) <= zero_level(sp.csr_array(L), extremes, w)
 
 
 def worst_corner(L: np.ndarray, extremes: np.ndarray, w: np.ndarray) -> float:

@@ -7,12 +7,14 @@ fixed number of chunks and partial sums are added in chunk order: results do not
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, prange
+from numba import prange
+
+from nareg._compiled import parallel
 
 CHUNKS = 64
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def]
     """``Q = K P``; returns the column-wise dot products of P and Q."""
     n, t_end = P.shape
@@ -33,7 +35,7 @@ def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def
     return partial.sum(axis=0)
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
     """``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
     n, t_end = R.shape
@@ -51,7 +53,7 @@ def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
     return partial.sum(axis=0)
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
     """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
     n, t_end = X.shape
@@ -71,7 +73,7 @@ def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-unty
     return partial.sum(axis=0)
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
     """``P = D^-1 R + beta P``."""
     n, t_end = P.shape
@@ -82,7 +84,7 @@ def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
                 P[i, t] = d * R[i, t] + beta[t] * P[i, t]
 
 
-@njit(parallel=True, cache=True)
+@parallel
 def relax(indptr, indices, data, inverse_diagonal, scale, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
     """One round of a stationary or Chebyshev iteration.
 

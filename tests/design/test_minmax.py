@@ -445,3 +445,12 @@ def test_an_error_of_zero_is_solved(uncertainty):
     d = minmax(nareg.graphs.grid((3, 3)), low=x, high=x, lower=1.0, uncertainty=uncertainty, solver="auto")
     assert d.objective < 1e-12
     assert d.status.ok
+
+
+def test_one_range_for_all_stations_needs_no_program(rng):
+    graph = nareg.graphs.sensor(30, rng=rng)
+    design = nareg.design.minmax(graph, low=-2.0, high=3.0, lower=0.5)
+    assert design.certificate.solver == "closed form"
+    assert design.certificate.relaxed_objective == 0.0
+    assert design.objective < 1e-20
+    np.testing.assert_allclose(design.weights, np.sqrt(0.5))

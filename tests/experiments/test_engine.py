@@ -23,16 +23,17 @@ TINY = {
     "fig1": {"n_graphs": 2, "n_scales": 5},
     "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10},
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
-    "fig4": {"stations": (37,), "snr_db": (-5.0, 0.0), "draws": 4, "every": 40, "oracle_every": 2},
+    "fig4": {"stations": (37,), "snr_db": (-5.0, 0.0), "other_units": ("10 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 2, "every": 40},
     "fig6": {"dataset": "au-weather", "snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
-    "choices": {"networks": ("molene",), "few": True},
+    "choices": {"networks": ("molene",), "few": True, "repeats": 1},
     "beyond": {
         "networks": ("molene",),
         "snr_db": (0.0,),
         "blocks": 10,
         "most_times": 80,
+        "repeats": 2,
         "tv_signals": 2,
         "kriging_signals": 4,
     },
@@ -122,6 +123,18 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     assert "Quick settings" in page
     assert (tmp_path / "fig1-quick.csv").read_text().startswith("graph,w0,method,bias,variance,nmse\n")
     assert (tmp_path / "fig1-quick.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_settings_are_changed_by_name_and_checked():
+    settings = _engine.load("fig6").full
+    new = _main.changed(settings, ["dataset=noaa-hourly", "snr_db=-5,0.5", "draws=3"])
+    assert (new.dataset, new.snr_db, new.draws, new.seed) == ("noaa-hourly", (-5.0, 0.5), 3, settings.seed)
+    assert _main.changed(_engine.load("choices").full, ["few=true"]).few is True
+    for wrong, said in [("drawz=3", "draws"), ("draws", "name=value"), ("draws=many", "int"), ("snr_db=a,b", "list of float")]:
+        with pytest.raises(InputError, match=said):
+            _main.changed(settings, [wrong])
+    with pytest.raises(InputError, match="one figure"):
+        _main.reproduce(["fig1", "fig2"], Path("nowhere"), assignments=["seed=1"])
 
 
 def test_unknown_figures_are_named():
