@@ -39,9 +39,10 @@ def ridge(graph: Graph, sigma2: float, mu: float, observed: np.ndarray | None = 
     return columns if observed is None else columns * observed
 
 
-def wiener(graph: Graph, R: np.ndarray, noise: Any, observed: np.ndarray | None = None) -> np.ndarray:
+def wiener(R: np.ndarray, noise: Any, observed: np.ndarray | None = None) -> np.ndarray:
     """H of the dense Wiener filter, which no linear filter beats where R is the signals' own second moment."""
-    columns = baselines.lmmse(graph, np.eye(graph.n_nodes), second_moment=R, noise=noise, observed=observed)
+    every = np.eye(R.shape[0])  # in the place of the graph too, which it ignores
+    columns = baselines.lmmse(every, every, second_moment=R, noise=noise, observed=observed)
     return columns if observed is None else columns * observed
 
 
@@ -86,7 +87,8 @@ def compared(filters_: dict[str, np.ndarray], X: np.ndarray, variance: np.ndarra
 
 def span(values: np.ndarray) -> str:
     """Smallest and largest value, for a sentence."""
-    return f"{values.min():.3g} to {values.max():.3g}"
+    ends = [f"{value:#.3g}" for value in (values.min(), values.max())]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
 
 
 def random_nodes(n: int, number: int, seed: list[int]) -> np.ndarray:

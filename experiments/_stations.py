@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Row, mean_and_error
-from experiments._methods import errors, matrix, published_weight
+from experiments._methods import errors, matrix, published_weight, wiener
 from nareg import datasets, design
 from nareg.graph import Graph
 from nareg.results import WeightDesign
@@ -71,6 +71,22 @@ def variances(X: np.ndarray, snr_db: float) -> np.ndarray:
     return found
 
 
+def equal_power(X: np.ndarray) -> np.ndarray:
+    """Every signal divided by its root mean square.
+
+    With noise of variance ``1 / SNR`` the squared error of these, summed, is what the figures show: the mean of the
+    signals' NMSE. A design that is to do well there takes them; raw signals weigh the large ones more.
+    """
+    scaled: np.ndarray = X / np.sqrt(np.mean(X**2, axis=0))
+    return scaled
+
+
+def limit(X: np.ndarray, snr_db: float, observed: np.ndarray | None = None) -> np.ndarray:
+    """H with the smallest mean NMSE that one linear filter can have on these signals."""
+    U = equal_power(X)
+    return wiener(U @ U.T / U.shape[1], 10 ** (-snr_db / 10), observed)
+
+
 def halves(T: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """A random half of the times trains, the other tests."""
     order = np.random.default_rng(seed).permutation(T)
@@ -95,19 +111,22 @@ def oracle_prony(
 
 
 def learned(stations: Stations, train: np.ndarray, snr_db: float, instance: int) -> dict[str, Any]:
-    """Weights that the paper learns from half of the data, and what it should have been compared with."""
+    """Weights that the paper learns from half of the data, and what it should have been compared with.
+
+    "noise of one instance": as the paper sets the covariance of the relaxation, the second moment being that of all signals.
+    "signals of equal power": both as the mean NMSE weighs them.
+    """
     X = stations.signals[:, train]
     graph, snr = stations.graph, 10 ** (snr_db / 10)
     w0 = published_weight(graph, snr)
-    noise = float(np.mean(X**2)) / snr
     one = float(np.mean(stations.signals[:, instance] ** 2)) / snr
-    known: dict[str, Any] = {"signals": X, "noise": noise}
+    known: dict[str, Any] = {"signals": equal_power(X), "noise": 1 / snr}
     return {
         "one weight (NI rule)": np.sqrt(w0),
-        "Prony, learned": design.prony(graph, **known, lower=w0, scale="bound"),
+        "Prony, learned": design.prony(graph, signals=X, lower=w0, scale="bound"),
         "Prony, learned, scale by MSE": design.prony(graph, **known, lower=w0),
         "relaxation, noise of one instance": design.relaxation(graph, signals=X, noise=one, lower=w0),
-        "relaxation, mean noise": design.relaxation(graph, **known, lower=w0),
+        "relaxation, signals of equal power": design.relaxation(graph, **known, lower=w0),
         "one weight, best": design.node_invariant(graph, rule="oracle", **known),
         "exact": design.exact(graph, **known),
     }
@@ -134,7 +153,7 @@ def bounded(stations: Stations, snr_db: float, instance: int, once: dict[str, We
         "one weight (NI rule)": np.sqrt(w0),
         **{name: found.rescaled(factor) for name, found in once.items()},
         "min-max relaxation": design.minmax(graph, low=low, high=high, noise=one, lower=w0, criterion="mse"),
-        "one weight, best": design.node_invariant(graph, rule="oracle", signals=X, noise=float(np.mean(X**2)) / snr),
+        "one weight, best": design.node_invariant(graph, rule="oracle", signals=equal_power(X), noise=1 / snr),
     }
 
 

@@ -20,6 +20,7 @@ from experiments._methods import matrix, published_weight, random_nodes, ridge, 
 from nareg import baselines, datasets, design
 from nareg.errors import InputError, NaregError
 from nareg.graph import Graph
+from nareg.results import WeightDesign
 
 
 @dataclass(frozen=True)
@@ -111,7 +112,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             H["kernel ridge"] = ridge(graph, 5.0, 1e-4, seen)
             H["kriging"] = gaussian(place, noise, seen)
             H["PCA"] = principal_components(train, noise, seen)
-            H["Wiener filter"] = wiener(graph, R, noise, seen)
+            H["Wiener filter"] = wiener(R, noise, seen)
             power = float(np.sum(test**2))
             error = {
                 name: (float(np.sum((h @ test - test) ** 2)) + float(np.sum(h**2 * noise)) * test.shape[1]) / power
@@ -119,11 +120,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
             }
             if seen is None:  # it has no data term that leaves out stations
                 error[TV] = total_variation(graph, few, noise, rng)
-            rows += [
-                {"task": task, "nodes": n, "repeat": repeat, "method": name, "needs": NEEDS[name], "nmse": error[name],
-                 "over_single": error[name] / error[SINGLE]}
-                for name in NEEDS if name in error
-            ]  # fmt: skip
+            for name in (name for name in NEEDS if name in error):
+                solved = weights.get(name)
+                told = {"nmse": error[name], "over_single": error[name] / error[SINGLE]}
+                status = solved.status.name if isinstance(solved, WeightDesign) else ""
+                rows.append({"task": task, "nodes": n, "repeat": repeat, "method": name, "status": status, **told})
     return rows
 
 
@@ -239,8 +240,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
         axis.set_yticks(range(len(NEEDS)), [f"{m} [{needs}]" for m, needs in NEEDS.items()], fontsize=8)
         axis.set_xticks(range(len(columns)), [f"{a}, {b:g} dB" for a, b in columns], rotation=60, ha="right", fontsize=8)
-        axis.set_title(f"{task}, {noise} noise: NMSE over the best single weight")
-    figure.colorbar(image, ax=axes.ravel().tolist(), label="log2", shrink=0.4)
+        axis.set_title(f"{task}, {noise} noise")
+    bar = figure.colorbar(image, ax=axes.ravel().tolist(), label="NMSE over that of the best single weight", shrink=0.4)
+    bar.set_ticks([-1, 0, 1], labels=["½", "1", "2"])
     return figure
 
 

@@ -123,7 +123,7 @@ def _errors(graph: Graph, train: np.ndarray, test: np.ndarray, snr: float, rng: 
         METHODS[4]: matrix(graph, design.blind(graph, measurements=readings, noise=noise)),
         METHODS[5]: matrix(graph, design.exact(graph, **known)),
         METHODS[6]: matrix(graph, design.edge(graph, **known)),
-        METHODS[7]: wiener(graph, train @ train.T / train.shape[1], noise),
+        METHODS[7]: wiener(train @ train.T / train.shape[1], noise),
     }
     power = float(np.sum(test**2))
     return {
@@ -150,8 +150,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             axis.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if abs(np.log2(value)) > 1 else "black")
         axis.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right")
         axis.set_yticks(range(len(settings)), [c if c == v else f"{c}: {v}" for c, v in settings])
-        axis.set_title(f"{network}: NMSE over the best single weight")
-    figure.colorbar(image, ax=axes[0].tolist(), label="log2", shrink=0.6)
+        axis.set_title(network)
+    bar = figure.colorbar(image, ax=axes[0].tolist(), label="NMSE over that of the best single weight", shrink=0.6)
+    bar.set_ticks([-1, 0, 1], labels=["½", "1", "2"])
     return figure
 
 

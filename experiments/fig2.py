@@ -71,7 +71,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             SINGLE: design.node_invariant(graph, rule="oracle", **known),
         }
         filters = {name: matrix(graph, w) for name, w in weights.items()}
-        filters |= {KRR: ridge(graph, s.sigma2, s.mu), LIMIT: wiener(graph, R, noise)}
+        filters |= {KRR: ridge(graph, s.sigma2, s.mu), LIMIT: wiener(R, noise)}
         seed = [s.seed, point["graph"], level]
         rows += [{"snr_db": snr_db, **row} for row in compared(filters, x[:, None], np.array([noise]), s.draws, seed)]
     return rows

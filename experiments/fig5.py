@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, mean_and_error
-from experiments._methods import compared, matrix, random_nodes, ridge, span, wiener
-from experiments._stations import molene, of_scenario, variances
+from experiments._methods import compared, matrix, random_nodes, ridge, span
+from experiments._stations import limit, molene, of_scenario, variances
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,6 @@ def compute(s: Settings, point: Point) -> list[Row]:
     graph, X = stations.graph, stations.signals
     weights, test = of_scenario(stations, point["scenario"], s.snr_db, s.instance, s.seed)
     X = X[:, test[:: s.every]]
-    R = X @ X.T / X.shape[1]
-    noise = float(np.mean(X**2)) / 10 ** (s.snr_db / 10)
     rows = []
     for number in s.observed:
         for subset in range(s.subsets):
@@ -55,7 +53,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             observed = random_nodes(stations.n, number, seed)
             filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
             filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
-            filters[LIMIT] = wiener(graph, R, noise, observed)
+            filters[LIMIT] = limit(X, s.snr_db, observed)
             found = compared(filters, X, variances(X, s.snr_db), s.draws, seed)
             rows += [{"observed": number, "subset": subset, **row} for row in found]
     return rows
@@ -93,7 +91,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     ni, b_ni = a["one weight (NI rule)"][0], b["one weight (NI rule)"][0]
     prony = a["Prony, learned"][0] / ni
     sdr = a["relaxation, noise of one instance"][0] / ni
-    mean = a["relaxation, mean noise"][0] / ni
+    equal = a["relaxation, signals of equal power"][0] / ni
     m_prony, m_sdr = b["min-max Prony"][0] / b_ni, b["min-max relaxation"][0] / b_ni
     against_krr = b["min-max Prony"][0] / b[KRR][0]
     worse = [(prony > 1).all(), (sdr > 1).all()]
@@ -104,7 +102,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             "learned",
             Finding.REPRODUCED if all(worse) else Finding.IN_PART if (prony > 1).any() or (sdr > 1).any() else Finding.NOT,
             f"Learned Prony has {span(prony)} times the NMSE of NI, the relaxation {span(sdr)} with the noise of one recording "
-            f"and {span(mean)} with the mean noise.",
+            f"and {span(equal)} with signals of equal power.",
             f"The best single weight has {span(best)}, the exact design {span(exact)}.",
         ),
         Verdict(

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, column, mean_and_error
-from experiments._methods import compared, matrix, random_nodes, ridge, span, wiener
-from experiments._stations import bounded, large, minmax_once, variances
+from experiments._methods import compared, matrix, random_nodes, ridge, span
+from experiments._stations import bounded, large, limit, minmax_once, variances
 
 
 @dataclass(frozen=True)
@@ -48,13 +48,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
     graph, X = stations.graph, stations.signals
     once = minmax_once(stations)
     shown = X[:, :: s.every]
-    R = shown @ shown.T / shown.shape[1]
     rows = []
     if point["part"] == "denoising":
         for snr_db in s.snr_db:
             weights = bounded(stations, snr_db, s.instance, once)
             filters = {name: matrix(graph, w) for name, w in weights.items()} | {KRR: ridge(graph, s.sigma2, s.mu)}
-            filters[LIMIT] = wiener(graph, R, float(np.mean(shown**2)) / 10 ** (snr_db / 10))
+            filters[LIMIT] = limit(shown, snr_db)
             seed = [s.seed, int(10 * snr_db) + 1000]
             rows += [{"snr_db": snr_db, **r} for r in compared(filters, shown, variances(shown, snr_db), s.draws, seed)]
         return rows
@@ -65,7 +64,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             observed = random_nodes(stations.n, number, seed)
             filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
             filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
-            filters[LIMIT] = wiener(graph, R, float(np.mean(shown**2)), observed)
+            filters[LIMIT] = limit(shown, 0.0, observed)
             found = compared(filters, shown, variances(shown, 0.0), 0, seed)
             rows += [{"observed": number, "subset": subset, **row} for row in found]
     return rows

@@ -131,7 +131,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     share = [100 * t["violations"] / max(t["cases"], 1) for t in found.values()]
     bars = axis.barh(list(found), share, color=["C2" if v == 0 else "C3" for v in share])
     axis.bar_label(bars, [f"{t['violations']:,} of {t['cases']:,}" for t in found.values()], padding=4)
-    axis.set(xlabel="cases that go against the statement (%)", xlim=(0, 118))
+    axis.set(xlabel="cases that go against the statement (%)", xlim=(0, 130))
     axis.invert_yaxis()
     return figure
 
