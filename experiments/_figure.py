@@ -53,7 +53,7 @@ class Figure:
 
 
 def claims(figure: str) -> dict[str, dict[str, str]]:
-    """The published claims of a figure: name -> text, section."""
+    """The published claims of a figure: name -> text, paper, section, figure."""
     with (Path(__file__).parent / "published.toml").open("rb") as handle:
         found: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
     return found

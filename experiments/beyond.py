@@ -2,10 +2,10 @@
 
 The times are cut into blocks that train and test in turn: a random half would let the weather of one day train for the next
 hour. Noise is white; "unequal" gives every station a variance of its own, spread over two decades, and lets the designs
-weigh the readings by it. Two tasks: every station has a reading, or a random half of them has. Designs are made for the
-first task; the baselines that have a design of their own for the second (kriging, PCA, Wiener) use it. Everything but total
-variation is a linear filter, whose expected error is known in closed form; what is drawn (the variances, the noisy readings
-that designs learn from, the observed half) is drawn several times.
+weigh the readings by it ("no fit": those that do not). Two tasks: every station has a reading, or a random half of them
+has. Designs are made for the first task; the baselines that have a design of their own for the second (kriging, PCA, Wiener)
+use it. Everything but total variation is a linear filter, whose expected error is known in closed form; what is drawn (the
+variances, the noisy readings that designs learn from, the observed half) is drawn several times.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ class Settings:
     seed: int = 10
 
 
+SINGLE_PLAIN, EXACT_PLAIN = "one weight, best, no fit", "exact, no fit"
 SINGLE, RULE, TV = "one weight, best", "one weight (NI rule)", "total variation"
 #: Method -> what it must know.
 NEEDS = {
     RULE: "SNR",
     SINGLE: "clean history, noise",
+    SINGLE_PLAIN: "clean history, noise",
     "one weight, GCV": "noisy readings",
     "one weight, SURE": "noisy readings, noise",
     "blind": "noisy readings, noise",
@@ -51,6 +53,7 @@ NEEDS = {
     "min-max relaxation, corners": "bounds, noise",
     "min-max, smooth box": "bounds, smoothness, noise",
     "exact": "clean history, noise",
+    EXACT_PLAIN: "clean history, noise",
     "edge": "clean history, noise",
     "kernel ridge": "nothing",
     TV: "noisy readings, best penalty",
@@ -134,7 +137,7 @@ def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, snr: float
     known = {"signals": train, **told}
     bounds = {"low": train.min(axis=1), "high": train.max(axis=1)}
     rough = float(np.max(np.sum(train * (graph.laplacian() @ train), axis=0)))
-    return {
+    found = {
         RULE: np.sqrt(published_weight(graph, snr)),
         SINGLE: design.node_invariant(graph, rule="oracle", **known),
         "Prony": design.prony(graph, **known, scale="bound"),
@@ -146,6 +149,10 @@ def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, snr: float
         "exact": design.exact(graph, **known),
         "edge": design.edge(graph, **known),
     }
+    if unequal:
+        found[SINGLE_PLAIN] = design.node_invariant(graph, rule="oracle", signals=train, noise=noise)
+        found[EXACT_PLAIN] = design.exact(graph, signals=train, noise=noise)
+    return found
 
 
 def known_readings(graph: Graph, readings: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
