@@ -1,8 +1,8 @@
 """Run a figure point by point. What is done is kept: a run that was killed goes on where it stood.
 
-Every point is written to a file of its own, in a folder named by a hash of the figure's name, its settings and its source:
-a point is computed again if, and only if, one of these changed. Points are computed in one thread each, so that the rounding
-of sums does not depend on the number of workers, and the CSV is put together in the order of the points.
+Every point is written to a file of its own, in a folder named by a hash of the figure's name, its settings, its source and
+that of the library: a point is computed again if, and only if, one of these changed. Points are computed in one thread each,
+so that the rounding of sums does not depend on the number of workers, and the CSV is put together in the order of the points.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import importlib
-import inspect
 import io
 import json
 from collections.abc import Callable
@@ -27,6 +26,17 @@ from nareg.results import atomic_write
 
 #: ``progress(points done, points in all)``
 Progress = Callable[[int, int], None]
+#: Modules of the library that no row comes from: command line and display.
+NOT_COMPUTING = (
+    "cli.py",
+    "_cli_datasets.py",
+    "_cli_input.py",
+    "_progress.py",
+    "__main__.py",
+    "demo.py",
+    "plotting.py",
+    "report.py",
+)
 #: Digits of a number in the CSV.
 DIGITS = 12
 
@@ -38,13 +48,15 @@ def load(name: str) -> Figure:
 
 
 def fingerprint(figure: Figure, settings: Any) -> str:
-    """Hash of all that shapes the rows: settings, the figure's source and its helpers', the version."""
-    module = importlib.import_module(f"experiments.{figure.name}")
-    helpers = [importlib.import_module(f"experiments.{name}") for name in ("_methods", "_stations")]
+    """Hash of all that shapes the rows: settings, and the source of the figure, its helpers and the library."""
+    package = Path(nareg.__file__).parent
+    library = [file for file in package.rglob("*.py") if file.relative_to(package).parts[0] not in NOT_COMPUTING]
+    own = [Path(__file__).parent / f"{name}.py" for name in (figure.name, "_methods", "_stations")]
     told = {
         "figure": figure.name,
         "settings": asdict(settings),
-        "source": [inspect.getsource(part) for part in (module, *helpers)],
+        "source": {file.name: file.read_text() for file in own}
+        | {str(file.relative_to(package)): file.read_text() for file in library},
         "version": nareg.__version__,
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]

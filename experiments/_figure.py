@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -56,6 +56,22 @@ def claims(figure: str) -> dict[str, dict[str, str]]:
     """The published claims of a figure: name -> text, paper, section, figure."""
     with (Path(__file__).parent / "published.toml").open("rb") as handle:
         found: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
+    return found
+
+
+def grade(holds: Any) -> Finding:
+    """Reproduced where all of the parts hold, in part where any does."""
+    parts = [bool(part) for part in holds]
+    return Finding.REPRODUCED if all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
+
+
+def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:
+    """Verdicts of the first setting, which is named, with what became of each claim in the others."""
+    (name, first), *others = verdicts.items()
+    found = []
+    for k, v in enumerate(first):
+        told = "".join(f" {other[0].upper() + other[1:]}: {of[k].finding}." for other, of in others)
+        found.append(replace(v, measured=f"{name}: {v.measured}", why=(v.why + told).strip()))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Row, mean_and_error
-from experiments._methods import errors, matrix, published_weight, wiener
+from experiments._methods import best_ridge, equal_power, errors, matrix, published_weight, ridge, wiener
 from nareg import datasets, design
 from nareg.graph import Graph
 from nareg.results import WeightDesign
@@ -16,6 +16,17 @@ from nareg.results import WeightDesign
 #: Molene stations with a complete series that the published coordinate list does not have (under the same id): without
 #: them 32 are left, the number that the paper gives.
 NOT_LISTED = ("Tregunc", "Plovan", "Saint-Joachim", "Morlaix", "Guiscriff")
+NI, NI_THREE, BEST, EXACT = "one weight (NI rule)", "one weight, 3 x the rule", "one weight, best", "exact"
+PRONY, SDR, SDR_EQUAL = "Prony", "relaxation, noise of one instance", "relaxation, signals of equal power"
+MM_PRONY, MM_THREE, MM_SDR, PAIR = "min-max Prony", "min-max Prony, 3 x the bound", "min-max relaxation", "one global pair"
+KRR, KRR_BEST, LIMIT, ORACLE = "kernel ridge", "kernel ridge, best parameters", "LMMSE limit", "oracle Prony"
+#: Colour and line of a method, the same in every figure.
+STYLES = {
+    NI: "C7-", NI_THREE: "C7--", BEST: "k-", EXACT: "C2-", PRONY: "C3-", "Prony, scale by MSE": "C3--", SDR: "C0-",
+    SDR_EQUAL: "C0--", MM_PRONY: "C3-", f"{MM_PRONY}, {PAIR}": "C3:", MM_THREE: "C3--", MM_SDR: "C0-",
+    f"{MM_SDR}, {PAIR}": "C0:", KRR: "C5-", KRR_BEST: "C5--", LIMIT: "k:", ORACLE: "C1--",
+}  # fmt: skip
+
 #: Kilometres in the unit of the distance d of ``exp(-5 d^2)``; the paper does not say which it took.
 UNITS = ("largest distance", "mean neighbour distance", "100 km", "10 km")
 
@@ -71,16 +82,6 @@ def variances(X: np.ndarray, snr_db: float) -> np.ndarray:
     return found
 
 
-def equal_power(X: np.ndarray) -> np.ndarray:
-    """Every signal divided by its root mean square.
-
-    With noise of variance ``1 / SNR`` the squared error of these, summed, is what the figures show: the mean of the
-    signals' NMSE. A design that is to do well there takes them; raw signals weigh the large ones more.
-    """
-    scaled: np.ndarray = X / np.sqrt(np.mean(X**2, axis=0))
-    return scaled
-
-
 def limit(X: np.ndarray, snr_db: float, observed: np.ndarray | None = None) -> np.ndarray:
     """H with the smallest mean NMSE that one linear filter can have on these signals."""
     U = equal_power(X)
@@ -96,7 +97,10 @@ def halves(T: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def oracle_prony(
     graph: Graph, X: np.ndarray, snr_db: float, draws: int, seed: list[int], observed: np.ndarray | None = None
 ) -> Row:
-    """Prony's design made for every signal from that very signal, at the bound: the paper's ideal."""
+    """Prony's design made for every signal from that very signal, at the bound: the paper's ideal.
+
+    Its noise is its own: every signal has a filter of its own.
+    """
     w0 = published_weight(graph, 10 ** (snr_db / 10))
     rng = np.random.default_rng(seed)
     rows = []
@@ -110,7 +114,12 @@ def oracle_prony(
     return told
 
 
-def learned(stations: Stations, train: np.ndarray, snr_db: float, instance: int) -> dict[str, Any]:
+def typical(X: np.ndarray) -> int:
+    """The signal whose power is the median of all: the "one instance" from which the paper takes the noise covariance."""
+    return int(np.argsort(np.mean(X**2, axis=0))[X.shape[1] // 2])
+
+
+def learned(stations: Stations, train: np.ndarray, snr_db: float) -> dict[str, Any]:
     """Weights that the paper learns from half of the data, and what it should have been compared with.
 
     "noise of one instance": as the paper sets the covariance of the relaxation, the second moment being that of all signals.
@@ -119,50 +128,65 @@ def learned(stations: Stations, train: np.ndarray, snr_db: float, instance: int)
     X = stations.signals[:, train]
     graph, snr = stations.graph, 10 ** (snr_db / 10)
     w0 = published_weight(graph, snr)
-    one = float(np.mean(stations.signals[:, instance] ** 2)) / snr
+    one = float(np.mean(stations.signals[:, typical(stations.signals)] ** 2)) / snr
     known: dict[str, Any] = {"signals": equal_power(X), "noise": 1 / snr}
     return {
-        "one weight (NI rule)": np.sqrt(w0),
-        "Prony, learned": design.prony(graph, signals=X, lower=w0, scale="bound"),
-        "Prony, learned, scale by MSE": design.prony(graph, **known, lower=w0),
-        "relaxation, noise of one instance": design.relaxation(graph, signals=X, noise=one, lower=w0),
-        "relaxation, signals of equal power": design.relaxation(graph, **known, lower=w0),
-        "one weight, best": design.node_invariant(graph, rule="oracle", **known),
-        "exact": design.exact(graph, **known),
+        NI: np.sqrt(w0),
+        PRONY: design.prony(graph, signals=X, lower=w0, scale="bound"),
+        "Prony, scale by MSE": design.prony(graph, **known, lower=w0),
+        SDR: design.relaxation(graph, signals=X, noise=one, lower=w0),
+        SDR_EQUAL: design.relaxation(graph, **known, lower=w0),
+        BEST: design.node_invariant(graph, rule="oracle", **known),
+        EXACT: design.exact(graph, **known),
     }
 
 
 def minmax_once(stations: Stations) -> dict[str, WeightDesign]:
     """Min-max Prony from the range of every station and from one range for all, at the bound for 0 dB.
 
-    Programs of minutes on the large network; both are homogeneous, so that every other SNR is a rescaling.
+    A program of a minute on the large network; both are homogeneous, so that every other SNR is a rescaling.
     """
     X, w0 = stations.signals, published_weight(stations.graph, 1.0)
-    ranges = {"min-max Prony": (X.min(axis=1), X.max(axis=1)), "min-max Prony, one global pair": (X.min(), X.max())}
+    ranges = {MM_PRONY: (X.min(axis=1), X.max(axis=1)), f"{MM_PRONY}, {PAIR}": (X.min(), X.max())}
     return {name: design.minmax(stations.graph, low=low, high=high, lower=w0) for name, (low, high) in ranges.items()}
 
 
-def bounded(stations: Stations, snr_db: float, instance: int, once: dict[str, WeightDesign]) -> dict[str, Any]:
-    """Weights from the lowest and highest values; ``once`` holds the min-max Prony designs of :func:`minmax_once`."""
+def bounded(stations: Stations, snr_db: float, once: dict[str, WeightDesign]) -> dict[str, Any]:
+    """Weights from the lowest and highest values; ``once`` holds the min-max Prony designs of :func:`minmax_once`.
+
+    Prony's criterion leaves the scale of the weights open: beside the smallest that meets the bound, three times it; and one
+    weight of three times the rule, which tells the effect of the scale from that of the design.
+    """
     graph, snr, X = stations.graph, 10 ** (snr_db / 10), stations.signals
     w0 = published_weight(graph, snr)
     factor = float(np.sqrt(w0 / published_weight(graph, 1.0)))
-    one = float(np.mean(X[:, instance] ** 2)) / snr
-    low, high = X.min(axis=1), X.max(axis=1)
+    one = float(np.mean(X[:, typical(X)] ** 2)) / snr
+    told: dict[str, Any] = {"noise": one, "lower": w0, "criterion": "mse"}
     return {
-        "one weight (NI rule)": np.sqrt(w0),
+        NI: np.sqrt(w0),
+        NI_THREE: 3 * np.sqrt(w0),
         **{name: found.rescaled(factor) for name, found in once.items()},
-        "min-max relaxation": design.minmax(graph, low=low, high=high, noise=one, lower=w0, criterion="mse"),
-        "one weight, best": design.node_invariant(graph, rule="oracle", signals=equal_power(X), noise=1 / snr),
+        MM_THREE: once[MM_PRONY].rescaled(3 * factor),
+        MM_SDR: design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), **told),
+        f"{MM_SDR}, {PAIR}": design.minmax(graph, low=X.min(), high=X.max(), **told),
+        BEST: design.node_invariant(graph, rule="oracle", signals=equal_power(X), noise=1 / snr),
     }
 
 
-def of_scenario(
-    stations: Stations, scenario: str, snr_db: float, instance: int, seed: int
-) -> tuple[dict[str, Any], np.ndarray]:
+def of_scenario(stations: Stations, scenario: str, snr_db: float, seed: int) -> tuple[dict[str, Any], np.ndarray]:
     """Weights of a scenario of Section V-B, "learned" or "bounds", and the times that test them."""
     T = stations.signals.shape[1]
     if scenario == "bounds":
-        return bounded(stations, snr_db, instance, minmax_once(stations)), np.arange(T)
+        return bounded(stations, snr_db, minmax_once(stations)), np.arange(T)
     train, test = halves(T, seed)
-    return learned(stations, train, snr_db, instance), test
+    return learned(stations, train, snr_db), test
+
+
+def ridges(
+    graph: Graph, X: np.ndarray, snr_db: float, sigma2: float, mu: float, observed: np.ndarray | None = None
+) -> dict[str, np.ndarray]:
+    """Kernel ridge regression with the published parameters, and with those that suit the signals shown best."""
+    return {
+        KRR: ridge(graph, sigma2, mu, observed),
+        KRR_BEST: best_ridge(graph, X, 10 ** (snr_db / 10), observed),
+    }

@@ -3,7 +3,11 @@
 Prony's method with one known signal x has the solution ``w = s / x`` for every scale s that meets the bound: the value of
 (25) is zero at all of them, and which one a solver returns decides the NMSE. Three are shown: the smallest that meets the
 bound, ten times it, and the one with the smallest mean squared error. Without the bound zero weights are optimal, the
-filter that returns its input.
+filter that returns its input. The fit (30) of the relaxation leaves the scale open as well with one known signal; nareg's
+relaxation then takes the one with the smallest mean squared error, which (29) says that the method is after.
+
+The benchmark's single weight is the rule with its constant, which the paper leaves as O(.), set to one. Kernel ridge regression
+is shown with the published parameters and with those that suit each signal best.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, mean_and_error
-from experiments._methods import bandlimited, compared, matrix, published_weight, ridge, span, wiener
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, mean_and_error
+from experiments._methods import bandlimited, best_ridge, compared, matrix, published_weight, ridge, span, wiener
 from nareg import design, graphs
 
 
@@ -34,8 +38,14 @@ class Settings:
 
 
 NI, RANDOM, KRR = "one weight (NI rule)", "random weights", "kernel ridge"
+KRR_BEST = "kernel ridge, best parameters"
 FREE, BOUND, TEN, BEST = "Prony, no bound", "Prony, at the bound", "Prony, 10 x the bound", "Prony, scale by MSE"
 SDR, EXACT, SINGLE, LIMIT = "relaxation (SDR)", "exact", "one weight, best", "LMMSE limit"
+
+STYLES = {
+    NI: "C7-o", RANDOM: "C7--s", KRR: "C5-^", KRR_BEST: "C5--^", FREE: "C3:x", BOUND: "C3-v", TEN: "C3-.", BEST: "C3--",
+    SDR: "C0-d", EXACT: "C2-*", SINGLE: "k-+", LIMIT: "k:",
+}  # fmt: skip
 
 
 def points(s: Settings) -> list[Point]:
@@ -71,7 +81,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             SINGLE: design.node_invariant(graph, rule="oracle", **known),
         }
         filters = {name: matrix(graph, w) for name, w in weights.items()}
-        filters |= {KRR: ridge(graph, s.sigma2, s.mu), LIMIT: wiener(R, noise)}
+        filters |= {KRR: ridge(graph, s.sigma2, s.mu), KRR_BEST: best_ridge(graph, x[:, None], snr), LIMIT: wiener(R, noise)}
         seed = [s.seed, point["graph"], level]
         rows += [{"snr_db": snr_db, **row} for row in compared(filters, x[:, None], np.array([noise]), s.draws, seed)]
     return rows
@@ -80,7 +90,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 def averages(s: Settings, rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
     """Method -> means over graphs at every SNR: expected, sampled, and the standard errors of both means."""
     found: dict[str, dict[str, np.ndarray]] = {}
-    for name in (NI, RANDOM, KRR, FREE, BOUND, TEN, BEST, SDR, EXACT, SINGLE, LIMIT):
+    for name in STYLES:
         cells = [chosen(rows, method=name, snr_db=snr_db) for snr_db in s.snr_db]
         expected = np.array([mean_and_error([row["nmse"] for row in cell]) for cell in cells])
         sampled = np.array([np.mean([row["sampled"] for row in cell]) for cell in cells])
@@ -88,12 +98,6 @@ def averages(s: Settings, rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
         noise = np.array([np.sqrt(np.sum([row["sampled_error"] ** 2 for row in cell])) / len(cell) for cell in cells])
         found[name] = {"nmse": expected[:, 0], "error": expected[:, 1], "sampled": sampled, "sampled_error": noise}
     return found
-
-
-STYLES = {
-    NI: "C7-o", RANDOM: "C7--s", KRR: "C5-^", FREE: "C3:x", BOUND: "C3-v", TEN: "C3-.", BEST: "C3--",
-    SDR: "C0-d", EXACT: "C2-*",    SINGLE: "k-+", LIMIT: "k:",
-}  # fmt: skip
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -114,46 +118,43 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     """The four claims of Section V-A."""
-    f = averages(s, rows)
+    f = {name: a["nmse"] for name, a in averages(s, rows).items()}
     snr = np.array(s.snr_db)
     low, middle = snr < 0, int(np.argmin(np.abs(snr)))
-    best_peer = np.minimum(f[NI]["nmse"], f[KRR]["nmse"])
-    ratio = {name: best_peer / f[name]["nmse"] for name in (BOUND, BEST, SDR)}
-    tenfold = {name: (r >= 10).all() for name, r in ratio.items()}
-    some = any((r >= 10).any() for r in ratio.values())
-    naive = f[RANDOM]["nmse"] / f[NI]["nmse"]
-    bound = f[FREE]["nmse"] / f[BOUND]["nmse"]
-    sdr = f[SDR]["nmse"] / f[BOUND]["nmse"]
-    sdr_best = f[SDR]["nmse"] / f[BEST]["nmse"]
-
+    peer = np.minimum(f[NI], f[KRR])
+    ratio = {name: peer / f[name] for name in (BOUND, SDR, LIMIT)}
+    naive = {name: f[RANDOM] / f[name] for name in (NI, KRR)}
+    bound = f[FREE] / f[BOUND]
+    sdr, sdr_best = f[SDR][low] / f[BOUND][low], f[SDR][low] / f[BEST][low]
     return [
         Verdict(
             "order-of-magnitude",
-            Finding.REPRODUCED if tenfold[BOUND] and tenfold[SDR] else Finding.IN_PART if some else Finding.NOT,
-            f"The better of NI and kernel ridge has {span(ratio[BOUND])} times the NMSE of Prony at the bound over the SNRs, "
-            f"{span(ratio[BEST])} times with its scale by the MSE, and {span(ratio[SDR])} times that of the relaxation.",
-            "These designs know the very signal that they are to recover; with it, any method could be perfect.",
+            grade((ratio[name][~low] >= 10).all() for name in (BOUND, SDR)),
+            f"From 0 dB up the better of NI and kernel ridge has {span(ratio[BOUND][~low])} times the NMSE of Prony at the "
+            f"bound and {span(ratio[SDR][~low])} times that of the relaxation; below 0 dB {span(ratio[BOUND][low])} and "
+            f"{span(ratio[SDR][low])}, where no linear filter can reach more than {span(ratio[LIMIT][low])}.",
+            "These designs know the very signal that they are to recover. Kernel ridge with its best parameters has "
+            f"{span(f[KRR_BEST] / f[KRR])} times the NMSE of the published ones.",
         ),
         Verdict(
             "naive",
-            Finding.REPRODUCED if (np.abs(naive - 1) < 0.25).all() else Finding.IN_PART,
-            f"Random weights have {span(naive)} times the NMSE of the NI rule.",
-            f"Neither is a good choice: the best weight has {span(f[SINGLE]['nmse'] / f[NI]['nmse'])} times that of the rule.",
+            grade((r < 1.25).all() for r in naive.values()),
+            f"Random weights have {span(naive[NI])} times the NMSE of the NI rule, {span(naive[KRR])} that of kernel ridge.",
+            f"Neither is a good choice: the best single weight has {span(f[SINGLE] / f[NI])} times the NMSE of the rule.",
         ),
         Verdict(
             "bound",
-            Finding.REPRODUCED if bound[middle] >= 10 else Finding.IN_PART,
-            f"Without the bound Prony returns its input, NMSE 1 / SNR: at 0 dB {bound[middle]:.3g} times that of Prony at the "
-            f"bound, {span(bound)} times over the SNRs.",
+            grade([bound[middle] >= 10, (bound >= 10).all()]),
+            f"Without the bound Prony returns its input, NMSE 1 / SNR: {span(bound)} times that of Prony at the bound.",
             "The bound only keeps the solver away from zero weights. It does not fix the scale, which (25) leaves open: ten "
-            f"times the bound has {span(f[TEN]['nmse'] / f[BOUND]['nmse'])} times its NMSE.",
+            f"times the bound has {span(f[TEN] / f[BOUND])} times its NMSE.",
         ),
         Verdict(
             "low-snr",
-            Finding.REPRODUCED if (sdr[low] < 1).all() else Finding.IN_PART if (sdr[low] < 1).any() else Finding.NOT,
-            f"Below 0 dB the relaxation has {span(sdr[low])} times the NMSE of Prony at the bound, and {span(sdr_best[low])} "
-            "times that of Prony with its scale by the MSE.",
-            "The difference is the scale that Prony leaves open, not the criterion.",
+            grade([(sdr < 1).all(), (sdr_best < 0.99).all()]),
+            f"Below 0 dB the relaxation has {span(sdr)} times the NMSE of Prony at the bound, and {span(sdr_best)} times that "
+            "of Prony with its scale by the MSE.",
+            "The difference is the scale that both leave open with one known signal, not the criterion.",
         ),
     ]
 

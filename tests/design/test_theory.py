@@ -69,3 +69,13 @@ def test_corollary_1_fails_on_two_nodes_with_white_noise():
     assert c.lemma1
     assert c.corollary1
     assert c.mse / c.mse_scalar == pytest.approx(1.00424, abs=1e-5)
+
+
+def test_the_solution_of_25_need_not_have_rank_one():
+    g = nareg.graphs.erdos_renyi(8, 0.5, rng=np.random.default_rng(3))
+    smooth = np.linalg.inv(np.eye(8) + g.laplacian().toarray())
+    X = smooth @ np.random.default_rng(4).standard_normal((8, 24))
+    solved = nareg.design.prony(g, signals=X, lower=1.0, scale="bound", solver="clarabel")
+    values, vectors = np.linalg.eigh(solved.omega)
+    assert values[-2] > 0.01 * values[-1]
+    assert (values[-1] * vectors[:, -1] ** 2).min() < 0.99  # the rank-one part violates the bound

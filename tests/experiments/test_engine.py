@@ -23,7 +23,7 @@ TINY = {
     "fig1": {"n_graphs": 2, "n_scales": 5},
     "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10},
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
-    "fig4": {"stations": (37,), "snr_db": (-5.0, 0.0), "other_units": ("10 km",), "draws": 4, "every": 40, "oracle_every": 2},
+    "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("10 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 8, "every": 40},
     "fig6": {"dataset": "au-weather", "snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
@@ -37,7 +37,7 @@ TINY = {
         "tv_signals": 2,
         "kriging_signals": 4,
     },
-    "theory": {"n_points": 2, "cases": 40, "boxes": 2},
+    "theory": {"n_points": 2, "cases": 40, "boxes": 2, "programs": 1},
 }
 NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond"}
 
