@@ -189,7 +189,7 @@ def _judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             grade(flat),
             f"The last step of SNR divides the NMSE by {fall[MM_PRONY]:.2f} for min-max Prony, {fall[MM_SDR]:.2f} for the "
             f"min-max relaxation, {fall[pair]:.2f} for it with one range for all stations, and {fall[NI]:.2f} for NI.",
-            f"The scale alone does it too: {fall[MM_THREE]:.2f} for min-max Prony at three times the bound, {fall[NI_THREE]:.2f} "
+            f"So can the scale alone: {fall[MM_THREE]:.2f} for min-max Prony at three times the bound, {fall[NI_THREE]:.2f} "
             f"for one weight of three times the rule; the best single weight, {fall[BEST]:.2f}, does not saturate.",
         ),
     ]  # fmt: skip
