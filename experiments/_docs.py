@@ -10,13 +10,13 @@ import csv
 import json
 import shutil
 import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from experiments._engine import load
-from experiments._figure import Row, column, mean_and_error
+from experiments._engine import fingerprint, load
+from experiments._figure import Row, chosen, column, mean_and_error
 from experiments._main import FIGURES
+from experiments.beyond import NEEDS, TASKS
 
 
 def fragment(told: dict[str, Any]) -> str:
@@ -40,22 +40,21 @@ def overview(figures: dict[str, dict[str, Any]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def ranking(rows: list[Row], task: str) -> str:
-    """Methods against networks and noise: NMSE over that of the best single weight, the mean over SNRs and draws."""
-    networks = list(dict.fromkeys(row["network"] for row in rows))
-    methods = [m for m in dict.fromkeys(row["method"] for row in rows) if column(rows, "nmse", task=task, method=m)]
-    lines = []
-    for noise in ("equal", "unequal"):
-        lines += [f"**{task.capitalize()}, {noise} noise**", ""]
-        lines += ["| method | " + " | ".join(networks) + " |", "|---|" + "---:|" * len(networks)]
-        for method in methods:
-            cells = []
-            for network in networks:
-                ratio = column(rows, "over_single", task=task, noise=noise, network=network, method=method)
-                cells.append(f"{mean_and_error(ratio)[0]:.2f}")
-            lines.append(f"| {method} | " + " | ".join(cells) + " |")
-        lines.append("")
-    return "\n".join(lines)
+def ranking(rows: list[Row], task: str, noise: str) -> str:
+    """Methods against networks: NMSE over that of the best single weight, mean over SNRs and the worst of them."""
+    mine = chosen(rows, task=task, noise=noise)
+    networks = list(dict.fromkeys(row["network"] for row in mine))
+    lines = ["| method | must know | " + " | ".join(networks) + " |", "|---|---|" + "---:|" * len(networks)]
+    for method, needs in NEEDS.items():
+        if not chosen(mine, method=method):
+            continue
+        cells = []
+        for network in networks:
+            here = chosen(mine, network=network, method=method)
+            means = [mean_and_error(column(here, "over_single", snr_db=x))[0] for x in {row["snr_db"] for row in here}]
+            cells.append(f"{sum(means) / len(means):.2f} ({max(means):.2f})")
+        lines.append(f"| {method} | {needs} | " + " | ".join(cells) + " |")
+    return "\n".join(lines) + "\n"
 
 
 def numbers(path: Path) -> list[Row]:
@@ -77,14 +76,16 @@ def write(out: Path, docs: Path) -> None:
     target.mkdir(exist_ok=True)
     figures = {name: json.loads((out / f"{name}.json").read_text()) for name in FIGURES}
     for name, told in figures.items():
-        if told["settings"] != json.loads(json.dumps(asdict(load(name).full))):
-            raise SystemExit(f"{name} was run with other settings than those of its figure.")
+        figure = load(name)
+        if told["fingerprint"] != fingerprint(figure, figure.full):
+            raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         shutil.copyfile(out / f"{name}.png", docs / "images" / f"{name}.png")
         (target / f"{name}.md").write_text(fragment(told))
     (target / "overview.md").write_text(overview(figures))
     rows = numbers(out / "beyond.csv")
-    for task in ("denoising", "interpolation"):
-        (target / f"ranking-{task}.md").write_text(ranking(rows, task))
+    for task in TASKS:
+        for noise in ("equal", "unequal"):
+            (target / f"{task}-{noise}.md").write_text(ranking(rows, task, noise))
 
 
 if __name__ == "__main__":

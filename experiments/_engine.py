@@ -12,8 +12,13 @@ import hashlib
 import importlib
 import io
 import json
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 import nareg
 from experiments._figure import Figure, Row
+from nareg.errors import NaregError
 from nareg.results import atomic_write
 
 #: ``progress(points done, points in all)``
@@ -47,22 +53,28 @@ def load(name: str) -> Figure:
     return figure
 
 
-def fingerprint(figure: Figure, settings: Any) -> str:
-    """Hash of all that shapes the rows: settings, and the source of the figure, its helpers and the library."""
-    package = Path(nareg.__file__).parent
+@cache
+def sources() -> dict[str, str]:
+    """File -> hash of its text, of the library and the experiments, as they were when this process first asked."""
+    package, here = Path(nareg.__file__).parent, Path(__file__).parent
     library = [file for file in package.rglob("*.py") if file.relative_to(package).parts[0] not in NOT_COMPUTING]
-    own = [Path(__file__).parent / f"{name}.py" for name in (figure.name, "_methods", "_stations")]
+    files = {f"nareg/{file.relative_to(package)}": file for file in library} | {file.stem: file for file in here.glob("*.py")}
+    return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in sorted(files.items())}
+
+
+def fingerprint(figure: Figure, settings: Any) -> str:
+    """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, numpy and scipy."""
+    own = (figure.name, "_methods", "_stations", "_figure")
     told = {
         "figure": figure.name,
         "settings": asdict(settings),
-        "source": {file.name: file.read_text() for file in own}
-        | {str(file.relative_to(package)): file.read_text() for file in library},
-        "version": nareg.__version__,
+        "source": {name: text for name, text in sources().items() if name in own or name.startswith("nareg/")},
+        "versions": [nareg.__version__, version("numpy"), version("scipy")],
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run(figure: Figure, settings: Any, cache: Path, *, jobs: int = 1, progress: Progress | None = None) -> list[Row]:
+def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress: Progress | None = None) -> list[Row]:
     """All rows of a figure, computing the points that are not in the cache.
 
     Parameters
@@ -70,15 +82,16 @@ def run(figure: Figure, settings: Any, cache: Path, *, jobs: int = 1, progress: 
     figure : Figure
     settings : dataclass
         ``figure.full``, ``figure.quick`` or one's own.
-    cache : path
-        Folder for the points of all figures.
+    folder : path
+        Cache folder for the points of all figures.
     jobs : int
         Worker processes. The rows do not depend on it.
     progress : callable, optional
         ``progress(points done, points in all)``.
     """
     points = figure.points(settings)
-    folder = cache / figure.name / fingerprint(figure, settings)
+    mark = fingerprint(figure, settings)
+    folder = folder / figure.name / mark
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "settings.json").write_text(json.dumps(asdict(settings), indent=1) + "\n")
     files = [folder / f"{i:05d}.json" for i in range(len(points))]
@@ -86,7 +99,7 @@ def run(figure: Figure, settings: Any, cache: Path, *, jobs: int = 1, progress: 
     done = len(points) - len(missing)
     if progress is not None:
         progress(done, len(points))
-    work = (delayed(_compute)(figure.name, settings, points[i], files[i]) for i in missing)
+    work = (delayed(_compute)(figure.name, settings, points[i], files[i], mark) for i in missing)
     for _ in Parallel(n_jobs=min(jobs, max(len(missing), 1)), return_as="generator_unordered")(work):
         done += 1
         if progress is not None:
@@ -94,12 +107,37 @@ def run(figure: Figure, settings: Any, cache: Path, *, jobs: int = 1, progress: 
     return [row for file in files for row in json.loads(file.read_text())]
 
 
-def _compute(name: str, settings: Any, point: dict[str, Any], file: Path) -> None:
+def _compute(name: str, settings: Any, point: dict[str, Any], file: Path, mark: str) -> None:
     """One point, written whole or not at all."""
-    with threadpool_limits(limits=1):
-        rows = load(name).compute(settings, point)
+    figure = load(name)
+    if fingerprint(figure, settings) != mark:
+        raise NaregError(f"the source changed while {name} was running: start it again.")
+    with threadpool_limits(limits=1), _uninterrupted():
+        rows = figure.compute(settings, point)
     with atomic_write(file) as handle:
         handle.write(json.dumps([{**point, **row} for row in rows]).encode())
+
+
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C ends the run even where a design kept its best point and went on: such a point must not be kept."""
+    if threading.current_thread() is not threading.main_thread():  # signals are not delivered here
+        yield
+        return
+    pressed = False
+
+    def note(*_: Any) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
 
 
 def write_csv(rows: list[Row], path: Path) -> None:

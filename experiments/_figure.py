@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import tomllib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
+
+from nareg.errors import InputError
 
 #: One line of the CSV.
 Row = dict[str, Any]
@@ -57,6 +60,13 @@ def claims(figure: str) -> dict[str, dict[str, str]]:
     with (Path(__file__).parent / "published.toml").open("rb") as handle:
         found: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
     return found
+
+
+def check_snr(snr_db: tuple[float, ...]) -> None:
+    """Figures against SNR judge what happens below 0 dB, from there up, and at the last step."""
+    rising = all(a < b for a, b in itertools.pairwise(snr_db))
+    if not rising or len(snr_db) < 2 or snr_db[0] >= 0 or snr_db[-1] < 0:
+        raise InputError(f"snr_db is {snr_db}: give two or more in rising order, the first below 0 dB and the last not.")
 
 
 def grade(holds: Any) -> Finding:

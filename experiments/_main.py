@@ -48,7 +48,7 @@ def changed(settings: Any, assignments: Sequence[str]) -> Any:
     values: dict[str, Any] = {}
     for text in assignments:
         name, equals, told = text.partition("=")
-        if not equals or not hasattr(settings, name):
+        if not equals or name not in asdict(settings):
             raise InputError(f"--set {text!r} is not name=value with one of the names {', '.join(asdict(settings))}.")
         old = getattr(settings, name)
         kind = type(old[0] if isinstance(old, tuple) else old)
@@ -113,6 +113,7 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
         "title": figure.title,
         "quick": quick,
         "settings": asdict(settings),
+        "fingerprint": _engine.fingerprint(figure, settings),
         "version": nareg.__version__,
         "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
     }

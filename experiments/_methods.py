@@ -39,19 +39,36 @@ def ridge(graph: Graph, sigma2: float, mu: float, observed: np.ndarray | None = 
     return columns if observed is None else columns * observed
 
 
-#: Widths and penalties that :func:`best_ridge` tries.
-RIDGES = tuple((float(a), float(b)) for a in np.geomspace(0.01, 100, 9) for b in np.geomspace(1e-5, 1, 6))
+#: Widths and penalties (over the noise) that the tuned kernel ridge regressions try.
+WIDTHS, PENALTIES = np.geomspace(0.01, 100, 9), np.geomspace(1e-4, 1e2, 10)
 
 
-def best_ridge(graph: Graph, X: np.ndarray, snr: float, observed: np.ndarray | None = None) -> np.ndarray:
-    """H of kernel ridge regression with the width and penalty that suit the signals best, in the mean of their NMSE."""
+def gaussian(K: np.ndarray, noise: np.ndarray, observed: np.ndarray | None = None) -> np.ndarray:
+    """H of the conditional mean of a signal with covariance K, given noisy readings of some stations."""
+    seen = np.ones(len(K), dtype=bool) if observed is None else observed
+    H = np.zeros_like(K)
+    H[:, seen] = np.linalg.solve(K[np.ix_(seen, seen)] + np.diag(noise[seen]), K[seen]).T
+    return H
+
+
+def risk(H: np.ndarray, R: np.ndarray, noise: np.ndarray) -> float:
+    """Expected squared error of a filter on signals with second moment R."""
+    rest = H - np.eye(len(H))
+    return float(np.sum((rest @ R) * rest) + np.sum(H**2 * noise))
+
+
+def tuned_ridge(graph: Graph, R: np.ndarray, noise: np.ndarray, observed: np.ndarray | None = None) -> np.ndarray:
+    """H of kernel ridge regression with the width and penalty that suit signals with second moment R best."""
+    values, vectors = np.linalg.eigh(graph.laplacian().toarray())
+    kernels = [(vectors * np.exp(-width * values / 2)) @ vectors.T for width in WIDTHS]
+    ways = (gaussian(K, penalty * noise / noise.mean(), observed) for K in kernels for penalty in PENALTIES)
+    return min(ways, key=lambda H: risk(H, R, noise))
+
+
+def best_ridge(graph: Graph, X: np.ndarray, snr_db: float, observed: np.ndarray | None = None) -> np.ndarray:
+    """The same for the mean of the signals' NMSE."""
     U = equal_power(X)
-    R, every = U @ U.T / U.shape[1], np.eye(graph.n_nodes)
-
-    def risk(H: np.ndarray) -> float:
-        return float(np.sum(((H - every) @ R) * (H - every)) + np.sum(H**2) / snr)
-
-    return min((ridge(graph, sigma2, mu, observed) for sigma2, mu in RIDGES), key=risk)
+    return tuned_ridge(graph, U @ U.T / U.shape[1], np.full(graph.n_nodes, 10 ** (-snr_db / 10)), observed)
 
 
 def equal_power(X: np.ndarray) -> np.ndarray:

@@ -28,7 +28,7 @@ STYLES = {
 }  # fmt: skip
 
 #: Kilometres in the unit of the distance d of ``exp(-5 d^2)``; the paper does not say which it took.
-UNITS = ("largest distance", "mean neighbour distance", "100 km", "10 km")
+UNITS = ("largest distance", "100 km", "50 km", "mean neighbour distance")
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def molene(number: int, unit: str, neighbours: int = 5) -> Stations:
         raise ValueError(f"{network.n_nodes} stations instead of {number}")
     far = distances(network.coordinates)
     near = np.sort(far + np.diag(np.full(number, np.inf)), axis=1)[:, :neighbours]
-    length = {"largest distance": far.max(), "mean neighbour distance": near.mean(), "100 km": 100.0, "10 km": 10.0}[unit]
+    length = {"largest distance": far.max(), "mean neighbour distance": near.mean(), "100 km": 100.0, "50 km": 50.0}[unit]
     graph = Graph.from_knn(network.coordinates, neighbours, metric="haversine", kernel=lambda d: np.exp(-5 * (d / length) ** 2))
     return Stations(graph, network.signals - network.signals.mean())
 
@@ -188,5 +188,5 @@ def ridges(
     """Kernel ridge regression with the published parameters, and with those that suit the signals shown best."""
     return {
         KRR: ridge(graph, sigma2, mu, observed),
-        KRR_BEST: best_ridge(graph, X, 10 ** (snr_db / 10), observed),
+        KRR_BEST: best_ridge(graph, X, snr_db, observed),
     }

@@ -69,7 +69,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         observed = random_nodes(s.n_nodes, number, seed)
         filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
         filters[KRR] = ridge(graph, s.sigma2, s.mu, observed)
-        filters[KRR_BEST] = best_ridge(graph, x[:, None], snr, observed)
+        filters[KRR_BEST] = best_ridge(graph, x[:, None], s.snr_db, observed)
         filters[LIMIT] = wiener(np.outer(x, x), noise, observed)
         rows += [{"observed": number, **row} for row in compared(filters, x[:, None], np.array([noise]), s.draws, seed)]
     return rows

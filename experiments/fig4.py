@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Point, Row, Verdict, chosen, column, elsewhere, grade
+from experiments._figure import Figure, Point, Row, Verdict, check_snr, chosen, column, elsewhere, grade
 from experiments._methods import compared, matrix, span
 from experiments._stations import (
     BEST,
@@ -48,6 +48,7 @@ from experiments._stations import (
     ridges,
     variances,
 )  # fmt: skip
+from nareg.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,11 @@ class Settings:
     every: int = 1
     oracle_every: int = 4
     seed: int = 4
+
+    def __post_init__(self) -> None:
+        check_snr(self.snr_db)
+        if self.unit_snr_db not in self.snr_db or self.unit in self.other_units:
+            raise InputError("unit_snr_db must be one of snr_db, and other_units must not hold unit.")
 
 
 SCENARIOS = ("learned", "bounds")

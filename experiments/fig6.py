@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, column, grade, mean_and_error
+from experiments._figure import Figure, Finding, Point, Row, Verdict, check_snr, chosen, column, grade, mean_and_error
 from experiments._methods import compared, matrix, random_nodes, span
 from experiments._stations import (
     BEST,
@@ -50,6 +50,9 @@ class Settings:
     mu: float = 1e-4
     every: int = 1
     seed: int = 6
+
+    def __post_init__(self) -> None:
+        check_snr(self.snr_db)
 
 
 def points(s: Settings) -> list[Point]:

@@ -168,7 +168,7 @@ def _experiments() -> Any:
     """The experiments of a checkout: beside the package, or in the folder where the command runs."""
     for place in (Path(__file__).resolve().parents[1], Path.cwd()):
         if (place / "experiments" / "_main.py").is_file():
-            sys.path.insert(0, str(place))
+            sys.path.append(str(place))  # last: the nareg that runs stays the one that is imported
             return importlib.import_module("experiments._main")
     raise InputError(
         "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."

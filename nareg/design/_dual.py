@@ -70,7 +70,7 @@ def certify(
         return value if np.isfinite(value) else None  # a row without an upper bound may be charged
 
     if n <= DENSE_NODES:
-        values, vectors = eigh(scaled.toarray(), subset_by_index=[0, min(DIRECTIONS, n) - 1])
+        values, vectors = _smallest(scaled.toarray(), min(DIRECTIONS, n))
         rounding = 4 * n * np.finfo(float).eps * norm
         found = values < -rounding
         directions = size[:, None] * vectors[:, found] if found.any() else None
@@ -86,6 +86,15 @@ def certify(
             return Certificate(bound(delta), "sparse factor", directions)
         delta = min(4 * delta, margin) if delta < margin else 4 * delta
     return Certificate(None, "no sparse factor has positive pivots")
+
+
+def _smallest(matrix: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k smallest eigenvalues with their vectors."""
+    try:
+        values, vectors = eigh(matrix, subset_by_index=[0, k - 1])
+    except np.linalg.LinAlgError:  # LAPACK's relatively robust representations can fail on graded matrices
+        values, vectors = np.linalg.eigh(matrix)
+    return values[:k], vectors[:, :k]
 
 
 def _inner(Y: sp.csr_array, V: np.ndarray) -> float:

@@ -233,4 +233,8 @@ def degrees_of_freedom(family: Family, amount: float, point: Point, *, nonnegati
     total[np.diag_indices_from(total)] *= 1 + 1e-9  # directions that no signal and no noise reach are singular
     share = family.data.gauss_newton(point)[np.ix_(free, free)]
     share = share + np.tril(share, -1).T
-    return float((1 - amount) * np.trace(cho_solve(cho_factor(total, lower=True), share)))
+    try:
+        solved = cho_solve(cho_factor(total, lower=True), share)
+    except np.linalg.LinAlgError:  # singular beyond that: the data tell nothing of stations that are never observed
+        solved = np.linalg.pinv(np.tril(total) + np.tril(total, -1).T, rcond=1e-10, hermitian=True) @ share
+    return float((1 - amount) * np.trace(solved))

@@ -312,3 +312,21 @@ def test_too_many_columns(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
     with pytest.raises(TooLargeError, match="pass fewer signals"):
         edge(nareg.graphs.grid((40, 40)), signals=np.ones((1600, 9)), noise=1.0)
+
+
+def test_edge_for_interpolation_counts_what_singular_data_leave(data_root):
+    network = nareg.datasets.load("pm25-california")
+    network = network.select(np.sort(np.argsort(-network.observed.mean(axis=1), kind="stable")[:17]))
+    X = network.signals[:, network.observed.all(axis=0)][:, :800]
+    train = X[:, np.arange(X.shape[1]) * 20 // X.shape[1] % 2 == 0]
+    train, power = train - train.mean(), np.mean((X - train.mean()) ** 2)
+    observed = np.zeros(17, dtype=bool)
+    observed[np.random.default_rng([10, 17, 0]).permutation(17)[:8]] = True
+    found = nareg.design.edge(network.graph, signals=train, noise=power, fit=observed.astype(float))
+    freedom = found.certificate.details["degrees_of_freedom"]
+    assert 0 < freedom["effective"] <= freedom["parameters"]
+    H = nareg.filters.interpolate(network.graph, found, np.eye(17), observed, method="direct").x * observed
+    one = nareg.design.node_invariant(network.graph, rule="oracle", signals=train, noise=power)
+    H_one = nareg.filters.interpolate(network.graph, one, np.eye(17), observed, method="direct").x * observed
+    error, error_one = (np.sum((h @ train - train) ** 2) + np.sum(h**2) * power * train.shape[1] for h in (H, H_one))
+    assert error < 0.9 * error_one

@@ -376,3 +376,14 @@ def test_prony_is_never_worse_than_the_bound_itself(x, solver):
     L = g.laplacian().toarray()
     d = prony(g, signals=x, lower=1.0, solver=solver)
     assert d.objective <= x @ L @ L @ x * (1 + 1e-9)
+
+
+def test_edge_weights_over_150_decades_end_with_a_status(data_root):
+    # LAPACK's relatively robust representations fail on the certificate's matrix here ("Internal Error")
+    network = nareg.datasets.load("molene").complete()
+    network = network.select(~np.isin(np.arange(network.n_nodes), [11, 13, 18, 21, 31]))
+    graph = nareg.Graph.from_knn(network.coordinates, 5, metric="haversine", kernel=lambda d: np.exp(-5 * (d / 10) ** 2))
+    x = network.signals[:, 364] - network.signals.mean()
+    found = nareg.design.prony(graph, signals=x, lower=1e5, scale="bound")
+    assert np.isfinite(found.objective)
+    assert found.certificate.violation < 1e-9

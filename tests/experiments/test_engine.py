@@ -16,18 +16,18 @@ import pytest
 from experiments import _engine, _main, _methods
 from experiments._figure import claims
 from nareg import graphs
-from nareg.errors import InputError
+from nareg.errors import InputError, NaregError
 
 ROOT = Path(__file__).resolve().parents[2]
 TINY = {
     "fig1": {"n_graphs": 2, "n_scales": 5},
     "fig2": {"n_graphs": 2, "draws": 40, "snr_db": (-5.0, 0.0, 5.0), "n_nodes": 30, "frequencies": 10},
     "fig3": {"n_graphs": 2, "draws": 40, "observed": (10, 20, 30), "n_nodes": 30, "frequencies": 10},
-    "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("10 km",), "draws": 4, "every": 40, "oracle_every": 2},
+    "fig4": {"stations": (32,), "snr_db": (-5.0, 0.0), "other_units": ("50 km",), "draws": 4, "every": 40, "oracle_every": 2},
     "fig5": {"stations": (32,), "observed": (4, 30), "subsets": 2, "draws": 8, "every": 40},
     "fig6": {"dataset": "au-weather", "snr_db": (-5.0, 0.0, 5.0), "observed": (10, 30), "subsets": 2, "draws": 4, "every": 10},
     "example": {"n_graphs": 2, "n_nodes": 60, "draws": 4, "snr_db": (0.0, 5.0)},
-    "choices": {"networks": ("molene",), "few": True, "repeats": 1},
+    "choices": {"networks": ("molene",), "few": True, "repeats": 2},
     "beyond": {
         "networks": ("molene",),
         "snr_db": (0.0,),
@@ -163,3 +163,40 @@ def test_the_hash_sees_settings_and_figure():
     first, second = _engine.load("fig1"), _engine.load("fig2")
     hashes = {_engine.fingerprint(f, s) for f in (first, second) for s in (_Other(), _Other(2))}
     assert len(hashes) == 4
+
+
+def interrupted_point(settings, point):
+    """A design that keeps its best point on Ctrl-C, as those of the library do."""
+    try:
+        signal.raise_signal(signal.SIGINT)
+    except KeyboardInterrupt:
+        return [{"value": 1.0}]
+    raise AssertionError("Ctrl-C was not delivered")
+
+
+def test_a_point_cut_short_by_ctrl_c_is_not_kept(tmp_path, monkeypatch):
+    figure = replace(_engine.load("fig1"), compute=interrupted_point)
+    monkeypatch.setattr(_engine, "load", lambda name: figure)
+    settings = replace(figure.full, **TINY["fig1"])
+    with pytest.raises(KeyboardInterrupt):
+        _engine.run(figure, settings, tmp_path)
+    assert not list(tmp_path.rglob("0*.json"))
+
+
+def test_source_that_changes_while_running_is_refused(tmp_path):
+    figure = _engine.load("fig1")
+    settings = replace(figure.full, **TINY["fig1"])
+    with pytest.raises(NaregError, match="start it again"):
+        _engine._compute("fig1", settings, {"graph": 0}, tmp_path / "0.json", "another mark")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("fig2", "snr_db=0,5"), ("fig4", "snr_db=5,-5"), ("fig4", "unit_snr_db=3"), ("fig6", "snr_db=-5"),
+        ("beyond", "blocks=1"), ("fig1", "__doc__=x"),
+    ],
+)  # fmt: skip
+def test_settings_that_no_figure_can_be_drawn_from_are_refused(name, wrong):
+    with pytest.raises(InputError):
+        _main.changed(_engine.load(name).full, [wrong])

@@ -1,0 +1,40 @@
+"""The documentation shows every figure, and every claim with its verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments import _docs
+from experiments._figure import Finding, claims
+from experiments._main import FIGURES
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_figure_and_its_claims_are_in_the_documentation(name):
+    text = (DOCS / "reproduced" / f"{name}.md").read_text()
+    assert f"(images/{name}.png)" in text
+    assert (DOCS / "images" / f"{name}.png").stat().st_size > 10_000
+    overview = (DOCS / "reproduced" / "overview.md").read_text()
+    for claim in claims(name).values():
+        line = next(line for line in text.splitlines() if claim["text"] in line)
+        finding = next(word for word in Finding if f"**{word}**" in line)
+        assert any(claim["text"] in row and f"**{finding}**" in row for row in overview.splitlines())
+    pages = "".join((DOCS / page).read_text() for page in ("reproduction.md", "when-to-use-what.md"))
+    assert f"reproduced/{name}.md" in pages
+
+
+def test_ranking_has_the_mean_over_snrs_and_the_worst():
+    methods = ("one weight, best", "exact")
+    rows = [
+        {"task": "denoising", "noise": "equal", "network": "a", "snr_db": x, "method": m, "over_single": v}
+        for m, values in zip(methods, (((1.0, 1.0), (1.0, 1.0)), ((0.5, 0.7), (0.9, 0.9))), strict=True)
+        for x, pair in zip((0.0, 5.0), values, strict=True)
+        for v in pair
+    ]
+    text = _docs.ranking(rows, "denoising", "equal")
+    assert "| exact | clean history, noise | 0.75 (0.90) |" in text
+    assert "edge" not in text
