@@ -1,4 +1,4 @@
-# The README's two commands. Each works alone on a machine that has Python 3.11 or later, pip's venv and make.
+# The README's commands. Each works alone on a machine that has Python 3.11 or later, pip's venv and make.
 
 PYTHON ?= $(shell for p in python3.11 python3.12 python3.13 python3; do \
 	if command -v $$p >/dev/null 2>&1 && $$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then echo $$p; break; fi; done)
@@ -6,11 +6,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test quick lint types docs bench check-python clean
+.PHONY: help demo test reproduce quick lint types docs bench check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
 	@echo 'make test    install what the tests need (with torch, CPU) and run them all'
+	@echo 'make reproduce   every figure of the node-adaptive paper, half an hour on two cores; ARGS=--quick: two minutes'
 	@echo 'make quick   the tests without the slow ones'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
@@ -30,6 +31,10 @@ $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[test]'
 	@touch $@ $(VENV)/.core
 
+$(VENV)/.experiments: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[experiments]'
+	@touch $@ $(VENV)/.core
+
 $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.test $(VENV)/.core
@@ -43,6 +48,9 @@ demo: $(VENV)/.core
 
 test: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
+
+reproduce: $(VENV)/.experiments
+	$(BIN)/nareg reproduce all --report $(ARGS)
 
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest -m 'not slow' $(ARGS)

@@ -11,7 +11,7 @@ from typing import Any
 import nareg
 from experiments import _engine
 from experiments._figure import Figure, Row, Verdict, claims
-from nareg.errors import InputError
+from nareg.errors import InputError, NaregError
 from nareg.results import atomic_write
 
 #: In the order of the page.
@@ -78,22 +78,30 @@ def reproduce(
     jobs: int = 1,
     assignments: Sequence[str] = (),
     progress: Progress | None = None,
-) -> list[Done]:
+) -> tuple[list[Done], dict[str, NaregError]]:
     """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``.
 
-    ``assignments`` ("name=value") change settings, of one figure at a time.
+    ``assignments`` ("name=value") change settings, of one figure at a time. Of several figures those that cannot be run
+    here (a data set or an extra is missing) are left out; why, is the second part of what is returned.
     """
     if assignments and len(wanted(names)) > 1:
         raise InputError("--set changes the settings of one figure: name one.")
     out.mkdir(parents=True, exist_ok=True)
-    done = []
+    done: list[Done] = []
+    failed: dict[str, NaregError] = {}
     for name in wanted(names):
         figure = _engine.load(name)
         settings = changed(figure.quick if quick else figure.full, assignments)
         told = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
-        rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
-        done.append(_written(figure, settings, rows, out, quick))
-    return done
+        try:
+            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
+        except NaregError as error:
+            if len(wanted(names)) == 1:
+                raise
+            failed[name] = error
+        else:
+            done.append(_written(figure, settings, rows, out, quick))
+    return done, failed
 
 
 def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: bool) -> Done:

@@ -137,8 +137,10 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     """NMSE over that of the best single weight, with two standard errors: methods against settings, a panel a network."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, len(s.networks), figsize=(7.5 * len(s.networks), 6), layout="constrained", squeeze=False)
-    for axis, network in zip(axes[0], s.networks, strict=True):
+    figure, axes = plt.subplots(
+        len(s.networks), 1, figsize=(10, 0.6 + 5 * len(s.networks)), layout="constrained", squeeze=False
+    )
+    for axis, network in zip(axes[:, 0], s.networks, strict=True):
         mine = chosen(rows, network=network)
         settings = list(dict.fromkeys((row["choice"], row["value"]) for row in mine))
         table = np.array(
@@ -148,11 +150,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         for (i, j), value in np.ndenumerate(table[..., 0]):
             error = table[i, j, 1]
             text = f"{value:.2f}" + (f" ±{2 * error:.2f}" if error >= 0.0025 else "")
-            axis.text(j, i, text, ha="center", va="center", fontsize=7, color="white" if abs(np.log2(value)) > 1 else "black")
-        axis.set_xticks(range(len(METHODS)), METHODS, rotation=40, ha="right")
+            axis.text(j, i, text, ha="center", va="center", fontsize=8, color="white" if abs(np.log2(value)) > 1 else "black")
+        axis.set_xticks(range(len(METHODS)), METHODS, rotation=20, ha="right")
         axis.set_yticks(range(len(settings)), [c if c == v else f"{c}: {v}" for c, v in settings])
         axis.set_title(network)
-    bar = figure.colorbar(image, ax=axes[0].tolist(), label="NMSE over that of the best single weight", shrink=0.6)
+    bar = figure.colorbar(image, ax=axes[:, 0].tolist(), label="NMSE over that of the best single weight", shrink=0.6)
     bar.set_ticks([-1, 0, 1], labels=["½", "1", "2"])
     return figure
 

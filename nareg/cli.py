@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
@@ -34,7 +35,7 @@ from nareg._cli_datasets import datasets_app
 from nareg._cli_input import Centre, console, errors
 from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
-from nareg.errors import InputError, NaregError
+from nareg.errors import AmplificationWarning, InputError, NaregError
 
 
 class _Group(TyperGroup):
@@ -151,7 +152,7 @@ def reproduce(
             bar.start_task(lines[name])
             bar.update(lines[name], completed=done, total=total)
 
-        done = main_.reproduce(
+        done, failed = main_.reproduce(
             names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
         )
     for d in done:
@@ -160,8 +161,12 @@ def reproduce(
             colour = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
             console.print(f"  [{colour}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
         console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
-    if report:
+    if report and done:
         console.print(f"report: {escape(str(main_.page(done, out)))}", soft_wrap=True)
+    for name, error in failed.items():
+        errors.print(f"[red]not run:[/] {name}: {escape(str(error))}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
 
 
 def _experiments() -> Any:
@@ -302,7 +307,11 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
     mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), centre)
     centred = table.values - mean
     if fill:
-        solution = filters.interpolate(graph, found, centred, seen, fit=fit)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            solution = filters.interpolate(graph, found, centred, seen, fit=fit)
+        for warning in caught:
+            _warn(warning, names)
     else:
         solution = filters.denoise(graph, found, centred, fit=fit)
     filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
@@ -313,6 +322,19 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
         raise typer.Exit(1)
     io.write_readings(out, io.Readings(names, table.times, solution.x + mean))
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
+
+
+def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
+    """What the library warns of in terms of stations; other warnings as Python shows them."""
+    if not isinstance(warning.message, AmplificationWarning):
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+        return
+    told = warning.message
+    errors.print(
+        f"[yellow]warning:[/] filled-in values of station {escape(names[told.node])} can be {told.amplification:.3g} times the "
+        "largest reading: its weight is small beside its neighbours'; design with --method edge or gcv to fill gaps.",
+        soft_wrap=True,
+    )
 
 
 def _bar(*more: ProgressColumn) -> Progress:

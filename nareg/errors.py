@@ -38,5 +38,24 @@ class MissingDependencyError(NaregError, ImportError):
     """An optional dependency is not installed; the message says how to install it."""
 
 
+class AmplificationWarning(UserWarning):
+    """An estimate where nothing was observed can be several times as large as every reading.
+
+    Attributes
+    ----------
+    node : int
+        Where it is worst.
+    amplification : float
+        The largest estimate there, over the largest reading.
+    """
+
+    def __init__(self, node: int, amplification: float, nodes: int) -> None:
+        self.node, self.amplification = node, amplification
+        super().__init__(
+            f"the estimate at node {node}, not observed, can be {amplification:.3g} times the largest reading ({nodes} such "
+            "nodes): its weight is small beside its neighbours'; design with fit=observed.astype(float), or a larger lower."
+        )
+
+
 class SolverError(NaregError, RuntimeError):
     """A numerical solver returned nothing usable."""

@@ -257,3 +257,12 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
         assert words in " ".join(done.stderr.split()), name
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "x.csv").exists()
+
+
+def test_interpolate_warns_of_stations_whose_estimates_are_inflated(tmp_path):
+    (tmp_path / "stations.csv").write_text("station,x,y\na,0,0\nb,1,0\nc,2,0\n")
+    (tmp_path / "readings.csv").write_text("time,a,b,c\n0,1.0,,3.0\n1,2.0,2.0,2.0\n")
+    (tmp_path / "weights.csv").write_text("station,weight\na,1.0\nb,0.01\nc,1.0\n")
+    done = run("interpolate", "stations.csv", "readings.csv", "--weights", "weights.csv", "--neighbours", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "station b can be 1" in " ".join(done.stderr.split())

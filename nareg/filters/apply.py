@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError, SolverError
+from nareg.errors import AmplificationWarning, InputError, SolverError
 from nareg.filters import cg, chebyshev, direct, multigrid, recursion
 from nareg.filters._iterate import Callback, Iterates
 from nareg.filters._system import FilterSystem, build, data_term, filter_matrix, penalty
@@ -21,6 +22,9 @@ DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
 SMALL = 5_000
 #: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
 PATIENCE = 150
+#: An unobserved node's estimate may be so many times the largest reading without a warning. On five sensor networks
+#: designs above it interpolated 1.5 to 5,000 times worse than one weight, those below it never 1.4 times.
+LARGEST_AMPLIFICATION = 2.0
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
 
@@ -129,6 +133,13 @@ def interpolate(
         If a connected part of the graph (over edges whose weights are not zero) has no observed node; the
         message names its nodes.
 
+    Warns
+    -----
+    AmplificationWarning
+        If the estimate at an unobserved node can be more than twice the largest reading. With ``u = w x`` that estimate
+        is the neighbours' mean of u over its own w: a weight near zero, harmless where there is a reading, inflates it.
+        Design with ``fit`` zero at the nodes that will not be observed, or with a larger ``lower``.
+
     Examples
     --------
     >>> import numpy as np, nareg
@@ -144,16 +155,42 @@ def interpolate(
     c = data_term(fit, weights, base.n_nodes)
     if seen.ndim == 1:
         system = build(base, weights, _observed_fit(c, seen))
-        return _solve(system, readings, method, backend, tol, max_iterations, callback)
+        solution = _solve(system, readings, method, backend, tol, max_iterations, callback)
+        _warn_of_amplification([(system, seen)])
+        return solution
     patterns, group = np.unique(seen, axis=1, return_inverse=True)
     x = np.empty_like(readings)
-    parts = []
+    parts, systems = [], []
     for p in range(patterns.shape[1]):
         columns = group.ravel() == p
         system = build(base, weights, _observed_fit(c, patterns[:, p]))
+        systems.append((system, patterns[:, p]))
         parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
         x[:, columns] = parts[-1].x
+    _warn_of_amplification(systems)
     return _joined(parts, x)
+
+
+def _warn_of_amplification(systems: list[tuple[FilterSystem, np.ndarray]]) -> None:
+    """Warn if the row of H at an unobserved node sums, in absolute values, to more than ``LARGEST_AMPLIFICATION``.
+
+    ``S(w) = D S(|w|) D`` with D the signs of w, and ``H(|w|)`` has no negative entry: its row sums are the estimate for
+    readings of one everywhere, those of ``|H(w)|`` the absolute estimate for readings D.
+    """
+    worst = 0.0
+    for system, seen in systems:
+        if system.w is None or not system.sdd or seen.all():
+            continue
+        size = np.abs(system.w)
+        if size[seen].max() <= LARGEST_AMPLIFICATION * size[~seen].min():  # a maximum principle for w x
+            continue
+        signs = np.where(system.w < 0, -1.0, 1.0)
+        result, _ = _auto(system, (system.c * signs)[:, None], 1e-3, None, None)
+        rows = np.where(seen, 0.0, np.abs(result.x[:, 0]))
+        if rows.max() > worst:
+            worst, node, many = float(rows.max()), int(np.argmax(rows)), int((rows > LARGEST_AMPLIFICATION).sum())
+    if worst > LARGEST_AMPLIFICATION:
+        warnings.warn(AmplificationWarning(node, worst, many), stacklevel=3)
 
 
 def _observed_fit(c: np.ndarray, seen: np.ndarray) -> np.ndarray:

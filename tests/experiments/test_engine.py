@@ -115,7 +115,8 @@ def test_a_killed_run_ends_with_the_same_table(tmp_path):
 def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     quick = replace(_engine.load("fig1"), quick=replace(_engine.load("fig1").full, **TINY["fig1"]))
     monkeypatch.setattr(_engine, "load", lambda name: quick)
-    done = _main.reproduce(["fig1"], tmp_path, quick=True)
+    done, failed = _main.reproduce(["fig1"], tmp_path, quick=True)
+    assert not failed
     page = _main.page(done, tmp_path).read_text()
     told = json.loads((tmp_path / "fig1-quick.json").read_text())
     assert told["quick"] is True
@@ -163,6 +164,21 @@ def test_the_hash_sees_settings_and_figure():
     first, second = _engine.load("fig1"), _engine.load("fig2")
     hashes = {_engine.fingerprint(f, s) for f in (first, second) for s in (_Other(), _Other(2))}
     assert len(hashes) == 4
+
+
+def test_a_figure_that_cannot_be_run_here_is_named_and_left_out(tmp_path, monkeypatch):
+    figure = replace(_engine.load("fig4"), compute=no_data)
+    load = _engine.load
+    monkeypatch.setattr(_engine, "load", lambda name: figure if name == "fig4" else load(name))
+    done, failed = _main.reproduce(["fig1", "fig4"], tmp_path, quick=True)
+    assert [d.figure.name for d in done] == ["fig1"]
+    assert str(failed["fig4"]) == "molene is not here."
+    with pytest.raises(NaregError, match="molene"):
+        _main.reproduce(["fig4"], tmp_path, quick=True)
+
+
+def no_data(settings, point):
+    raise NaregError("molene is not here.")
 
 
 def interrupted_point(settings, point):

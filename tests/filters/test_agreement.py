@@ -57,6 +57,7 @@ def test_methods_agree_with_unequal_data_terms(us, method, rng):
     assert relative_error(solution.x, dense_filter(us.graph, w, c) @ y) < TOLERANCE
 
 
+@pytest.mark.filterwarnings("ignore::nareg.errors.AmplificationWarning")  # random weights deserve it
 @pytest.mark.parametrize("method", ALL)
 def test_methods_agree_with_missing_nodes(us, method, rng):
     w = 10 ** rng.uniform(-0.5, 0.5, us.n_nodes)
