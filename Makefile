@@ -11,7 +11,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
 	@echo 'make test    install what the tests need (with torch, CPU) and run them all'
-	@echo 'make reproduce   every figure of the node-adaptive paper, half an hour on two cores; ARGS=--quick: two minutes'
+	@echo 'make reproduce   every figure of the node-adaptive paper, 20 minutes on two cores; ARGS=--quick: two minutes'
 	@echo 'make quick   the tests without the slow ones'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 

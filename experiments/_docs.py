@@ -1,6 +1,6 @@
 """``python -m experiments._docs OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-Copies ``OUT/<figure>.png`` to ``DOCS/images`` and writes a table of claims and verdicts, or the numbers of the figures that
+Puts ``OUT/<figure>.png`` into ``DOCS/images`` and writes a table of claims and verdicts, or the numbers of the figures that
 judge no claim, to ``DOCS/reproduced/<figure>.md``; ``docs/reproduction.md`` and ``docs/when-to-use-what.md`` include them.
 """
 
@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 import sys
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from experiments._engine import fingerprint, load
 from experiments._figure import Row, chosen, column, mean_and_error
@@ -79,7 +80,8 @@ def write(out: Path, docs: Path) -> None:
         figure = load(name)
         if told["fingerprint"] != fingerprint(figure, figure.full):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
-        shutil.copyfile(out / f"{name}.png", docs / "images" / f"{name}.png")
+        with Image.open(out / f"{name}.png") as picture:  # 256 colours are enough: a third of the size
+            picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
         (target / f"{name}.md").write_text(fragment(told))
     (target / "overview.md").write_text(overview(figures))
     rows = numbers(out / "beyond.csv")
