@@ -26,7 +26,7 @@ def fragment(told: dict[str, Any]) -> str:
     if told["verdicts"]:
         lines += ["| the paper says | verdict | measured |", "|---|---|---|"]
     for v in told["verdicts"]:
-        measured = " ".join(part for part in (v["measured"], v["why"]) if part)
+        measured = " ".join(f"{v['measured']} {v['why']}".split())  # one line: it is a table's cell
         place = f"Section {v['section']}" + (f", Figure {v['figure']}" if "figure" in v else "")
         lines.append(f"| {v['text']} ({place}) | **{v['finding']}** | {measured} |")
     return "\n".join(lines).rstrip().replace("<=", "≤") + "\n"

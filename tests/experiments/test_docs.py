@@ -18,6 +18,7 @@ def test_figure_and_its_claims_are_in_the_documentation(name):
     text = (DOCS / "reproduced" / f"{name}.md").read_text()
     assert f"(images/{name}.png)" in text
     assert (DOCS / "images" / f"{name}.png").stat().st_size > 10_000
+    assert all(line.startswith(("| ", "|---")) and line.endswith("|") for line in text.splitlines()[2:])
     overview = (DOCS / "reproduced" / "overview.md").read_text()
     for claim in claims(name).values():
         line = next(line for line in text.splitlines() if claim["text"] in line)
