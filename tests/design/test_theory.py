@@ -79,3 +79,18 @@ def test_the_solution_of_25_need_not_have_rank_one():
     values, vectors = np.linalg.eigh(solved.omega)
     assert values[-2] > 0.01 * values[-1]
     assert (values[-1] * vectors[:, -1] ** 2).min() < 0.99  # the rank-one part violates the bound
+
+
+@given(st.integers(0, 100_000))
+def test_15a_and_16_give_15b(seed):
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.erdos_renyi(5, 0.7, rng=rng)
+    w0 = 10 ** rng.uniform(-2, 0)
+    w = np.sqrt(w0) * (1 + rng.random(5))
+    x = rng.standard_normal(5)
+    largest = np.linalg.eigvalsh(g.laplacian().toarray())[-1]
+    noise = x @ x * largest * np.max(w**2) * 10 ** rng.uniform(-0.5, 1)  # about the edge of (16)
+    c = conditions(g, w, w0=w0, signal=x, noise=noise)
+    if c.corollary1:
+        assert c.left <= c.right * (1 + 1e-12)
+        assert c.theorem1
