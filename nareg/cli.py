@@ -152,9 +152,13 @@ def reproduce(
             bar.start_task(lines[name])
             bar.update(lines[name], completed=done, total=total)
 
-        done, failed = main_.reproduce(
-            names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
-        )
+        try:
+            done, failed = main_.reproduce(
+                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
+            )
+        except KeyboardInterrupt:
+            errors.print(f"interrupted: what is done is kept in {escape(str(out))}, the same command goes on", soft_wrap=True)
+            raise typer.Exit(130) from None
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
         for v in d.verdicts:

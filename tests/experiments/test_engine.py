@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -197,6 +198,19 @@ def test_a_point_cut_short_by_ctrl_c_is_not_kept(tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         _engine.run(figure, settings, tmp_path)
     assert not list(tmp_path.rglob("0*.json"))
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
+    command = [sys.executable, "-m", "nareg", "reproduce", "fig2", "--quick", "--jobs", "2", "--out", str(tmp_path)]
+    run = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    while run.poll() is None and not list(tmp_path.rglob("0*.json")):
+        time.sleep(0.1)
+    os.killpg(run.pid, signal.SIGINT)
+    _, told = run.communicate(timeout=60)
+    assert run.returncode == 130
+    assert "the same command goes on" in " ".join(told.split())
+    assert list(tmp_path.rglob("0*.json"))
 
 
 def test_source_that_changes_while_running_is_refused(tmp_path):
