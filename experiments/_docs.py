@@ -1,13 +1,14 @@
 """``python -m experiments._docs OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-Puts ``OUT/<figure>.png`` into ``DOCS/images`` and writes a table of claims and verdicts, or the numbers of the figures that
-judge no claim, to ``DOCS/reproduced/<figure>.md``; ``docs/reproduction.md`` and ``docs/when-to-use-what.md`` include them.
+Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and numbers between the marks
+``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
 """
 
 from __future__ import annotations
 
 import csv
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from experiments._engine import fingerprint, load
 from experiments._figure import Row, chosen, column, mean_and_error
 from experiments._main import FIGURES
 from experiments.beyond import NEEDS, TASKS
+
+PAGES = ("reproduction.md", "when-to-use-what.md")
 
 
 def fragment(told: dict[str, Any]) -> str:
@@ -34,10 +37,11 @@ def fragment(told: dict[str, Any]) -> str:
 
 def overview(figures: dict[str, dict[str, Any]]) -> str:
     """Every claim in one line."""
-    lines = ["| figure | claim | verdict |", "|---|---|---|"]
-    lines += [
-        f"| [{name}](#{name}) | {v['text']} | **{v['finding']}** |" for name, told in figures.items() for v in told["verdicts"]
-    ]
+    lines = ["| | claim | verdict |", "|---|---|---|"]
+    for name, told in figures.items():
+        heading = name.replace("fig", "Figure ") if name.startswith("fig") else name.capitalize()
+        link = f"[{heading}](#{heading.lower().replace(' ', '-')})"
+        lines += [f"| {link} | {v['text']} | **{v['finding']}** |" for v in told["verdicts"]]
     return "\n".join(lines) + "\n"
 
 
@@ -71,10 +75,18 @@ def _number(text: str) -> Any:
         return text
 
 
+def put(page: str, parts: dict[str, str]) -> str:
+    """The page with the parts between their marks; every mark of the page must have a part."""
+
+    def part(match: re.Match[str]) -> str:
+        name = match[1]
+        return f"<!-- begin {name} -->\n\n{parts[name].strip()}\n\n<!-- end {name} -->"
+
+    return re.sub(r"<!-- begin ([\w-]+) -->.*?<!-- end \1 -->", part, page, flags=re.DOTALL)
+
+
 def write(out: Path, docs: Path) -> None:
     """Put the results of full runs of all figures in the documentation."""
-    target = docs / "reproduced"
-    target.mkdir(exist_ok=True)
     figures = {name: json.loads((out / f"{name}.json").read_text()) for name in FIGURES}
     for name, told in figures.items():
         figure = load(name)
@@ -82,12 +94,12 @@ def write(out: Path, docs: Path) -> None:
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colours are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
-        (target / f"{name}.md").write_text(fragment(told))
-    (target / "overview.md").write_text(overview(figures))
     rows = numbers(out / "beyond.csv")
-    for task in TASKS:
-        for noise in ("equal", "unequal"):
-            (target / f"{task}-{noise}.md").write_text(ranking(rows, task, noise))
+    parts = {name: fragment(told) for name, told in figures.items()} | {"overview": overview(figures)}
+    parts |= {f"{task}-{noise}": ranking(rows, task, noise) for task in TASKS for noise in ("equal", "unequal")}
+    for page in PAGES:
+        path = docs / page
+        path.write_text(put(path.read_text(), parts))
 
 
 if __name__ == "__main__":

@@ -15,17 +15,24 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 
 @pytest.mark.parametrize("name", FIGURES)
 def test_figure_and_its_claims_are_in_the_documentation(name):
-    text = (DOCS / "reproduced" / f"{name}.md").read_text()
+    pages = "".join((DOCS / page).read_text() for page in _docs.PAGES)
+    text = pages.partition(f"<!-- begin {name} -->")[2].partition(f"<!-- end {name} -->")[0].strip()
+    assert text.startswith("![")
     assert f"(images/{name}.png)" in text
     assert (DOCS / "images" / f"{name}.png").stat().st_size > 10_000
     assert all(line.startswith(("| ", "|---")) and line.endswith("|") for line in text.splitlines()[2:])
-    overview = (DOCS / "reproduced" / "overview.md").read_text()
+    overview = pages.partition("<!-- begin overview -->")[2].partition("<!-- end overview -->")[0]
     for claim in claims(name).values():
         line = next(line for line in text.splitlines() if claim["text"] in line)
         finding = next(word for word in Finding if f"**{word}**" in line)
         assert any(claim["text"] in row and f"**{finding}**" in row for row in overview.splitlines())
-    pages = "".join((DOCS / page).read_text() for page in ("reproduction.md", "when-to-use-what.md"))
-    assert f"reproduced/{name}.md" in pages
+
+
+def test_parts_are_put_between_their_marks_and_nothing_else_changes():
+    page = "by hand\n<!-- begin a -->\nold\n<!-- end a -->\nmore\n<!-- begin b -->\n<!-- end b -->\n"
+    first = _docs.put(page, {"a": "new", "b": "table\n"})
+    assert first == ("by hand\n<!-- begin a -->\n\nnew\n\n<!-- end a -->\nmore\n<!-- begin b -->\n\ntable\n\n<!-- end b -->\n")
+    assert _docs.put(first, {"a": "new", "b": "table"}) == first
 
 
 def test_ranking_has_the_mean_over_snrs_and_the_worst():
