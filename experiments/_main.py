@@ -130,8 +130,8 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
     return Done(figure, settings, quick, rows, verdicts, picture, table)
 
 
-def page(done: Sequence[Done], out: Path) -> Path:
-    """One HTML page with every picture, claim and verdict, readable without any other file."""
+def page(done: Sequence[Done], failed: dict[str, NaregError], out: Path) -> Path:
+    """One HTML page with every picture, claim and verdict, and what could not be run; readable without any other file."""
     import base64
 
     import jinja2
@@ -150,7 +150,7 @@ def page(done: Sequence[Done], out: Path) -> Path:
         for d in done
     ]
     text = environment.get_template("page.html.j2").render(
-        sections=sections, version=nareg.__version__, quick=any(d.quick for d in done)
+        sections=sections, failed=failed, version=nareg.__version__, quick=any(d.quick for d in done)
     )
     path = out / "reproduction.html"
     with atomic_write(path) as handle:

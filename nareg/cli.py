@@ -166,7 +166,7 @@ def reproduce(
             console.print(f"  [{colour}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
         console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
     if report and done:
-        console.print(f"report: {escape(str(main_.page(done, out)))}", soft_wrap=True)
+        console.print(f"report: {escape(str(main_.page(done, failed, out)))}", soft_wrap=True)
     for name, error in failed.items():
         errors.print(f"[red]not run:[/] {name}: {escape(str(error))}", soft_wrap=True)
     if failed:

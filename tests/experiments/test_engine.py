@@ -118,7 +118,7 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     monkeypatch.setattr(_engine, "load", lambda name: quick)
     done, failed = _main.reproduce(["fig1"], tmp_path, quick=True)
     assert not failed
-    page = _main.page(done, tmp_path).read_text()
+    page = _main.page(done, failed, tmp_path).read_text()
     told = json.loads((tmp_path / "fig1-quick.json").read_text())
     assert told["quick"] is True
     assert told["verdicts"][0]["finding"] in page
@@ -174,6 +174,7 @@ def test_a_figure_that_cannot_be_run_here_is_named_and_left_out(tmp_path, monkey
     done, failed = _main.reproduce(["fig1", "fig4"], tmp_path, quick=True)
     assert [d.figure.name for d in done] == ["fig1"]
     assert str(failed["fig4"]) == "molene is not here."
+    assert "Not run: fig4.</b> molene is not here." in _main.page(done, failed, tmp_path).read_text()
     with pytest.raises(NaregError, match="molene"):
         _main.reproduce(["fig4"], tmp_path, quick=True)
 
