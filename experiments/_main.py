@@ -84,19 +84,20 @@ def reproduce(
     ``assignments`` ("name=value") change settings, of one figure at a time. Of several figures those that cannot be run
     here (a data set or an extra is missing) are left out; why, is the second part of what is returned.
     """
-    if assignments and len(wanted(names)) > 1:
+    chosen = wanted(names)
+    if assignments and len(chosen) > 1:
         raise InputError("--set changes the settings of one figure: name one.")
     out.mkdir(parents=True, exist_ok=True)
     done: list[Done] = []
     failed: dict[str, NaregError] = {}
-    for name in wanted(names):
+    for name in chosen:
         figure = _engine.load(name)
         settings = changed(figure.quick if quick else figure.full, assignments)
         told = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
         try:
             rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
         except NaregError as error:
-            if len(wanted(names)) == 1:
+            if len(chosen) == 1:
                 raise
             failed[name] = error
         else:

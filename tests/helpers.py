@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 import nareg
@@ -34,3 +36,22 @@ def half_split(X: np.ndarray, rng: np.random.Generator) -> tuple[np.ndarray, np.
 def directional_difference(function, w: np.ndarray, direction: np.ndarray, step: float = 1e-6) -> float:
     """Central finite difference of ``function(w)[0]`` along a direction."""
     return (function(w + step * direction)[0] - function(w - step * direction)[0]) / (2 * step)
+
+
+def vertices(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """All vertices of a box, a column each."""
+    corners = np.array(list(itertools.product([0.0, 1.0], repeat=low.size)))
+    return (low + corners * (high - low)).T
+
+
+def sensor_case(seed: int, n: int = 20) -> tuple[nareg.Graph, np.ndarray, np.ndarray]:
+    """A sensor graph and a range for every node."""
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.sensor(n, rng=rng)
+    centre, half = 1 + rng.random(n), 0.3 * rng.random(n)
+    return g, centre - half, centre + half
+
+
+def roughness(g: nareg.Graph, X: np.ndarray) -> np.ndarray:
+    """``x^T L x`` of every column."""
+    return np.sum(X * (g.laplacian() @ X), axis=0)
