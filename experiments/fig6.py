@@ -166,7 +166,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "fig6", "Min-max designs on a large network (a substitute for the paper's)", Settings(),
+    "fig6", "Min-max designs on a large network", Settings(),
     Settings(snr_db=(-10.0, -5.0, 0.0, 5.0, 10.0), observed=(10, 50, 95), subsets=2, draws=3, every=4),
     points, compute, draw, judge,
 )  # fmt: skip
