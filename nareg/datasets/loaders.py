@@ -5,17 +5,21 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from nareg.datasets import radomeh
+from nareg.datasets import _graph_loaders, radomeh
+from nareg.datasets._graph_entries import ENTRIES
+from nareg.datasets._info import DatasetInfo, arrays, data_root, locate, not_found
 from nareg.datasets.network import SensorNetwork, build
-from nareg.datasets.registry import DatasetInfo, data_root, info, locate, not_found
+from nareg.datasets.node_classification import NodeClassification
+from nareg.datasets.registry import info
 from nareg.errors import DatasetCorruptError
 from nareg.io import read_readings, read_stations
 
 
-def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetwork:
+def load(name: str, *, root: str | os.PathLike[str] | None = None) -> Any:
     """Load a data set by name.
 
     Parameters
@@ -27,7 +31,8 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetw
 
     Returns
     -------
-    SensorNetwork
+    SensorNetwork or NodeClassification
+        Stations with readings, or a graph whose nodes have features and a class.
 
     Raises
     ------
@@ -46,14 +51,8 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetw
     return _LOADERS[name](entry, data_root(root) if not entry.bundled else Path())
 
 
-def _arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
-    path = locate(entry, relative, root)
-    with np.load(path, allow_pickle=False) as stored:
-        return {key: stored[key] for key in stored.files}
-
-
 def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    data = _arrays(entry, next(iter(entry.files)), root)
+    data = arrays(entry, next(iter(entry.files)), root)
     return build(
         entry.name, data["daily_temperature_midrange_c"], data["observation_mask"], data["dates"], "°C",
         data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
@@ -64,7 +63,7 @@ def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:
 def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
     prepared, archive = entry.files
     if (root / prepared).is_file():
-        data = _arrays(entry, prepared, root)
+        data = arrays(entry, prepared, root)
         readings, times = data["temperature_K"], data["timestamps"]
         columns = (data[f"temp_{part}"].tolist() for part in ("station_id", "station_name", "lat", "lon"))
         stations = list(zip(*columns, strict=True))
@@ -82,7 +81,7 @@ def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
 
 
 def _sea_surface(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    data = _arrays(entry, next(iter(entry.files)), root)
+    data = arrays(entry, next(iter(entry.files)), root)
     readings = data["temperature_C"]
     return build(
         entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°C",
@@ -92,7 +91,7 @@ def _sea_surface(entry: DatasetInfo, root: Path) -> SensorNetwork:
 
 
 def _pm25(entry: DatasetInfo, root: Path) -> SensorNetwork:
-    data = _arrays(entry, next(iter(entry.files)), root)
+    data = arrays(entry, next(iter(entry.files)), root)
     readings = data["pm25"]
     return build(
         entry.name, readings, np.isfinite(readings) & (readings != 0), np.arange(len(readings)), "µg/m³",
@@ -116,11 +115,12 @@ def _noaa_hourly(entry: DatasetInfo, root: Path) -> SensorNetwork:
     )  # fmt: skip
 
 
-_LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork]] = {
+_LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassification]] = {
     "us-weather": _ghcn,
     "au-weather": _ghcn,
     "molene": _molene,
     "sea-surface-temperature": _sea_surface,
     "pm25-california": _pm25,
     "noaa-hourly": _noaa_hourly,
+    **{entry.name: _graph_loaders.ogb if entry.name.startswith("ogbn") else _graph_loaders.prepared for entry in ENTRIES},
 }

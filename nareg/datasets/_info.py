@@ -1,0 +1,92 @@
+"""What is known of a data set, and where its files are looked for."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+
+BUNDLED = Path(__file__).parent / "bundled"
+
+
+@dataclass(frozen=True)
+class DatasetInfo:
+    """One data set of the registry.
+
+    Attributes
+    ----------
+    name, title : str
+    source, licence, citation : str
+    shape : str
+        Nodes, times and what is missing, in words.
+    files : dict
+        Path under the data folder -> sha256 (None where the content is the user's own).
+    how_to_get : str
+        What to do when the files are absent.
+    url : str or None
+        Public address that ``fetch`` downloads from.
+    bundled : bool
+        Whether it ships inside the package.
+    """
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    citation: str
+    shape: str
+    files: dict[str, str | None]
+    how_to_get: str = ""
+    url: str | None = None
+    bundled: bool = False
+    notes: tuple[str, ...] = field(default=())
+
+
+def data_root(root: str | os.PathLike[str] | None = None) -> Path:
+    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache."""
+    if root is not None:
+        if not isinstance(root, (str, os.PathLike)):
+            raise InputError(f"root is {root!r}, a path is expected.")
+        return Path(root)
+    if os.environ.get("NAREG_DATA"):
+        return Path(os.environ["NAREG_DATA"])
+    import pooch
+
+    return Path(pooch.os_cache("nareg"))
+
+
+def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
+    """Path of a file that exists and, where the registry has a checksum, matches it."""
+    path = (BUNDLED if entry.bundled else root) / relative
+    if not path.is_file():
+        raise not_found(entry, root)
+    expected = entry.files.get(relative)
+    if expected is not None:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        if found != expected:
+            raise DatasetCorruptError(
+                f"{path} has sha256 {found[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
+            )
+    return path
+
+
+def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
+    """The error that says what to put where."""
+    wanted = " or ".join(str(root / f) for f in entry.files) if entry.name == "molene" else " and ".join(
+        str(root / f) for f in entry.files
+    )  # fmt: skip
+    return DatasetNotFoundError(
+        f"data set {entry.name!r} is not here: expected {wanted} (the folder is root=, else $NAREG_DATA, else the user "
+        f"cache). To get it: {entry.how_to_get}."
+    )
+
+
+def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
+    """The arrays of an ``.npz`` file of the data set; nothing is unpickled."""
+    with np.load(locate(entry, relative, root), allow_pickle=False) as held:
+        return {key: held[key] for key in held.files}

@@ -1,0 +1,182 @@
+"""A node classification data set: a graph, features, labels, and the splits that were published with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.graph import Graph
+
+#: Indices of the nodes that train, validate and test.
+Split = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
+class NodeClassification:
+    """A graph whose nodes have features and a class.
+
+    Attributes
+    ----------
+    name : str
+    graph : Graph
+        Simple, undirected, every edge of weight one.
+    features : (N, F) float32 array, sparse or dense
+        As published, not normalised.
+    labels : (N,) int64 array
+        Class of each node, -1 where the source has none.
+    n_classes : int
+    splits : tuple of (train, val, test)
+        Node indices of the published splits; empty where there is none (see :meth:`random_split`).
+    perturbed : mapping of str to Graph
+        Attacked versions of the graph, where the source has them: ``"gadc-25"``, ``"pro-gnn-25"``, ...
+    source, licence, citation : str
+    """
+
+    name: str
+    graph: Graph
+    features: sp.csr_array | np.ndarray
+    labels: np.ndarray
+    n_classes: int
+    splits: tuple[Split, ...]
+    source: str
+    licence: str
+    citation: str
+    perturbed: Mapping[str, Graph] = field(default_factory=lambda: MappingProxyType({}))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return self.graph.n_nodes
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F."""
+        return int(self.features.shape[1])
+
+    def dense_features(self) -> np.ndarray:
+        """Features as a new dense (N, F) float32 array."""
+        _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
+        return np.array(self.features.toarray() if sp.issparse(self.features) else self.features, dtype=np.float32)
+
+    def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
+        """Labelled nodes dealt at random to training, validation and test, class by class.
+
+        Parameters
+        ----------
+        fractions : (train, val, test)
+            Positive, adding up to at most one; rounded down for training and validation in each class (a class of one node
+            is tested only), and what is left of a sum of one is tested.
+        rng : numpy.random.Generator
+
+        Examples
+        --------
+        >>> import nareg, numpy as np
+        >>> data = nareg.datasets.node_classification.synthetic(200, 4, rng=np.random.default_rng(0))
+        >>> [part.size for part in data.random_split(rng=np.random.default_rng(1))]
+        [120, 40, 40]
+        """
+        shares = _checks.floats("fractions", fractions, ndim=(1,)).astype(float)
+        if shares.shape != (3,) or (shares <= 0).any() or shares.sum() > 1 + 1e-12:
+            raise InputError(f"fractions is {fractions}: three positive shares that add up to at most 1, say (0.6, 0.2, 0.2).")
+        generator = _checks.generator(rng)
+        parts: list[list[np.ndarray]] = [[], [], []]
+        for label in range(self.n_classes):
+            nodes = generator.permutation(np.flatnonzero(self.labels == label))
+            ends = np.floor(np.cumsum(shares) * nodes.size + 1e-9).astype(int)
+            for part, piece in zip(parts, np.split(nodes, ends)[:3], strict=True):
+                part.append(piece)
+        train, val, test = (np.sort(np.concatenate(part)) for part in parts)
+        return train, val, test
+
+    def __repr__(self) -> str:
+        return (
+            f"NodeClassification({self.name!r}, {self.n_nodes} nodes, {self.graph.n_edges} edges, "
+            f"{self.n_features} features, {self.n_classes} classes, {len(self.splits)} splits)"
+        )
+
+
+def synthetic(
+    n_nodes: int,
+    n_classes: int,
+    *,
+    n_features: int = 64,
+    mean_degree: float = 8.0,
+    homophily: float = 0.8,
+    informative: float = 0.3,
+    rng: np.random.Generator,
+) -> NodeClassification:
+    """A made-up data set of any size: a stochastic block model with Gaussian class means in the features.
+
+    Parameters
+    ----------
+    n_nodes, n_classes, n_features : int
+        Classes have equal sizes, up to one node.
+    mean_degree : float
+    homophily : float
+        Share of the edges that join nodes of one class.
+    informative : float
+        Length of a class mean over the expected length of the noise of one node.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    NodeClassification
+        One split: 20 nodes of a class train (fewer where it is small), half of the rest validate, the others test.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np
+    >>> nareg.datasets.node_classification.synthetic(100, 3, rng=np.random.default_rng(0)).labels[:4]
+    array([0, 1, 2, 0])
+    """
+    n_nodes = _checks.integer("n_nodes", n_nodes, low=4)
+    n_classes = _checks.integer("n_classes", n_classes, low=2)
+    n_features = _checks.integer("n_features", n_features, low=1)
+    degree = _checks.number("mean_degree", mean_degree, low=0, strict=True)
+    homophily = _checks.number("homophily", homophily, low=0, high=1)
+    generator = _checks.generator(rng)
+    if n_nodes < 2 * n_classes:
+        raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes a class are needed.")
+    labels = np.arange(n_nodes) % n_classes
+    wanted = max(int(degree * n_nodes / 2), 1)
+    tails = generator.integers(n_nodes, size=wanted)
+    same = generator.random(wanted) < homophily
+    # a node of the same class, or of another one, drawn evenly
+    step = np.where(same, 0, generator.integers(1, n_classes, size=wanted))
+    target = (labels[tails] + step) % n_classes
+    sizes = np.bincount(labels, minlength=n_classes)
+    heads = target + n_classes * generator.integers(sizes[target])
+    apart = tails != heads
+    ones = np.ones(int(apart.sum()))
+    directed = sp.csr_array((ones, (tails[apart], heads[apart])), shape=(n_nodes, n_nodes))
+    adjacency = directed.maximum(directed.T)
+    adjacency.data[:] = 1.0
+    means = generator.standard_normal((n_classes, n_features))
+    features = informative * means[labels] + generator.standard_normal((n_nodes, n_features))
+    each = min(20, max(int(sizes.min()) // 2, 1))
+    train = np.arange(each * n_classes)
+    rest = generator.permutation(np.arange(each * n_classes, n_nodes))
+    return NodeClassification(
+        name="synthetic",
+        graph=Graph(adjacency),
+        features=features.astype(np.float32),
+        labels=labels.astype(np.int64),
+        n_classes=n_classes,
+        splits=((train, np.sort(rest[: rest.size // 2]), np.sort(rest[rest.size // 2 :])),),
+        source="made up (stochastic block model)",
+        licence="none needed",
+        citation="none",
+    )
+
+
+def stored(value: Mapping[str, Any], name: str) -> sp.csr_array:
+    """A CSR matrix from the arrays ``name_data, name_indices, name_indptr, name_shape``."""
+    data, indices, indptr = (value[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
+    return sp.csr_array((data, indices, indptr), shape=tuple(int(k) for k in value[f"{name}_shape"]))

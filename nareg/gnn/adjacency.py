@@ -1,0 +1,221 @@
+"""The normalised adjacency matrix that every graph convolution here multiplies by, prepared once.
+
+    sym   A~ = D~^-1/2 (A + I) D~^-1/2          rw   A~ = D~^-1 (A + I)          D~ = diag((A + I) 1)
+
+Both have their eigenvalues in (-1, 1]. A node that already has a self-loop keeps its weight, the others get one (as PyTorch
+Geometric does); an isolated node is its own neighbour, so that every filter leaves it as it is.
+"""
+
+from __future__ import annotations
+
+import warnings
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import norm as sparse_norm
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.graph import Graph
+
+if TYPE_CHECKING:
+    import torch
+
+NORMALIZATIONS = ("sym", "rw")
+
+
+class Adjacency:
+    """A graph prepared for propagation: checked, normalised, and held in the formats and dtypes that were asked for.
+
+    Parameters
+    ----------
+    graph : Graph, (N, N) SciPy sparse array, (N, N) torch sparse tensor, or ``edge_index``
+        ``edge_index`` is PyTorch Geometric's (2, E) integer tensor or array, every undirected edge listed both ways.
+    edge_weight : (E,) array or tensor, optional
+        Weights of ``edge_index``; default ones.
+    n_nodes : int, optional
+        Default for ``edge_index``: the largest index plus one.
+    normalization : {"sym", "rw"}
+        ``D~^-1/2 (A + I) D~^-1/2`` or ``D~^-1 (A + I)``.
+    symmetrize : bool
+        A directed graph is refused unless this is True; then i and j are joined where either points at the other, with the
+        larger of the two weights.
+
+    Attributes
+    ----------
+    raw : (N, N) CSR array
+        A, with the self-loops that the input had.
+    matrix : (N, N) CSR array
+        A~, float64.
+    degrees : (N,) array
+        Diagonal of D~.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> A = nareg.gnn.Adjacency(nareg.graphs.grid((3,)))
+    >>> A.matrix.toarray().round(3)
+    array([[0.5  , 0.408, 0.   ],
+           [0.408, 0.333, 0.408],
+           [0.   , 0.408, 0.5  ]])
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        edge_weight: Any = None,
+        n_nodes: int | None = None,
+        normalization: str = "sym",
+        symmetrize: bool = False,
+    ) -> None:
+        self.normalization = _checks.choice("normalization", normalization, NORMALIZATIONS)
+        raw = _read(graph, edge_weight, n_nodes)
+        mirrored = sp.csr_array(raw.T)
+        if sparse_norm(raw - mirrored, np.inf) > 1e-6 * max(sparse_norm(raw, np.inf), np.finfo(float).tiny):
+            if not symmetrize:
+                i, j = (int(index[0]) for index in (raw != mirrored).nonzero())
+                raise InputError(
+                    f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; pass symmetrize=True to "
+                    "join nodes where either points at the other."
+                )
+            raw = sp.csr_array(raw.maximum(mirrored))
+        self.raw = raw
+        loops = raw.diagonal()
+        with_loops = sp.csr_array(raw + sp.diags_array(np.where(loops > 0, 0.0, 1.0)))
+        self.degrees = np.asarray(with_loops.sum(axis=1)).ravel()
+        self.matrix = self._normalised(with_loops)
+        self.matrix.sort_indices()
+        self._held: dict[Any, Any] = {}
+
+    def _normalised(self, matrix: sp.csr_array) -> sp.csr_array:
+        if self.normalization == "rw":
+            return sp.csr_array(sp.diags_array(1 / self.degrees) @ matrix)
+        half = sp.diags_array(1 / np.sqrt(self.degrees))
+        return sp.csr_array(half @ matrix @ half)
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return int(self.matrix.shape[0])
+
+    @property
+    def is_symmetric(self) -> bool:
+        """Whether A~ is a symmetric matrix."""
+        return self.normalization == "sym"
+
+    @cached_property
+    def symmetric(self) -> Adjacency:
+        """The same graph with ``normalization="sym"``."""
+        return self if self.is_symmetric else Adjacency(self.raw)
+
+    @cached_property
+    def laplacian(self) -> sp.csr_array:
+        """Combinatorial Laplacian ``D - A`` of the graph, whose self-loops cancel."""
+        loopless = sp.csr_array(self.raw - sp.diags_array(self.raw.diagonal()))
+        return sp.csr_array(sp.diags_array(np.asarray(loopless.sum(axis=1)).ravel()) - loopless)
+
+    def csr(self, dtype: Any, *, transposed: bool = False) -> sp.csr_array:
+        """A~ (or its transpose) in this NumPy dtype."""
+        transposed = transposed and not self.is_symmetric
+        key = (np.dtype(dtype), transposed)
+        if key not in self._held:
+            matrix = self.matrix.astype(dtype)
+            self._held[key] = sp.csr_array(matrix.T) if transposed else matrix
+        return self._held[key]
+
+    def tensor(self, dtype: torch.dtype, device: torch.device, *, transposed: bool = False) -> torch.Tensor:
+        """A~ (or its transpose) as a torch CSR tensor."""
+        transposed = transposed and not self.is_symmetric
+        key = (dtype, device, transposed)
+        if key not in self._held:
+            self._held[key] = csr_tensor(self.matrix.T if transposed else self.matrix, dtype, device)
+        return self._held[key]
+
+    def __repr__(self) -> str:
+        return f"Adjacency({self.n_nodes} nodes, {self.matrix.nnz} entries, {self.normalization!r})"
+
+
+def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """A SciPy matrix as a torch CSR tensor with 32-bit indices where they suffice."""
+    import torch
+
+    matrix = sp.csr_array(matrix)
+    index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+        return torch.sparse_csr_tensor(
+            torch.as_tensor(matrix.indptr, dtype=index, device=device),
+            torch.as_tensor(matrix.indices, dtype=index, device=device),
+            torch.as_tensor(matrix.data, dtype=dtype, device=device),
+            size=matrix.shape,
+            check_invariants=False,
+        )
+
+
+def _read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
+    """A as CSR float64 from what a user may pass; checked, duplicates refused."""
+    if isinstance(graph, Graph):
+        matrix = sp.csr_array(graph.adjacency)
+    elif sp.issparse(graph):
+        matrix = sp.csr_array(graph)
+    elif hasattr(graph, "layout") and str(graph.layout) != "torch.strided":
+        matrix = _from_torch_sparse(graph)
+    else:
+        return _from_edge_index(graph, edge_weight, n_nodes)
+    if edge_weight is not None:
+        raise InputError("edge_weight goes with edge_index only: a sparse matrix holds its weights itself.")
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"graph has shape {matrix.shape}: a square adjacency matrix is expected.")
+    if n_nodes is not None and matrix.shape[0] != n_nodes:
+        raise InputError(f"graph has {matrix.shape[0]} nodes but x has {n_nodes} rows: one row of features a node is expected.")
+    if matrix.dtype.kind not in "fiub":
+        raise InputError(f"graph has dtype {matrix.dtype}: real weights are expected.")
+    matrix = matrix.astype(np.float64)
+    matrix.sum_duplicates()
+    return _weights_checked(matrix)
+
+
+def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
+    if not np.isfinite(matrix.data).all():
+        raise InputError(f"graph has an edge of weight {matrix.data[~np.isfinite(matrix.data)][0]}: weights must be finite.")
+    if (matrix.data < 0).any():
+        raise InputError(f"graph has an edge of weight {matrix.data.min():g}: weights must not be negative.")
+    matrix.eliminate_zeros()
+    return matrix
+
+
+def _from_torch_sparse(graph: Any) -> sp.csr_array:
+    coo = graph.detach().cpu().to_sparse_coo().coalesce()
+    return sp.csr_array(sp.coo_array((coo.values().numpy(), coo.indices().numpy()), shape=tuple(coo.shape)))
+
+
+def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
+    if getattr(edge_weight, "requires_grad", False):
+        raise InputError("edge_weight requires a gradient, which propagation does not give: pass edge_weight.detach().")
+    index = _checks.array_of("edge_index", _numpy(graph))
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        raise InputError(
+            f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a nareg.Graph are "
+            "expected."
+        )
+    n = (int(index.max(initial=-1)) + 1) if n_nodes is None else n_nodes
+    if index.size and (index.min() < 0 or index.max() >= n):
+        bad = int(index.min()) if index.min() < 0 else int(index.max())
+        raise InputError(f"edge_index holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}.")
+    if edge_weight is None:
+        weights = np.ones(index.shape[1])
+    else:
+        weights = _checks.floats("edge_weight", _numpy(edge_weight), ndim=(1,)).astype(np.float64)
+        if weights.size != index.shape[1]:
+            raise InputError(f"edge_weight has {weights.size} entries for the {index.shape[1]} edges of edge_index.")
+    matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
+    if matrix.nnz != index.shape[1]:
+        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
+    return _weights_checked(matrix)
+
+
+def _numpy(value: Any) -> Any:
+    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

@@ -1,0 +1,155 @@
+"""NGC and RNGC: a linear layer behind (or before) the graph denoiser."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from nareg import _checks
+from nareg.gnn._prepared import LastGraph
+from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency
+from nareg.gnn.propagation import SOLVERS, checked_features, propagate
+
+
+class NGC(torch.nn.Module):
+    """Neumann graph convolution: ``1/(lam+1) sum_{s=0}^{S} [lam/(lam+1) A~]^s X W + b``.
+
+    Propagation is linear, so that it is applied on whichever side of W has fewer columns.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    order : int
+        S, the last power of A~ in the truncated series.
+    lam : float
+        Strength of the denoiser.
+    solver : {"neumann", "chebyshev", "cg"}
+        The published truncated series, or the filter ``(I + lam (I - A~))^-1`` itself.
+    tol : float
+        Accuracy of the filter itself, see :func:`propagate`.
+    normalization : {"sym", "rw"}
+        See :class:`Adjacency`; a prepared adjacency has its own.
+    bias : bool
+
+    Shapes
+    ------
+    x (N, in_channels), edge_index (2, E) or sparse (N, N) -> (N, out_channels)
+
+    References
+    ----------
+    "How Powerful is Implicit Denoising in Graph Neural Networks", Section 2 (NGC).
+
+    Examples
+    --------
+    >>> import torch, nareg
+    >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> nareg.gnn.NGC(4, 2)(torch.ones(3, 4), edge_index).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        order: int = 16,
+        lam: float = 32.0,
+        solver: str = "neumann",
+        tol: float = 1e-3,
+        normalization: str = "sym",
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.in_channels = _checks.integer("in_channels", in_channels, low=1)
+        self.out_channels = _checks.integer("out_channels", out_channels, low=1)
+        self.order = _checks.integer("order", order, low=0)
+        self.lam = _checks.number("lam", lam, low=0)
+        self.solver = _checks.choice("solver", solver, SOLVERS)
+        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+        self.normalization = _checks.choice("normalization", normalization, NORMALIZATIONS)
+        self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
+        self._last = LastGraph()
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw W anew (Glorot), bias zero."""
+        torch.nn.init.xavier_uniform_(self.weight, generator=generator)
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
+
+    def propagate(self, x: torch.Tensor, adjacency: Adjacency, features: torch.Tensor) -> torch.Tensor:
+        """The filter; ``features`` are the layer's inputs, of which x may be a linear image."""
+        propagated: torch.Tensor = propagate(
+            x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol
+        )
+        return propagated
+
+    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+        """(N, in_channels) features -> (N, out_channels)."""
+        x = checked_features("x", x)
+        _width(x, self.in_channels)
+        adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization)
+        if self.out_channels < self.in_channels:
+            out = self.propagate(x @ self.weight, adjacency, x)
+        else:
+            out = self.propagate(x, adjacency, x) @ self.weight
+        return out if self.bias is None else out + self.bias
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows."""
+        return f"{self.in_channels}, {self.out_channels}, order={self.order}, lam={self.lam:g}, solver={self.solver!r}"
+
+
+class RNGC(NGC):
+    """Robust NGC: ``A~ - eps X X^T / ||X X^T||_F`` in the place of A~, the worst perturbation of the Laplacian of that size.
+
+    With the filter itself (``solver="chebyshev"``) the result is NGC's times an invertible F x F matrix: what W can undo.
+
+    Parameters
+    ----------
+    in_channels, out_channels, order, lam, solver, tol, normalization, bias
+        As for :class:`NGC`.
+    eps : float
+        Size of the perturbation in the Frobenius norm of the Laplacian. A series that it makes diverge is refused.
+    masked : bool
+        Inner products of features on edges only, for large graphs with dense features.
+
+    References
+    ----------
+    "How Powerful is Implicit Denoising in Graph Neural Networks", Section 4 (RNGC), with the corrections in the theory page.
+
+    Examples
+    --------
+    >>> import torch, nareg
+    >>> edge_index = torch.tensor([[0, 1, 1, 2], [1, 0, 2, 1]])
+    >>> nareg.gnn.RNGC(2, 2, lam=4.0, order=4, eps=0.5)(torch.eye(3, 2), edge_index).shape
+    torch.Size([3, 2])
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, eps: float = 1.0, masked: bool = False, **filter_arguments: Any
+    ) -> None:
+        super().__init__(in_channels, out_channels, **filter_arguments)
+        self.eps = _checks.number("eps", eps, low=0)
+        self.masked = bool(masked)
+
+    def propagate(self, x: torch.Tensor, adjacency: Adjacency, features: torch.Tensor) -> torch.Tensor:
+        """The filter, perturbed by the layer's inputs."""
+        propagated: torch.Tensor = propagate(
+            x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol,
+            eps=self.eps, masked=self.masked, factor=None if x is features else features,
+        )  # fmt: skip
+        return propagated
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows."""
+        return f"{super().extra_repr()}, eps={self.eps:g}"
+
+
+def _width(x: torch.Tensor, in_channels: int) -> None:
+    from nareg.errors import InputError
+
+    if x.shape[1] != in_channels:
+        raise InputError(f"x has {x.shape[1]} features but the layer was made for {in_channels}.")

@@ -1,0 +1,224 @@
+"""The node-adaptive denoiser as a layer: ``(I + diag(w) L diag(w))^-1 X W`` with designed or learned node weights."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn._autograd import Linear, Solve
+from nareg.gnn._operators import TorchSparse
+from nareg.gnn._prepared import LastGraph
+from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.layers import _width
+from nareg.gnn.propagation import checked_features
+from nareg.graph import operator_hash
+from nareg.results import WeightDesign
+
+LAPLACIANS = ("augmented", "combinatorial")
+
+
+class NodeAdaptiveConv(torch.nn.Module):
+    """``(I + diag(w) L diag(w))^-1 X W + b`` with a weight w_i for every node, designed or learned end to end.
+
+    With ``laplacian="augmented"``, ``L = I - D~^-1/2 (A + I) D~^-1/2``, and all weights ``sqrt(lam)`` this is exactly
+    NGC's filter without truncation: learning starts there.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    weights : WeightDesign or (N,) array, optional
+        Fixed node weights, from :mod:`nareg.design` or one's own. Default: learned.
+    n_nodes : int, optional
+        Number of nodes, where weights are learned without ``groups``.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a learned weight.
+    lam : float
+        Learning starts from ``w_i^2 = lam``.
+    lower : float
+        Bound ``w_i^2 >= lower`` of learned weights: ``w_i = sqrt(lower) + softplus(theta_i)``.
+    laplacian : {"augmented", "combinatorial"}
+        A design made for a Graph goes with "combinatorial", which is the default for it; else "augmented".
+    tol : float
+        The solve stops at residuals of ``tol`` times the columns' length, forward and backward.
+    bias : bool
+
+    Notes
+    -----
+    Both passes are solves by conjugate gradients with Jacobi preconditioning, in ``O(edges)`` a step; the gradient in w takes
+    one solve and two products, whatever the number of steps. Weights belong to the nodes of one graph: the layer is
+    transductive.
+
+    References
+    ----------
+    Yang, Coutino, Leus, Isufi, "Node-Adaptive Regularization for Graph Signal Reconstruction", IEEE OJSP 2021, equation (10);
+    as a layer with learned weights: new here.
+
+    Examples
+    --------
+    >>> import torch, nareg
+    >>> g = nareg.graphs.grid((3,))
+    >>> layer = nareg.gnn.NodeAdaptiveConv(1, 1, weights=[1.0, 0.5, 0.1], laplacian="combinatorial")
+    >>> layer(torch.ones(3, 1), g).shape
+    torch.Size([3, 1])
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        weights: Any = None,
+        n_nodes: int | None = None,
+        groups: Any = None,
+        lam: float = 32.0,
+        lower: float = 1e-3,
+        laplacian: str | None = None,
+        tol: float = 1e-5,
+        bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.in_channels = _checks.integer("in_channels", in_channels, low=1)
+        self.out_channels = _checks.integer("out_channels", out_channels, low=1)
+        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+        self.lower = _checks.number("lower", lower, low=0)
+        self.lam = _checks.number("lam", lam, low=0, strict=True)
+        usual = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
+        self.laplacian = _checks.choice("laplacian", usual if laplacian is None else laplacian, LAPLACIANS)
+        self._hash = ""
+        if weights is not None:
+            if n_nodes is not None or groups is not None:
+                raise InputError("weights are given: n_nodes and groups go with learned weights only.")
+            self.register_buffer("fixed", torch.as_tensor(self._given(weights)))
+            self.register_buffer("index", None)
+            self.theta = None
+        else:
+            self.register_buffer("fixed", None)
+            index = _groups(groups, n_nodes)
+            self.register_buffer("index", torch.as_tensor(index))
+            if self.lam <= self.lower:
+                raise InputError(f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam.")
+            self.theta = torch.nn.Parameter(torch.empty(int(index.max()) + 1))
+        self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
+        self._last = LastGraph()
+        self._system: tuple[Any, ...] | None = None
+        self.reset_parameters()
+
+    def _given(self, weights: Any) -> np.ndarray:
+        if not isinstance(weights, WeightDesign):
+            return _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+        if weights.has_edge_weights:
+            raise InputError("weights is an edge design: a node design (one weight a node) is expected.")
+        if weights.fit is not None and not np.all(weights.fit == 1):
+            raise InputError("weights were designed with fit=...: the layer has no data-term weights, design without.")
+        self._hash = weights.graph_hash
+        return weights.weights
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw W anew (Glorot), bias zero, learned node weights back to ``sqrt(lam)``."""
+        torch.nn.init.xavier_uniform_(self.weight, generator=generator)
+        if self.bias is not None:
+            torch.nn.init.zeros_(self.bias)
+        if self.theta is not None:
+            start = np.sqrt(self.lam) - np.sqrt(self.lower)
+            torch.nn.init.constant_(self.theta, float(start + np.log(-np.expm1(-start))))  # softplus^-1
+
+    @property
+    def node_weights(self) -> torch.Tensor:
+        """w, (N,)."""
+        if self.theta is None:
+            return self.fixed
+        return (float(np.sqrt(self.lower)) + torch.nn.functional.softplus(self.theta))[self.index]
+
+    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+        """(N, in_channels) features -> (N, out_channels)."""
+        x = checked_features("x", x)
+        _width(x, self.in_channels)
+        adjacency = self._last.get(edge_index, edge_weight, x.shape[0], "sym")
+        if self.out_channels < self.in_channels:
+            out = self.denoise(x @ self.weight, adjacency)
+        else:
+            out = self.denoise(x, adjacency) @ self.weight
+        return out if self.bias is None else out + self.bias
+
+    def denoise(self, x: torch.Tensor, graph: Any) -> torch.Tensor:
+        """``(I + diag(w) L diag(w))^-1 x``, without W and bias."""
+        adjacency = self._last.get(graph, None, x.shape[0], "sym")
+        w = self.node_weights
+        if w.shape[0] != x.shape[0]:
+            raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows.")
+        L, diagonal = self._laplacian(adjacency, x)
+        column = w.to(x.dtype)[:, None]
+        fixed = column.detach()
+        operator = TorchSparse(L, L)
+
+        def product(P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
+            scaled = P * fixed
+            operator.multiply_add(scaled, scaled, 1.0, 0.0, out)
+            return out.mul_(fixed).add_(P)
+
+        def bilinear(Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            return ((v * Y) * _times(L, v * Z)).sum()
+
+        scale = 1 / (1 + fixed**2 * diagonal)
+        denoised: torch.Tensor = Solve.apply(x, product, bilinear, self.tol, scale, column)
+        return denoised
+
+    def _laplacian(self, adjacency: Adjacency, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """L as a CSR tensor and its diagonal, kept for the graph that was seen last."""
+        held = self._system
+        if held is not None and held[0] is adjacency and held[1:3] == (x.dtype, x.device):
+            return held[3], held[4]
+        if self._hash and operator_hash(adjacency.laplacian) != self._hash:
+            raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
+        L = adjacency.laplacian
+        if self.laplacian == "augmented":  # I - A~ = D~^-1/2 (D - A) D~^-1/2
+            half = 1 / np.sqrt(adjacency.degrees)
+            L = L.multiply(half[:, None]).multiply(half).tocsr()
+        tensor = csr_tensor(L, x.dtype, x.device)
+        diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
+        self._system = (adjacency, x.dtype, x.device, tensor, diagonal)
+        return tensor, diagonal
+
+    def extra_repr(self) -> str:
+        """What ``repr`` shows."""
+        how = "fixed" if self.theta is None else f"{self.theta.numel()} learned"
+        return f"{self.in_channels}, {self.out_channels}, {how} node weights, laplacian={self.laplacian!r}"
+
+    def __deepcopy__(self, memo: Any) -> NodeAdaptiveConv:
+        import copy
+
+        other = self.__class__.__new__(self.__class__)
+        memo[id(self)] = other
+        for name, value in self.__dict__.items():
+            other.__dict__[name] = None if name == "_system" else copy.deepcopy(value, memo)
+        return other
+
+
+def _times(L: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+    """``L Z`` with a gradient in Z, for symmetric L."""
+    operator = TorchSparse(L, L)
+
+    def apply(X: torch.Tensor) -> torch.Tensor:
+        return operator.multiply_add(X, X, 1.0, 0.0, torch.empty_like(X))
+
+    product: torch.Tensor = Linear.apply(Z, apply, apply)
+    return product
+
+
+def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:
+    if groups is None:
+        if n_nodes is None:
+            raise InputError("n_nodes is missing: learned node weights need the number of nodes (or groups, or weights).")
+        return np.arange(_checks.integer("n_nodes", n_nodes, low=1))
+    labels = _checks.array_of("groups", groups)
+    if labels.ndim != 1 or labels.size == 0:
+        raise InputError(f"groups has shape {labels.shape}: one label a node is expected.")
+    if n_nodes is not None and labels.size != n_nodes:
+        raise InputError(f"groups has {labels.size} labels for {n_nodes} nodes.")
+    found: np.ndarray = np.unique(labels, return_inverse=True)[1].ravel()
+    return found

@@ -1,0 +1,105 @@
+"""Coefficients of the filters, and how many of them an accuracy takes. No graph in here."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import gammaln
+
+from nareg import _checks
+from nareg.errors import InputError
+
+
+def neumann_weights(lam: float, order: int) -> np.ndarray:
+    """Weights of ``A~^s`` in the truncated Neumann series: ``c^s / (lam+1)``, ``c = lam / (lam+1)``.
+
+    Examples
+    --------
+    >>> from nareg.gnn import series
+    >>> series.neumann_weights(1.0, 2)
+    array([0.5  , 0.25 , 0.125])
+    """
+    lam = _checks.number("lam", lam, low=0)
+    order = _checks.integer("order", order, low=0)
+    return (lam / (lam + 1)) ** np.arange(order + 1) / (lam + 1)
+
+
+def pagerank_weights(alpha: float, order: int) -> np.ndarray:
+    """Personalised PageRank truncated: ``alpha (1-alpha)^s``, the last one ``(1-alpha)^order`` (APPNP)."""
+    alpha = _checks.number("alpha", alpha, low=0, high=1)
+    order = _checks.integer("order", order, low=0)
+    weights: np.ndarray = alpha * (1 - alpha) ** np.arange(order + 1)
+    weights[-1] = (1 - alpha) ** order
+    return weights
+
+
+def heat_weights(time: float, order: int) -> np.ndarray:
+    """Heat kernel truncated: ``e^-t t^s / s!``."""
+    time = _checks.number("time", time, low=0)
+    steps = np.arange(_checks.integer("order", order, low=0) + 1)
+    if time == 0:
+        return (steps == 0).astype(float)
+    found: np.ndarray = np.exp(steps * np.log(time) - time - gammaln(steps + 1))
+    return found
+
+
+def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
+    """Chebyshev coefficients in A~ of ``(I + lam (I - A~))^-1``, as many as the accuracy takes.
+
+    With ``a = (lam+1)/lam`` and ``r = a - sqrt(a^2 - 1)``,
+
+        1 / (lam (a - x)) = (1 + 2 sum_k r^k T_k(x)) / (lam sqrt(a^2 - 1)),
+
+    and what is left out is at most ``2 r^(K+1) / ((1-r) lam sqrt(a^2 - 1))`` on [-1, 1], where the filter itself is at
+    most 1: the error is at most ``tol ||X||_F`` (in the spectral sense, for every column).
+
+    Examples
+    --------
+    >>> from nareg.gnn import series
+    >>> series.chebyshev_coefficients(32.0, 1e-3).size - 1  # products
+    28
+    """
+    lam = _checks.number("lam", lam, low=0)
+    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+    if lam == 0:
+        return np.ones(1)
+    root = np.sqrt(2 * lam + 1) / lam  # sqrt(a^2 - 1), without cancellation
+    rate = (lam + 1) / lam - root
+    scale = 1 / (lam * root)
+    if rate <= 0:  # lam so small that the filter is the identity in this arithmetic
+        return np.array([scale])
+    order = max(int(np.ceil(np.log(tol * (1 - rate) / (2 * scale)) / np.log(rate))) - 1, 0)
+    coefficients = 2 * scale * rate ** np.arange(order + 1)
+    coefficients[0] /= 2
+    return coefficients
+
+
+def products_needed(lam: float, tol: float, solver: str = "chebyshev") -> int:
+    """Products with A~ after which the filter is within ``tol`` of the exact one on every graph.
+
+    Parameters
+    ----------
+    lam, tol : float
+    solver : {"chebyshev", "neumann"}
+
+    Examples
+    --------
+    >>> import nareg
+    >>> [nareg.gnn.series.products_needed(32.0, tol, "neumann") for tol in (1e-2, 1e-3)]
+    [149, 224]
+    """
+    solver = _checks.choice("solver", solver, ("chebyshev", "neumann"))
+    if solver == "chebyshev":
+        return chebyshev_coefficients(lam, tol).size - 1
+    lam = _checks.number("lam", lam, low=0)
+    if lam == 0:
+        return 0
+    # what is left out at the eigenvalue 1 is c^(S+1)
+    return max(int(np.ceil(np.log(tol) / np.log(lam / (lam + 1)) - 1e-9)) - 1, 0)
+
+
+def checked_weights(weights: object, name: str = "weights") -> np.ndarray:
+    """Polynomial weights: (order + 1,) finite numbers, at least one."""
+    array = _checks.floats(name, weights, ndim=(1,)).astype(np.float64)
+    if array.size == 0:
+        raise InputError(f"{name} is empty: give one weight for every power of A~, from the zeroth.")
+    return array

@@ -1,0 +1,112 @@
+"""Where the eigenvalues of the propagation matrix lie, and what follows: whether a series converges, a system is definite.
+
+A~ has its spectrum in (-1, 1]. RNGC subtracts ``eps X X^T / ||X X^T||_F``, which is positive semidefinite: the upper end stays,
+the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound decides nothing the end is
+computed by Lanczos.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+
+from nareg.errors import DivergentMethodError
+from nareg.gnn._operators import Operator, empty_like
+from nareg.gnn.adjacency import Adjacency
+
+#: Relative accuracy of an eigenvalue at an end of the spectrum.
+ACCURACY = 1e-3
+
+
+def lowest(adjacency: Adjacency) -> float:
+    """A lower bound of the eigenvalues of A~, computed once a graph: Lanczos less its accuracy, and never below -1."""
+    held: float | None = adjacency.__dict__.get("_lowest")
+    if held is None:
+        matrix = adjacency.symmetric.matrix  # "rw" is similar to it
+        held = max(-1.0, _end(lambda v: matrix @ v, matrix.shape[0], "SA") - 2 * ACCURACY)
+        adjacency.__dict__["_lowest"] = held
+    return held
+
+
+def ends(M: Operator, like: Any) -> tuple[float, float]:
+    """Smallest and largest eigenvalue of a symmetric operator on arrays like this one."""
+    product = _matvec(M, like)
+    n = like.shape[0]
+    return _end(product, n, "SA"), _end(product, n, "LA")
+
+
+def radius(M: Operator, like: Any) -> float:
+    """Spectral radius of an operator that need not be symmetric."""
+    product, n = _matvec(M, like), like.shape[0]
+    if n < 20:
+        return float(np.abs(np.linalg.eigvals(_dense(product, n))).max())
+    try:
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        values = eigs(operator, k=1, which="LM", v0=_start(n), tol=ACCURACY, return_eigenvectors=False)
+    except ArpackNoConvergence as unfinished:
+        values = unfinished.eigenvalues
+    return float(np.abs(values).max(initial=1.0))
+
+
+def check_series(bound: float, lam: float, M: Operator, like: Any, *, symmetric: bool, eps: float) -> None:
+    """Refuse a Neumann series in ``c M`` that diverges; ``bound`` is a bound of the spectral radius of M."""
+    c = lam / (lam + 1)
+    if c * bound < 1:
+        return
+    size = max(abs(end) for end in ends(M, like)) if symmetric else radius(M, like)
+    if c * size >= 1:
+        raise DivergentMethodError(
+            f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
+            f"{size:.3f}, at most {1 / c:.3f} is allowed; take a smaller eps, rows of equal length (rows='l2'), or solver='cg'."
+        )
+
+
+def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
+    """Refuse ``(1 + lam) I - lam M`` that is not positive definite (edge-masked perturbations can do that)."""
+    largest = _end(_matvec(M, like), like.shape[0], "LA")
+    if lam * largest >= 1 + lam:
+        raise DivergentMethodError(
+            f"eps = {eps:g} with masked=True makes the system indefinite: the perturbed matrix has the eigenvalue {largest:.3f}, "
+            f"less than {1 + 1 / lam:.3f} is needed; take a smaller eps or masked=False."
+        )
+
+
+def _matvec(M: Operator, like: Any) -> Any:
+    column = like[:, :1]
+
+    def product(v: np.ndarray) -> np.ndarray:
+        if isinstance(like, np.ndarray):
+            Z = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
+            return M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)).ravel().astype(np.float64)
+        import torch
+
+        with torch.no_grad():
+            Z = torch.as_tensor(v.reshape(-1, 1), dtype=column.dtype, device=column.device).contiguous()
+            found: np.ndarray = M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)).cpu().numpy().ravel().astype(np.float64)
+        return found
+
+    return product
+
+
+def _end(product: Any, n: int, which: str) -> float:
+    if n < 20:
+        values = np.linalg.eigvalsh(_dense(product, n))
+        return float(values[0] if which == "SA" else values[-1])
+    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+    try:
+        values = eigsh(operator, k=1, which=which, v0=_start(n), tol=ACCURACY, return_eigenvectors=False)
+    except ArpackNoConvergence as unfinished:
+        values = unfinished.eigenvalues
+        if not values.size:
+            return -1.0 if which == "SA" else 1.0
+    return float(values.min() if which == "SA" else values.max())
+
+
+def _dense(product: Any, n: int) -> np.ndarray:
+    return np.column_stack([product(column) for column in np.eye(n)])
+
+
+def _start(n: int) -> np.ndarray:
+    return np.random.default_rng(0).standard_normal(n)
