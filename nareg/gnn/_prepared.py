@@ -15,16 +15,20 @@ class LastGraph:
     def __init__(self) -> None:
         self._key: tuple[Any, ...] | None = None
         self._held: Adjacency | None = None
+        #: What a layer derives from this graph, by a key of its own; emptied when another one is given.
+        self.derived: dict[Any, Any] = {}
 
     def get(self, graph: Any, edge_weight: Any, n_nodes: int, normalization: str) -> Adjacency:
         """The adjacency of this input, prepared anew only if it is another one or was changed."""
         if isinstance(graph, Adjacency):
+            if graph is not self._held:
+                self._held, self._key, self.derived = as_adjacency(graph, n_nodes, edge_weight=edge_weight), None, {}
             return as_adjacency(graph, n_nodes, edge_weight=edge_weight)
         key = (_mark(graph), _mark(edge_weight), n_nodes, normalization)
         known = self._key is not None and all(mark is not None for mark in key[:2]) and _same(self._key, key)
         if not known:
             self._held = as_adjacency(graph, n_nodes, edge_weight=edge_weight, normalization=normalization)
-            self._key = key
+            self._key, self.derived = key, {}
         assert self._held is not None
         return self._held
 

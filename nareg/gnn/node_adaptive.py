@@ -105,7 +105,6 @@ class NodeAdaptiveConv(torch.nn.Module):
         self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self._last = LastGraph()
-        self._system: tuple[Any, ...] | None = None
         self.reset_parameters()
 
     def _given(self, weights: Any) -> np.ndarray:
@@ -170,33 +169,23 @@ class NodeAdaptiveConv(torch.nn.Module):
 
     def _laplacian(self, adjacency: Adjacency, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """L as a CSR tensor and its diagonal, kept for the graph that was seen last."""
-        held = self._system
-        if held is not None and held[0] is adjacency and held[1:3] == (x.dtype, x.device):
-            return held[3], held[4]
-        if self._hash and operator_hash(adjacency.laplacian) != self._hash:
-            raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
-        L = adjacency.laplacian
-        if self.laplacian == "augmented":  # I - A~ = D~^-1/2 (D - A) D~^-1/2
-            half = 1 / np.sqrt(adjacency.degrees)
-            L = L.multiply(half[:, None]).multiply(half).tocsr()
-        tensor = csr_tensor(L, x.dtype, x.device)
-        diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
-        self._system = (adjacency, x.dtype, x.device, tensor, diagonal)
-        return tensor, diagonal
+        key = (x.dtype, x.device)
+        if key not in self._last.derived:
+            if self._hash and operator_hash(adjacency.laplacian) != self._hash:
+                raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
+            L = adjacency.laplacian
+            if self.laplacian == "augmented":  # I - A~ = D~^-1/2 (D - A) D~^-1/2
+                half = 1 / np.sqrt(adjacency.degrees)
+                L = L.multiply(half[:, None]).multiply(half).tocsr()
+            diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
+            self._last.derived[key] = (csr_tensor(L, x.dtype, x.device), diagonal)
+        held: tuple[torch.Tensor, torch.Tensor] = self._last.derived[key]
+        return held
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
         how = "fixed" if self.theta is None else f"{self.theta.numel()} learned"
         return f"{self.in_channels}, {self.out_channels}, {how} node weights, laplacian={self.laplacian!r}"
-
-    def __deepcopy__(self, memo: Any) -> NodeAdaptiveConv:
-        import copy
-
-        other = self.__class__.__new__(self.__class__)
-        memo[id(self)] = other
-        for name, value in self.__dict__.items():
-            other.__dict__[name] = None if name == "_system" else copy.deepcopy(value, memo)
-        return other
 
 
 def _times(L: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:

@@ -1,0 +1,135 @@
+"""Networks for node classification and regression, all of one form, so that one training loop serves them.
+
+``prepare(x, adjacency)`` does once what has no parameters (propagation before a linear layer costs nothing in training);
+``forward(inputs, rows)`` gives the outputs of some nodes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from nareg.gnn._dropout import dropout
+from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.propagation import propagate
+
+Rows = torch.Tensor
+
+
+class Network(torch.nn.Module):
+    """Base of the networks."""
+
+    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
+        """Inputs of :meth:`forward`; computed once."""
+        return x, adjacency
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs (logits) of these nodes."""
+        raise NotImplementedError
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """Parameters that weight decay applies to."""
+        return list(self.parameters())
+
+    def penalty(self) -> torch.Tensor | float:
+        """What is added to the loss of the last forward pass."""
+        return 0.0
+
+
+class Perceptron(torch.nn.Module):
+    """Linear layers with ReLU and dropout between; one layer without ``hidden``."""
+
+    def __init__(self, in_channels: int, out_channels: int, hidden: Sequence[int] = (), dropout: float = 0.0) -> None:
+        super().__init__()
+        sizes = [in_channels, *hidden, out_channels]
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.dropout = dropout
+        for layer in self.layers:
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """(n, in_channels) -> (n, out_channels)."""
+        for k, layer in enumerate(self.layers):
+            x = layer(dropout(x if k == 0 else torch.relu(x), self.dropout, self.training))
+        return x
+
+
+class Filtered(Network):
+    """A fixed graph filter, then a perceptron: MLP, SGC, S2GC, GLP, NGC and RNGC.
+
+    Parameters
+    ----------
+    in_channels, out_channels : int
+    hidden : sequence of int
+        Widths of hidden layers; none: a linear classifier.
+    dropout : float
+    **filter_arguments
+        Of :func:`propagate`; none: no graph at all.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        hidden: Sequence[int] = (),
+        dropout: float = 0.0,
+        **filter_arguments: Any,
+    ) -> None:
+        super().__init__()
+        self.head = Perceptron(in_channels, out_channels, hidden, dropout)
+        self.filter_arguments = filter_arguments
+
+    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> torch.Tensor:
+        """Filtered features."""
+        if not self.filter_arguments:
+            return x
+        with torch.no_grad():
+            filtered: torch.Tensor = propagate(x, adjacency, **self.filter_arguments)
+        return filtered
+
+    def forward(self, inputs: torch.Tensor, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        out: torch.Tensor = self.head(inputs[rows])
+        return out
+
+
+class Convolutional(Network):
+    """Two convolutions with an activation and dropout between: GCN, GAT."""
+
+    def __init__(self, first: torch.nn.Module, second: torch.nn.Module, *, activation: Any = F.relu, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.first, self.second, self.activation, self.dropout = first, second, activation, dropout
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, graph = inputs
+        hidden = self.activation(self.first(dropout(x, self.dropout, self.training), graph))
+        out: torch.Tensor = self.second(dropout(hidden, self.dropout, self.training), graph)
+        return out[rows]
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer (Kipf, Welling 2017)."""
+        return list(self.first.parameters())
+
+
+class PredictThenPropagate(Network):
+    """A perceptron, then a graph filter of its outputs: APPNP, unfolded networks, node-adaptive ones."""
+
+    def __init__(self, predictor: Perceptron, filter_: torch.nn.Module, *, decay_all: bool = False) -> None:
+        super().__init__()
+        self.predictor, self.filter, self.decay_all = predictor, filter_, decay_all
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, graph = inputs
+        out: torch.Tensor = self.filter(self.predictor(x), graph)
+        return out[rows]
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer, or the whole predictor; never the filter's own weights."""
+        return list((self.predictor if self.decay_all else self.predictor.layers[0]).parameters())

@@ -1,0 +1,59 @@
+"""Noise on node features and the ways to normalise their rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+
+NORMALISATIONS = ("l2", "l1", "signed-sum", "none")
+
+
+def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
+    """Divide every row by its size; a row of zeros stays one.
+
+    Parameters
+    ----------
+    x : (N, F) array
+    how : {"l2", "l1", "signed-sum", "none"}
+        Euclidean length, sum of absolute values, or the plain sum. ``"signed-sum"`` is as published: with noise the sum can be near
+        zero, and one row then outweighs all others; it is here to reproduce results, not to be used.
+
+    Examples
+    --------
+    >>> from nareg.gnn import noise
+    >>> noise.normalise_rows([[3.0, 4.0], [0.0, 0.0]])
+    array([[0.6, 0.8],
+           [0. , 0. ]])
+    """
+    array = _checks.floats("x", x, ndim=(2,))
+    how = _checks.choice("how", how, NORMALISATIONS)
+    if how == "none":
+        return array.copy()
+    if how == "l2":
+        size = np.sqrt(np.einsum("nf,nf->n", array, array))
+    else:
+        size = (array if how == "signed-sum" else np.abs(array)).sum(axis=1)
+    inverse = np.divide(1, size, out=np.zeros_like(size), where=size != 0)
+    scaled: np.ndarray = array * inverse[:, None]
+    return scaled
+
+
+def add_gaussian(x: Any, level: float, rng: np.random.Generator) -> np.ndarray:
+    """``x + level * N(0, 1)``, independent for every entry."""
+    array = _checks.floats("x", x, ndim=(2,))
+    level = _checks.number("level", level, low=0)
+    drawn = _checks.generator(rng).standard_normal(array.shape, dtype=array.dtype.type)
+    noisy: np.ndarray = array + array.dtype.type(level) * drawn
+    return noisy
+
+
+def flip(x: Any, probability: float, rng: np.random.Generator) -> np.ndarray:
+    """``|x - m|`` with m one with this probability, else zero, independent for every entry: binary features flip."""
+    array = _checks.floats("x", x, ndim=(2,))
+    probability = _checks.number("probability", probability, low=0, high=1)
+    flipped = _checks.generator(rng).random(array.shape, dtype=np.float32) < probability
+    noisy: np.ndarray = np.where(flipped, np.abs(1 - array), array)
+    return noisy

@@ -1,0 +1,146 @@
+"""What NGC and RNGC are compared with, each as a network for :func:`nareg.gnn.training.fit`.
+
+The convolutions are PyTorch Geometric's with ``layers="pyg"``; with ``layers="nareg"`` they are nareg's own, which compute the same
+(tests compare them) without a dependency, and faster on a CPU. ``layers="auto"`` takes PyTorch Geometric's where installed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import ModuleType
+from typing import Any
+
+import torch
+from torch.nn import functional as F
+
+from nareg import _checks
+from nareg.errors import MissingDependencyError
+from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate
+from nareg.gnn.peers import convolutions
+from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard
+from nareg.gnn.peers.unfolded import Unfolded
+
+__all__ = [
+    "LowRankGCN",
+    "RobustGCN",
+    "Unfolded",
+    "appnp",
+    "cosine",
+    "gat",
+    "gcn",
+    "glp",
+    "jaccard",
+    "mlp",
+    "sgc",
+    "ssgc",
+    "twirls",
+]
+
+
+def layers_of(layers: str) -> ModuleType:
+    """The module whose convolutions are used: "nareg", "pyg", or "auto"."""
+    layers = _checks.choice("layers", layers, ("auto", "nareg", "pyg"))
+    if layers == "nareg":
+        return convolutions
+    try:
+        from torch_geometric import nn
+    except ModuleNotFoundError:
+        if layers == "auto":
+            return convolutions
+        raise MissingDependencyError("layers='pyg' needs PyTorch Geometric: pip install 'nareg[pyg]'.") from None
+    found: ModuleType = nn
+    return found
+
+
+class _WithEdgeIndex(Network):
+    """A network whose convolutions are PyTorch Geometric's: it is given ``edge_index``."""
+
+    def __init__(self, network: Network) -> None:
+        super().__init__()
+        self.network = network
+
+    def prepare(self, x: torch.Tensor, adjacency: Any) -> Any:
+        coo = adjacency.raw.tocoo()
+        index = torch.stack([torch.as_tensor(part, dtype=torch.int64, device=x.device) for part in coo.coords])
+        return x, index
+
+    def forward(self, inputs: Any, rows: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.network(inputs, rows)
+        return out
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        return self.network.decayed()
+
+
+def _for(module: ModuleType, network: Network) -> Network:
+    return network if module is convolutions else _WithEdgeIndex(network)
+
+
+def mlp(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5) -> Network:
+    """Two layers, no graph."""
+    return Filtered(in_channels, out_channels, hidden=(hidden,), dropout=dropout)
+
+
+def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5, layers: str = "auto") -> Network:
+    """Two graph convolutions (Kipf, Welling 2017)."""
+    module = layers_of(layers)
+    first, second = module.GCNConv(in_channels, hidden), module.GCNConv(hidden, out_channels)
+    return _for(module, Convolutional(first, second, dropout=dropout))
+
+
+def gat(
+    in_channels: int,
+    out_channels: int,
+    *,
+    hidden: int = 8,
+    heads: int = 8,
+    out_heads: int = 1,
+    dropout: float = 0.6,
+    layers: str = "auto",
+) -> Network:
+    """Two layers of attention (Velickovic et al. 2018)."""
+    module = layers_of(layers)
+    first = module.GATConv(in_channels, hidden, heads=heads, dropout=dropout)
+    second = module.GATConv(hidden * heads, out_channels, heads=out_heads, concat=False, dropout=dropout)
+    network = Convolutional(first, second, activation=F.elu, dropout=dropout)
+    network.decayed = lambda: list(network.parameters())  # type: ignore[method-assign]
+    return _for(module, network)
+
+
+def sgc(in_channels: int, out_channels: int, *, order: int = 2) -> Network:
+    """A linear classifier behind ``A~^K`` (Wu et al. 2019)."""
+    return Filtered(in_channels, out_channels, weights=[0.0] * order + [1.0])
+
+
+def ssgc(in_channels: int, out_channels: int, *, order: int = 16, alpha: float = 0.05) -> Network:
+    """A linear classifier behind the mean of the powers of A~, and alpha of the features themselves (Zhu, Koniusz 2021)."""
+    return Filtered(in_channels, out_channels, weights=[alpha] + [(1 - alpha) / order] * order)
+
+
+def appnp(
+    in_channels: int,
+    out_channels: int,
+    *,
+    order: int = 10,
+    alpha: float = 0.1,
+    hidden: int = 64,
+    dropout: float = 0.5,
+    layers: str = "auto",
+) -> Network:
+    """Predict, then propagate by personalised PageRank (Gasteiger et al. 2019)."""
+    module = layers_of(layers)
+    predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
+    return _for(module, PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha)))
+
+
+def glp(in_channels: int, out_channels: int, *, lam: float = 10.0, hidden: int = 16, dropout: float = 0.5) -> Network:
+    """A perceptron behind the auto-regressive filter ``(I + lam L~)^-1`` (Li et al. 2019): NGC's filter without truncation."""
+    return Filtered(in_channels, out_channels, hidden=(hidden,), dropout=dropout, lam=lam, solver="chebyshev")
+
+
+def twirls(
+    in_channels: int, out_channels: int, *, hidden: Sequence[int] = (), dropout: float = 0.8, **unfolded: Any
+) -> Network:
+    """TWIRLS / IRLS (Yang et al. 2021): predict, then the unfolded steps of :class:`Unfolded`."""
+    predictor = Perceptron(in_channels, out_channels, hidden, dropout)
+    return PredictThenPropagate(predictor, Unfolded(**unfolded), decay_all=True)

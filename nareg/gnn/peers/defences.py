@@ -1,0 +1,155 @@
+"""Defences against changed edges: two that clean the graph before a GCN, and the robust GCN."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+from scipy.sparse.linalg import svds
+from torch.nn import functional as F
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn._dropout import dropout
+from nareg.gnn._operators import TorchSparse
+from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.networks import Network, Rows
+from nareg.gnn.propagation import linear
+from nareg.graph import Graph
+
+
+def jaccard(graph: Graph, features: Any, threshold: float = 0.01) -> Graph:
+    """The graph without the edges whose ends have a Jaccard similarity below ``threshold`` (Wu et al. 2019).
+
+    Parameters
+    ----------
+    graph : Graph
+    features : (N, F) array or sparse array
+        What is not zero counts as present.
+    threshold : float
+    """
+    present = sp.csr_array(features) != 0
+    if present.shape[0] != graph.n_nodes:
+        raise InputError(f"features has {present.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+    return _kept(graph, present.astype(np.float64), lambda common, a, b: common / np.maximum(a + b - common, 1.0), threshold)
+
+
+def cosine(graph: Graph, features: Any, threshold: float) -> Graph:
+    """The graph without the edges whose ends have a cosine similarity below ``threshold``: for features that are not binary."""
+    values = sp.csr_array(features).astype(np.float64)
+    if values.shape[0] != graph.n_nodes:
+        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+    return _kept(graph, values, lambda common, a, b: common / np.maximum(np.sqrt(a * b), 1e-300), threshold)
+
+
+def _kept(graph: Graph, values: sp.csr_array, similarity: Any, threshold: float) -> Graph:
+    threshold = _checks.number("threshold", threshold, low=0, high=1)
+    coo = graph.adjacency.tocoo()
+    rows, columns = coo.coords
+    size = np.asarray(values.multiply(values).sum(axis=1)).ravel()
+    common = np.asarray(values[rows].multiply(values[columns]).sum(axis=1)).ravel()
+    keep = similarity(common, size[rows], size[columns]) >= threshold
+    kept = sp.csr_array((coo.data[keep], (rows[keep], columns[keep])), shape=graph.adjacency.shape)
+    return Graph(kept, coordinates=graph.coordinates, names=graph.names)
+
+
+class LowRankGCN(Network):
+    """GCN-SVD (Entezari et al. 2020): a GCN on the best approximation of A of a given rank, kept as factors.
+
+    ``D~^-1/2 (U diag(s) V^T + I) D~^-1/2`` with the row sums of the approximation, not below zero, in D~ - I.
+    """
+
+    def __init__(self, in_channels: int, out_channels: int, *, rank: int = 10, hidden: int = 16, dropout: float = 0.5) -> None:
+        super().__init__()
+        self.rank, self.dropout = _checks.integer("rank", rank, low=1), dropout
+        self.first = torch.nn.Linear(in_channels, hidden)
+        self.second = torch.nn.Linear(hidden, out_channels)
+        for layer in (self.first, self.second):
+            torch.nn.init.xavier_uniform_(layer.weight)
+            torch.nn.init.zeros_(layer.bias)
+
+    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
+        """Features and the factors."""
+        if self.rank >= adjacency.n_nodes:
+            raise InputError(f"rank is {self.rank} for {adjacency.n_nodes} nodes: it must be smaller.")
+        start = np.random.default_rng(0).standard_normal(adjacency.n_nodes)
+        U, s, Vt = svds(adjacency.raw, k=self.rank, v0=start)
+        degrees = 1 + np.maximum(U @ (s * Vt.sum(axis=1)), 0)
+        half = 1 / np.sqrt(degrees)[:, None]
+        factors = (half * U * s, half * Vt.T, half**2)
+        return x, tuple(torch.as_tensor(f, dtype=x.dtype, device=x.device) for f in factors)
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, (left, right, diagonal) = inputs
+
+        def filtered(X: torch.Tensor) -> torch.Tensor:
+            return left @ (right.T @ X) + diagonal * X
+
+        hidden = torch.relu(filtered(self.first(dropout(x, self.dropout, self.training))))
+        return filtered(self.second(dropout(hidden, self.dropout, self.training)))[rows]
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer."""
+        return list(self.first.parameters())
+
+
+class RobustGCN(Network):
+    """RobustGCN (Zhu et al. 2019): nodes are Gaussians; what varies much is attended to little.
+
+    Means go through ``D~^-1/2 A~ D~^-1/2``, variances through ``D~^-1 A~ D~^-1``, both damped by ``exp(-variance)``; the outputs
+    are drawn in training, and the first layer is drawn towards the standard normal.
+    """
+
+    def __init__(
+        self, in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.6, pull: float = 5e-4
+    ) -> None:
+        super().__init__()
+        self.dropout, self.pull = dropout, pull
+        self.means = torch.nn.ModuleList([torch.nn.Linear(in_channels, hidden, False), torch.nn.Linear(hidden, out_channels, False)])
+        self.variances = torch.nn.ModuleList(torch.nn.Linear(m.in_features, m.out_features, bias=False) for m in self.means)
+        for layer in (*self.means, *self.variances):
+            torch.nn.init.xavier_uniform_(layer.weight)
+        self._pull: torch.Tensor | float = 0.0
+
+    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
+        """Features and the two matrices."""
+        A = adjacency.symmetric.matrix
+        root = sp.diags_array(1 / np.sqrt(adjacency.degrees))
+        matrices = (csr_tensor(A, x.dtype, x.device), csr_tensor(root @ A @ root, x.dtype, x.device))
+        return x, tuple(TorchSparse(matrix, matrix) for matrix in matrices)
+
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
+        """Outputs of these nodes."""
+        x, (by_mean, by_variance) = inputs
+        x = dropout(x, self.dropout, self.training)
+        mean, variance = F.elu(self.means[0](x)), torch.relu(self.variances[0](x))
+        self._pull = 0.5 * (mean.square() + variance - torch.log(variance + 1e-8) - 1).sum(1).mean()
+        mean, variance = self._spread(mean, variance, by_mean, by_variance)
+        mean = dropout(mean, self.dropout, self.training)
+        variance = dropout(variance, self.dropout, self.training)
+        mean, variance = F.elu(self.means[1](mean)), torch.relu(self.variances[1](variance))
+        mean, variance = self._spread(mean, variance, by_mean, by_variance)
+        drawn = mean + torch.randn_like(mean) * (variance + 1e-8).sqrt() if self.training else mean
+        return drawn[rows]
+
+    @staticmethod
+    def _spread(mean: torch.Tensor, variance: torch.Tensor, by_mean: Any, by_variance: Any) -> tuple[torch.Tensor, torch.Tensor]:
+        attention = torch.exp(-variance)
+
+        def times(op: TorchSparse, X: torch.Tensor) -> torch.Tensor:
+            product: torch.Tensor = linear(X, op, lambda M, Z: M.multiply_add(Z, Z, 1.0, 0.0, torch.empty_like(Z)))
+            return product
+
+        return times(by_mean, mean * attention), times(by_variance, variance * attention * attention)
+
+    def decayed(self) -> Sequence[torch.nn.Parameter]:
+        """The first layer."""
+        return [self.means[0].weight, self.variances[0].weight]
+
+    def penalty(self) -> torch.Tensor | float:
+        """Divergence of the first layer's Gaussians from the standard one."""
+        return self.pull * self._pull
