@@ -49,7 +49,7 @@ DIGITS = 12
 
 def load(name: str) -> Figure:
     """The figure that a module of this package defines."""
-    figure: Figure = importlib.import_module(f"experiments.{name}").FIGURE
+    figure: Figure = importlib.import_module(f"experiments.{name.replace('-', '_')}").FIGURE
     return figure
 
 
@@ -64,12 +64,17 @@ def sources() -> dict[str, str]:
 
 def fingerprint(figure: Figure, settings: Any) -> str:
     """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, numpy and scipy."""
-    own = (figure.name, "_methods", "_stations", "_figure")
+    own = (figure.module, "_figure", *figure.helpers)
+    apart = tuple(f"nareg/{part}/" for part in figure.apart_from)
     told = {
         "figure": figure.name,
         "settings": asdict(settings),
-        "source": {name: text for name, text in sources().items() if name in own or name.startswith("nareg/")},
-        "versions": [nareg.__version__, version("numpy"), version("scipy")],
+        "source": {
+            name: text
+            for name, text in sources().items()
+            if name in own or (name.startswith("nareg/") and not name.startswith(apart))
+        },
+        "versions": [nareg.__version__, *(version(name) for name in ("numpy", "scipy", *figure.versions))],
     }
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 

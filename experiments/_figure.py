@@ -53,6 +53,17 @@ class Figure:
     compute: Callable[[Any, Point], list[Row]]
     draw: Callable[[Any, list[Row]], Any]
     judge: Callable[[Any, list[Row]], list[Verdict]]
+    #: Modules of this package that the points are computed with, and parts of the library that they are not computed with:
+    #: a change there leaves the results as they are.
+    helpers: tuple[str, ...] = ("_methods", "_stations")
+    apart_from: tuple[str, ...] = ("gnn",)
+    #: Packages beside numpy and scipy whose versions are part of a result.
+    versions: tuple[str, ...] = ()
+
+    @property
+    def module(self) -> str:
+        """Its module: the name with underscores."""
+        return self.name.replace("-", "_")
 
 
 def claims(figure: str) -> dict[str, dict[str, str]]:

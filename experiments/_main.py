@@ -15,7 +15,14 @@ from nareg.errors import InputError, NaregError
 from nareg.results import atomic_write
 
 #: In the order of the page.
-FIGURES = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
+NODE_ADAPTIVE = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
+GNN = (
+    "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-flips", "gnn-depth", "gnn-attack", "gnn-heterophily",
+    "gnn-coauthor", "gnn-products", "gnn-filters",
+)  # fmt: skip
+FIGURES = NODE_ADAPTIVE + GNN
+#: Names that stand for several.
+GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN}
 #: ``progress(figure, points done, points in all)``
 Progress = Callable[[str, int, int], None]
 
@@ -34,13 +41,12 @@ class Done:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """Figures by name; "all" for all of them."""
-    if "all" in names:
-        return list(FIGURES)
-    unknown = [name for name in names if name not in FIGURES]
+    """Experiments by name; "all", "node-adaptive" and "gnn" for several."""
+    named = [one for name in names for one in GROUPS.get(name, (name,))]
+    unknown = [name for name in named if name not in FIGURES]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no experiment: choose from {', '.join(FIGURES)} or all.")
-    return list(dict.fromkeys(names))
+        raise InputError(f"{unknown[0]!r} is no experiment: choose from {', '.join((*FIGURES, *GROUPS))}.")
+    return list(dict.fromkeys(named))
 
 
 def changed(settings: Any, assignments: Sequence[str]) -> Any:

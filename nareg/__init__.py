@@ -1,7 +1,8 @@
 """nareg: design and apply graph filters for noisy signals on networks.
 
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
-weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` for learning with them, :mod:`nareg.datasets` for real networks.
+weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` for learning with them, :mod:`nareg.datasets` for real
+networks.
 """
 
 from __future__ import annotations

@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from nareg.datasets._info import DatasetInfo
 
 _PREPARE = "prepare it from its source as data/README.md says"
-_PLANETOID = {
+_PLANETOID: dict[str, Any] = {
     "source": "repository kimiyoung/planetoid, the fixed public split",
     "licence": "not stated by the source (code: MIT)",
     "citation": "Sen et al. 2008; Yang, Cohen, Salakhutdinov 2016",
     "how_to_get": _PREPARE,
 }
-_GEOM = {
+_GEOM: dict[str, Any] = {
     "source": "repository graphdml-uiuc-jlu/geom-gcn, ten fixed splits of 48 / 32 / 20 %",
     "licence": "not stated by the source",
     "citation": "Pei et al. 2020, Geom-GCN",
     "how_to_get": _PREPARE,
 }
 _TWINS = "in the source Cornell and Texas have one and the same feature and label file: one source of evidence, not two"
-_SHCHUR = {
+_SHCHUR: dict[str, Any] = {
     "source": "repository shchur/gnn-benchmark, repackaged by EdisonLeeeee/GraphData",
     "licence": "MIT (repackaging)",
     "citation": "Shchur et al. 2018, Pitfalls of graph neural network evaluation",
     "how_to_get": _PREPARE,
 }
-_ATTACK = {
+_ATTACK: dict[str, Any] = {
     "source": "repositories ChandlerBang/Pro-GNN (split, 25 %) and SongtaoLiu0823/GADC (clean, 25, 50 and 75 %)",
     "licence": "not stated by the sources",
     "citation": "Jin et al. 2020, Pro-GNN; Zügner, Günnemann 2019, Metattack",
     "how_to_get": _PREPARE,
 }
-_OGB = {
+_OGB: dict[str, Any] = {
     "licence": "ODC-BY (arxiv), Amazon licence (products)",
     "citation": "Hu et al. 2020, Open Graph Benchmark",
 }
@@ -41,9 +43,8 @@ _PUBMED_SHA = "6ff3b2c671c37e8b870497e473435d7844323f3ae7e92eae121e32df11a965c0"
 def _ogb(folder: str, split: str) -> dict[str, str | None]:
     raw = ("edge", "node-feat", "node-label")
     parts = ("train", "valid", "test")
-    return {f"{folder}/raw/{name}.csv.gz": None for name in raw} | {
-        f"{folder}/split/{split}/{name}.csv.gz": None for name in parts
-    }
+    files = [f"{folder}/raw/{name}.csv.gz" for name in raw] + [f"{folder}/split/{split}/{name}.csv.gz" for name in parts]
+    return dict.fromkeys(files)
 
 
 ENTRIES = (

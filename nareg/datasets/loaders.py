@@ -11,7 +11,7 @@ import numpy as np
 
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._graph_entries import ENTRIES
-from nareg.datasets._info import DatasetInfo, arrays, data_root, locate, not_found
+from nareg.datasets._info import DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.registry import info

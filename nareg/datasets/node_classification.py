@@ -63,7 +63,8 @@ class NodeClassification:
     def dense_features(self) -> np.ndarray:
         """Features as a new dense (N, F) float32 array."""
         _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
-        return np.array(self.features.toarray() if sp.issparse(self.features) else self.features, dtype=np.float32)
+        held: Any = self.features
+        return np.array(held.toarray() if sp.issparse(held) else held, dtype=np.float32)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
         """Labelled nodes dealt at random to training, validation and test, class by class.

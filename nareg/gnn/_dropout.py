@@ -14,10 +14,10 @@ from torch.nn import functional as F
 
 
 def dropout(x: torch.Tensor, p: float, training: bool) -> torch.Tensor:
-    """``F.dropout``, the mask from a seed that torch's generator draws; p is rounded to 16 bits."""
+    """``F.dropout``, the mask from a seed that torch's generator draws."""
     if not training or p == 0:
         return x
-    if x.device.type != "cpu" or p == 1:
+    if x.device.type != "cpu" or p == 1 or x.numel() >= 2**32:
         return F.dropout(x, p, training)
     dropped: torch.Tensor = _Dropout.apply(x, p, int(torch.randint(2**62, ())))
     return dropped
@@ -40,8 +40,9 @@ def _masked(x: torch.Tensor, p: float, seed: int) -> torch.Tensor:
 
     values = x.detach().contiguous()
     out = torch.empty_like(values)
-    threshold = round(p * 2**16)
+    threshold = round(p * 2**32)
     flat = values.numpy().ravel()
-    scale = _kernels.scalar(2**16 / (2**16 - threshold), flat)
-    _kernels.dropout(flat, np.uint64(seed), np.uint64(threshold), scale, out.numpy().ravel())
+    scale = _kernels.scalar(2**32 / (2**32 - threshold), flat)
+    low, high = np.uint32(seed % 2**32), np.uint32(seed >> 32)
+    _kernels.dropout(flat, low, high, np.uint32(threshold), scale, out.numpy().ravel())
     return out

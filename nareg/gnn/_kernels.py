@@ -30,17 +30,16 @@ def scalar(value: float, like: np.ndarray) -> Any:
 
 
 @parallel
-def dropout(x: Any, seed: Any, threshold: Any, scale: Any, out: Any) -> None:  # pragma: no cover - compiled
-    """``out = scale x`` where a 16-bit random number is at least ``threshold``, else zero; flat arrays.
+def dropout(x: Any, low: Any, high: Any, threshold: Any, scale: Any, out: Any) -> None:  # pragma: no cover - compiled
+    """``out = scale x`` where a 32-bit random number is at least ``threshold``, else zero; flat arrays.
 
-    Four entries share one output of the SplitMix64 generator for their place: the mask is a function of the seed alone, whatever
-    the number of threads, and a backward pass computes it again.
+    The number is a hash (the finaliser of MurmurHash3) of the entry's place and a seed of two 32-bit halves: the mask is a
+    function of the seed alone, whatever the number of threads, a backward pass computes it again, and the loop vectorises.
     """
-    for i in numba.prange((x.size + 3) // 4):
-        z = seed + np.uint64(i + 1) * np.uint64(0x9E3779B97F4A7C15)
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        z = z ^ (z >> np.uint64(31))
-        for k in range(4 * i, min(4 * i + 4, x.size)):
-            out[k] = x[k] * scale if (z & np.uint64(0xFFFF)) >= threshold else x[k] * 0
-            z = z >> np.uint64(16)
+    for i in numba.prange(x.size):
+        # numba's products of 32-bit integers have 64 bits: cut them back
+        h = np.uint32(np.uint32(i) * np.uint32(0x9E3779B1) + low)
+        h = np.uint32((h ^ (h >> np.uint32(16))) * np.uint32(0x85EBCA6B))
+        h = np.uint32((np.uint32(h ^ (h >> np.uint32(13))) + high) * np.uint32(0xC2B2AE35))
+        h = np.uint32(h ^ (h >> np.uint32(16)))
+        out[i] = x[i] * scale if h >= threshold else x[i] * 0

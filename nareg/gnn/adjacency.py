@@ -117,6 +117,21 @@ class Adjacency:
         loopless = sp.csr_array(self.raw - sp.diags_array(self.raw.diagonal()))
         return sp.csr_array(sp.diags_array(np.asarray(loopless.sum(axis=1)).ravel()) - loopless)
 
+    def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
+        """Nodes that can be reached in so many steps, in order: all that so many products with A~ look at."""
+        reached = np.zeros(self.n_nodes, dtype=bool)
+        reached[nodes] = True
+        for _ in range(hops):
+            reached |= self.matrix @ reached > 0
+        return np.flatnonzero(reached)
+
+    def restricted(self, nodes: np.ndarray) -> Adjacency:
+        """The rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph."""
+        part: Adjacency = object.__new__(Adjacency)
+        part.normalization, part.degrees, part._held = self.normalization, self.degrees[nodes], {}
+        part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
+        return part
+
     def csr(self, dtype: Any, *, transposed: bool = False) -> sp.csr_array:
         """A~ (or its transpose) in this NumPy dtype."""
         transposed = transposed and not self.is_symmetric
@@ -198,7 +213,7 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     index = _checks.array_of("edge_index", _numpy(graph))
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(
-            f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a nareg.Graph are "
+            f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a Graph is "
             "expected."
         )
     n = (int(index.max(initial=-1)) + 1) if n_nodes is None else n_nodes

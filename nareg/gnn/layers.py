@@ -81,9 +81,7 @@ class NGC(torch.nn.Module):
 
     def propagate(self, x: torch.Tensor, adjacency: Adjacency, features: torch.Tensor) -> torch.Tensor:
         """The filter; ``features`` are the layer's inputs, of which x may be a linear image."""
-        propagated: torch.Tensor = propagate(
-            x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol
-        )
+        propagated: torch.Tensor = propagate(x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol)
         return propagated
 
     def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:

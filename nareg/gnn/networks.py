@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,18 @@ from nareg.gnn._dropout import dropout
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate
 
-Rows = torch.Tensor
+#: Indices of nodes, or ``slice(None)`` for all of them.
+Rows = torch.Tensor | slice
 
 
 class Network(torch.nn.Module):
-    """Base of the networks."""
+    """Base of the networks.
+
+    ``reach`` is the number of steps along edges that an output depends on, if it is small: training then looks at the
+    neighbourhood of the training nodes only, which changes nothing but the time.
+    """
+
+    reach: int | None = None
 
     def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
         """Inputs of :meth:`forward`; computed once."""
@@ -29,6 +37,10 @@ class Network(torch.nn.Module):
     def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
         """Outputs (logits) of these nodes."""
         raise NotImplementedError
+
+    def narrowed(self, inputs: Any, rows: Rows) -> tuple[Any, Rows]:
+        """Inputs and rows that give the same outputs; smaller, where an output depends on its own inputs alone."""
+        return inputs, rows
 
     def decayed(self) -> Sequence[torch.nn.Parameter]:
         """Parameters that weight decay applies to."""
@@ -39,17 +51,24 @@ class Network(torch.nn.Module):
         return 0.0
 
 
+def reset(parameter: torch.nn.Parameter) -> None:
+    """Glorot for matrices, zero for biases."""
+    if parameter.ndim > 1:
+        torch.nn.init.xavier_uniform_(parameter)
+    else:
+        torch.nn.init.zeros_(parameter)
+
+
 class Perceptron(torch.nn.Module):
     """Linear layers with ReLU and dropout between; one layer without ``hidden``."""
 
     def __init__(self, in_channels: int, out_channels: int, hidden: Sequence[int] = (), dropout: float = 0.0) -> None:
         super().__init__()
         sizes = [in_channels, *hidden, out_channels]
-        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in zip(sizes, sizes[1:], strict=False))
+        self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
         self.dropout = dropout
-        for layer in self.layers:
-            torch.nn.init.xavier_uniform_(layer.weight)
-            torch.nn.init.zeros_(layer.bias)
+        for parameter in self.layers.parameters():
+            reset(parameter)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """(n, in_channels) -> (n, out_channels)."""
@@ -92,6 +111,10 @@ class Filtered(Network):
             filtered: torch.Tensor = propagate(x, adjacency, **self.filter_arguments)
         return filtered
 
+    def narrowed(self, inputs: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, Rows]:
+        """The filtered features of these nodes alone."""
+        return inputs[rows], slice(None)
+
     def forward(self, inputs: torch.Tensor, rows: Rows) -> torch.Tensor:
         """Outputs of these nodes."""
         out: torch.Tensor = self.head(inputs[rows])
@@ -101,7 +124,11 @@ class Filtered(Network):
 class Convolutional(Network):
     """Two convolutions with an activation and dropout between: GCN, GAT."""
 
-    def __init__(self, first: torch.nn.Module, second: torch.nn.Module, *, activation: Any = F.relu, dropout: float = 0.5) -> None:
+    reach = 2
+
+    def __init__(
+        self, first: torch.nn.Module, second: torch.nn.Module, *, activation: Any = F.relu, dropout: float = 0.5
+    ) -> None:
         super().__init__()
         self.first, self.second, self.activation, self.dropout = first, second, activation, dropout
 

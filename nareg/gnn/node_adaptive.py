@@ -66,6 +66,9 @@ class NodeAdaptiveConv(torch.nn.Module):
     torch.Size([3, 1])
     """
 
+    fixed: torch.Tensor
+    index: torch.Tensor
+
     def __init__(
         self,
         in_channels: int,
@@ -131,7 +134,8 @@ class NodeAdaptiveConv(torch.nn.Module):
         """w, (N,)."""
         if self.theta is None:
             return self.fixed
-        return (float(np.sqrt(self.lower)) + torch.nn.functional.softplus(self.theta))[self.index]
+        learned: torch.Tensor = float(np.sqrt(self.lower)) + torch.nn.functional.softplus(self.theta)
+        return learned[self.index]
 
     def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""

@@ -18,8 +18,8 @@ def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
     ----------
     x : (N, F) array
     how : {"l2", "l1", "signed-sum", "none"}
-        Euclidean length, sum of absolute values, or the plain sum. ``"signed-sum"`` is as published: with noise the sum can be near
-        zero, and one row then outweighs all others; it is here to reproduce results, not to be used.
+        Euclidean length, sum of absolute values, or the plain sum. ``"signed-sum"`` is as published: with noise the sum can be
+        near zero, and one row then outweighs all others; it is here to reproduce results, not to be used.
 
     Examples
     --------

@@ -68,8 +68,8 @@ def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
     largest = _end(_matvec(M, like), like.shape[0], "LA")
     if lam * largest >= 1 + lam:
         raise DivergentMethodError(
-            f"eps = {eps:g} with masked=True makes the system indefinite: the perturbed matrix has the eigenvalue {largest:.3f}, "
-            f"less than {1 + 1 / lam:.3f} is needed; take a smaller eps or masked=False."
+            f"eps = {eps:g} with masked=True makes the system indefinite: the perturbed matrix has eigenvalue {largest:.3f} "
+            f"but less than {1 + 1 / lam:.3f} is needed; take a smaller eps or masked=False."
         )
 
 
@@ -78,8 +78,8 @@ def _matvec(M: Operator, like: Any) -> Any:
 
     def product(v: np.ndarray) -> np.ndarray:
         if isinstance(like, np.ndarray):
-            Z = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
-            return M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)).ravel().astype(np.float64)
+            one = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
+            return M.multiply_add(one, one, 1.0, 0.0, empty_like(one)).ravel().astype(np.float64)
         import torch
 
         with torch.no_grad():

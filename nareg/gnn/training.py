@@ -15,7 +15,7 @@ from torch.nn import functional as F
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency
-from nareg.gnn.networks import Network
+from nareg.gnn.networks import Network, Rows
 from nareg.gnn.propagation import as_adjacency, checked_features
 
 RULES = ("val-accuracy", "val-loss", "last")
@@ -148,14 +148,13 @@ def fit(
     adjacency = as_adjacency(graph, x.shape[0])
     y, parts = checked_task(labels, split, x.shape[0])
     target = torch.as_tensor(y, device=device)
-    train, val, test = (torch.as_tensor(part, device=device) for part in parts)
     start = time.perf_counter()
     with torch.random.fork_rng(devices=range(torch.cuda.device_count()) if device.type == "cuda" else []):
         torch.manual_seed(int(generator.integers(2**63)))
         network = build().to(device=device, dtype=x.dtype)
-        inputs = network.prepare(x, adjacency)
-        _check_width(network, inputs, train, y)
-        loop = _Loop(network, inputs, target, (train, val, test), lr, weight_decay, protocol)
+        near, far = _views(network, x, adjacency, (parts[0], np.concatenate(parts[1:])))
+        _check_width(network, near, y)
+        loop = _Loop(network, near, far, target, parts[1].size, lr, weight_decay, protocol)
         interrupted = loop.run(progress)
     network.load_state_dict(loop.best[protocol.selection].state)
     network.eval()
@@ -178,10 +177,35 @@ def _floats(features: Any) -> np.ndarray:
     return np.ascontiguousarray(array)
 
 
-def _check_width(network: Network, inputs: Any, train: torch.Tensor, y: np.ndarray) -> None:
+@dataclass(frozen=True)
+class _View:
+    """What a network needs for the outputs of some nodes: inputs, their rows in them, their numbers in the graph."""
+
+    inputs: Any
+    rows: Rows
+    nodes: torch.Tensor
+
+
+def _views(network: Network, x: torch.Tensor, adjacency: Adjacency, parts: tuple[np.ndarray, ...]) -> list[_View]:
+    """A view a part: of the neighbourhood that the network looks at, or of the whole graph, prepared once."""
+    whole = network.prepare(x, adjacency) if network.reach is None else None
+    views = []
+    for nodes in parts:
+        index = torch.as_tensor(nodes, device=x.device)
+        if network.reach is None:
+            inputs, rows = whole, index
+        else:
+            near = adjacency.within(nodes, network.reach)
+            inputs = network.prepare(x[torch.as_tensor(near, device=x.device)], adjacency.restricted(near))
+            rows = torch.as_tensor(np.searchsorted(near, nodes), device=x.device)
+        views.append(_View(*network.narrowed(inputs, rows), index))
+    return views
+
+
+def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
     network.eval()
     with torch.no_grad():
-        width = network(inputs, train[:1]).shape[1]
+        width = network(view.inputs, view.rows).shape[1]
     if y.max() >= width:
         raise InputError(f"labels holds class {y.max()} but the network has {width} outputs: build it with {y.max() + 1}.")
 
@@ -201,11 +225,18 @@ class _Loop:
     """Full-batch training with Adam; every epoch is evaluated."""
 
     def __init__(
-        self, network: Network, inputs: Any, target: torch.Tensor, parts: Any, lr: float, decay: float, protocol: Protocol
+        self,
+        network: Network,
+        near: _View,
+        far: _View,
+        target: torch.Tensor,
+        n_val: int,
+        lr: float,
+        decay: float,
+        protocol: Protocol,
     ) -> None:
-        self.network, self.inputs, self.target, self.protocol = network, inputs, target, protocol
-        self.train, self.val, self.test = parts
-        self.evaluated = torch.cat([self.val, self.test])
+        self.network, self.near, self.far, self.target, self.protocol = network, near, far, target, protocol
+        self.n_val = n_val
         decayed = {id(p) for p in network.decayed()}
         groups = [
             {"params": [p for p in network.parameters() if id(p) in decayed], "weight_decay": decay},
@@ -234,17 +265,17 @@ class _Loop:
     def _step(self) -> None:
         self.network.train()
         self.optimizer.zero_grad(set_to_none=True)
-        loss = F.cross_entropy(self.network(self.inputs, self.train), self.target[self.train]) + self.network.penalty()
+        view = self.near
+        loss = F.cross_entropy(self.network(view.inputs, view.rows), self.target[view.nodes]) + self.network.penalty()
         loss.backward()
         self.optimizer.step()
 
     @torch.no_grad()
     def _evaluate(self, epoch: int) -> _Epoch:
         self.network.eval()
-        logits = self.network(self.inputs, self.evaluated)
-        n = self.val.numel()
-        right = (logits.argmax(1) == self.target[self.evaluated]).double()
-        loss = float(F.cross_entropy(logits[:n], self.target[self.val]))
+        logits, target, n = self.network(self.far.inputs, self.far.rows), self.target[self.far.nodes], self.n_val
+        right = (logits.argmax(1) == target).double()
+        loss = float(F.cross_entropy(logits[:n], target[:n]))
         now = _Epoch(epoch, float(right[:n].mean()), loss, float(right[n:].mean()), {})
         for rule in RULES:
             held = self.best.get(rule)

@@ -1,7 +1,7 @@
 """What NGC and RNGC are compared with, each as a network for :func:`nareg.gnn.training.fit`.
 
-The convolutions are PyTorch Geometric's with ``layers="pyg"``; with ``layers="nareg"`` they are nareg's own, which compute the same
-(tests compare them) without a dependency, and faster on a CPU. ``layers="auto"`` takes PyTorch Geometric's where installed.
+The convolutions are PyTorch Geometric's with ``layers="pyg"``; with ``layers="nareg"`` they are nareg's own, which compute the
+same (tests compare them) without a dependency and faster on a CPU. ``layers="auto"`` takes PyTorch Geometric's if installed.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.nn import functional as F
 
 from nareg import _checks
 from nareg.errors import MissingDependencyError
-from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate
+from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate, Rows
 from nareg.gnn.peers import convolutions
 from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard
 from nareg.gnn.peers.unfolded import Unfolded
@@ -64,7 +64,7 @@ class _WithEdgeIndex(Network):
         index = torch.stack([torch.as_tensor(part, dtype=torch.int64, device=x.device) for part in coo.coords])
         return x, index
 
-    def forward(self, inputs: Any, rows: torch.Tensor) -> torch.Tensor:
+    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
         out: torch.Tensor = self.network(inputs, rows)
         return out
 

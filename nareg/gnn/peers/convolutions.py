@@ -10,8 +10,8 @@ from typing import Any
 
 import torch
 
-from nareg.gnn._dropout import dropout
 from nareg.gnn import _recurrences, series
+from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import of
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency

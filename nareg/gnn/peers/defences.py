@@ -16,7 +16,7 @@ from nareg.errors import InputError
 from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
-from nareg.gnn.networks import Network, Rows
+from nareg.gnn.networks import Network, Rows, reset
 from nareg.gnn.propagation import linear
 from nareg.graph import Graph
 
@@ -67,9 +67,8 @@ class LowRankGCN(Network):
         self.rank, self.dropout = _checks.integer("rank", rank, low=1), dropout
         self.first = torch.nn.Linear(in_channels, hidden)
         self.second = torch.nn.Linear(hidden, out_channels)
-        for layer in (self.first, self.second):
-            torch.nn.init.xavier_uniform_(layer.weight)
-            torch.nn.init.zeros_(layer.bias)
+        for parameter in self.parameters():
+            reset(parameter)
 
     def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
         """Features and the factors."""
@@ -100,7 +99,7 @@ class LowRankGCN(Network):
 class RobustGCN(Network):
     """RobustGCN (Zhu et al. 2019): nodes are Gaussians; what varies much is attended to little.
 
-    Means go through ``D~^-1/2 A~ D~^-1/2``, variances through ``D~^-1 A~ D~^-1``, both damped by ``exp(-variance)``; the outputs
+    Means go through ``D~^-1/2 A~ D~^-1/2``, variances through ``D~^-1 A~ D~^-1``, both damped by ``exp(-variance)``; outputs
     are drawn in training, and the first layer is drawn towards the standard normal.
     """
 
@@ -109,10 +108,11 @@ class RobustGCN(Network):
     ) -> None:
         super().__init__()
         self.dropout, self.pull = dropout, pull
-        self.means = torch.nn.ModuleList([torch.nn.Linear(in_channels, hidden, False), torch.nn.Linear(hidden, out_channels, False)])
-        self.variances = torch.nn.ModuleList(torch.nn.Linear(m.in_features, m.out_features, bias=False) for m in self.means)
-        for layer in (*self.means, *self.variances):
-            torch.nn.init.xavier_uniform_(layer.weight)
+        sizes = ((in_channels, hidden), (hidden, out_channels))
+        self.means = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in sizes)
+        self.variances = torch.nn.ModuleList(torch.nn.Linear(a, b, bias=False) for a, b in sizes)
+        for parameter in self.parameters():
+            reset(parameter)
         self._pull: torch.Tensor | float = 0.0
 
     def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
@@ -137,7 +137,9 @@ class RobustGCN(Network):
         return drawn[rows]
 
     @staticmethod
-    def _spread(mean: torch.Tensor, variance: torch.Tensor, by_mean: Any, by_variance: Any) -> tuple[torch.Tensor, torch.Tensor]:
+    def _spread(
+        mean: torch.Tensor, variance: torch.Tensor, by_mean: Any, by_variance: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         attention = torch.exp(-variance)
 
         def times(op: TorchSparse, X: torch.Tensor) -> torch.Tensor:
@@ -148,7 +150,7 @@ class RobustGCN(Network):
 
     def decayed(self) -> Sequence[torch.nn.Parameter]:
         """The first layer."""
-        return [self.means[0].weight, self.variances[0].weight]
+        return [*self.means[0].parameters(), *self.variances[0].parameters()]
 
     def penalty(self) -> torch.Tensor | float:
         """Divergence of the first layer's Gaussians from the standard one."""

@@ -2,9 +2,9 @@
 
     min_Y ||Y - f(X; W)||_F^2 + lam sum_edges a_ij rho(||y_i - y_j||^2)
 
-Preconditioned by ``D~ = lam D + I`` a step of length alpha is ``Y <- (1-alpha) Y + alpha D~^-1 (lam A Y + f)``; without attention
-(rho the identity) the limit is ``(I + lam (D - A))^-1 f``. With attention the edges are reweighted by rho' now and then: one
-while the ends are within tau, ``(z / tau)^(p-2)`` beyond, nothing beyond ``cut``.
+Preconditioned by ``D~ = lam D + I`` a step of length alpha is ``Y <- (1-alpha) Y + alpha D~^-1 (lam A Y + f)``; without
+attention (rho the identity) the limit is ``(I + lam (D - A))^-1 f``. With attention the edges are reweighted by rho' half way:
+one while the ends are within tau, ``(z / tau)^(p-2)`` beyond, nothing beyond ``cut``.
 """
 
 from __future__ import annotations

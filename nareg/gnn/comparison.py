@@ -1,0 +1,306 @@
+"""Compare models on the same draws of noise: mean, spread, 95 % interval, paired differences."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import stats
+
+from nareg import _checks
+from nareg._version import __version__
+from nareg.errors import InputError
+from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.networks import Network
+from nareg.gnn.propagation import as_adjacency
+from nareg.gnn.training import Protocol, Run, fit
+from nareg.results import atomic_write
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: ``progress(trainings done, trainings in all)``
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A model and how it is trained.
+
+    Attributes
+    ----------
+    build : callable
+        ``build(n_features, n_classes)`` returns a new network.
+    lr, weight_decay : float
+        Of Adam.
+    """
+
+    build: Callable[[int, int], Network]
+    lr: float = 0.01
+    weight_decay: float = 5e-4
+
+    def train(
+        self, x: np.ndarray, graph: Any, labels: np.ndarray, split: Any, *, protocol: Protocol, rng: np.random.Generator
+    ) -> Run:
+        """One training."""
+        n_classes = int(labels.max()) + 1
+        return fit(
+            lambda: self.build(x.shape[1], n_classes), x, graph, labels, split,
+            lr=self.lr, weight_decay=self.weight_decay, protocol=protocol, rng=rng,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Summary:
+    """Mean of some runs, their standard deviation, and the half-width of the mean's 95 % interval (Student's t)."""
+
+    mean: float
+    deviation: float
+    half_width: float
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{self.mean:.1f} ± {self.deviation:.1f} (n = {self.runs})"
+
+
+def summarise(values: Sequence[float] | np.ndarray) -> Summary:
+    """Summary of runs.
+
+    Examples
+    --------
+    >>> from nareg.gnn import comparison
+    >>> print(comparison.summarise([80.0, 82.0, 81.0]))
+    81.0 ± 1.0 (n = 3)
+    """
+    array = _checks.floats("values", values, ndim=(1,)).astype(np.float64)
+    if not array.size:
+        raise InputError("values is empty: at least one run is needed.")
+    if array.size == 1:
+        return Summary(float(array[0]), float("nan"), float("nan"), 1)
+    deviation = float(array.std(ddof=1))
+    width = float(stats.t.ppf(0.975, array.size - 1)) * deviation / np.sqrt(array.size)
+    return Summary(float(array.mean()), deviation, float(width), int(array.size))
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Mean difference of two models over the same draws, its 95 % half-width, and the p-value of a paired t-test."""
+
+    difference: float
+    half_width: float
+    p_value: float
+    runs: int
+
+
+def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.ndarray) -> Paired:
+    """Paired comparison of two models, run by run on the same noise.
+
+    Examples
+    --------
+    >>> from nareg.gnn import comparison
+    >>> comparison.paired([80.0, 82.0, 81.0], [79.0, 80.0, 80.5]).difference.__round__(3)
+    1.167
+    """
+    a, b = (_checks.floats(name, v, ndim=(1,)).astype(np.float64) for name, v in (("first", first), ("second", second)))
+    if a.shape != b.shape or a.size < 2:
+        raise InputError(f"first has {a.size} runs and second {b.size}: the same two or more runs of both are needed.")
+    told = summarise(a - b)
+    if told.deviation == 0:
+        return Paired(told.mean, 0.0, 1.0 if told.mean == 0 else 0.0, told.runs)
+    return Paired(told.mean, told.half_width, float(stats.ttest_rel(a, b).pvalue), told.runs)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Runs of several models on the same draws.
+
+    Attributes
+    ----------
+    rows : list of dict
+        One a training: ``model``, ``run``, ``seed``, ``test``, ``test by ...`` (per cent), ``epoch``, ``epochs``, ``seconds``.
+    """
+
+    rows: list[dict[str, Any]]
+
+    @property
+    def models(self) -> list[str]:
+        """Names, in the order in which they were given."""
+        return list(dict.fromkeys(row["model"] for row in self.rows))
+
+    def accuracies(self, model: str) -> np.ndarray:
+        """Test accuracies of a model in per cent, run by run."""
+        found = [row["test"] for row in self.rows if row["model"] == model]
+        if not found:
+            raise InputError(f"model is {model!r}: choose one of {', '.join(self.models)}.")
+        return np.array(found)
+
+    def summary(self) -> dict[str, Summary]:
+        """Model -> mean, standard deviation, 95 % interval."""
+        return {model: summarise(self.accuracies(model)) for model in self.models}
+
+    def paired(self, first: str, second: str) -> Paired:
+        """Difference of two models on the same draws."""
+        return paired(self.accuracies(first), self.accuracies(second))
+
+    def to_csv(self, path: str | os.PathLike[str]) -> None:
+        """All runs as a CSV, written whole or not at all."""
+        text = io.StringIO()
+        writer = csv.DictWriter(text, list(self.rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(self.rows)
+        with atomic_write(Path(path)) as handle:
+            handle.write(text.getvalue().encode())
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Test accuracy of every run, mean and 95 % interval of every model."""
+        import matplotlib.pyplot as plt
+
+        axis = plt.subplots(layout="constrained")[1] if ax is None else ax
+        for place, (model, told) in enumerate(self.summary().items()):
+            values = self.accuracies(model)
+            axis.plot(np.full(values.size, place), values, "o", color="C7", alpha=0.4, markersize=4)
+            axis.errorbar(place, told.mean, told.half_width, fmt="_", color="C0", capsize=6, markersize=18)
+        axis.set_xticks(range(len(self.models)), self.models, rotation=30, ha="right")
+        axis.set_ylabel("test accuracy [%]; bar: 95 % interval of the mean")
+        return axis
+
+    def __str__(self) -> str:
+        width = max(len(model) for model in self.models)
+        return "\n".join(f"{model:{width}}  {told}" for model, told in self.summary().items())
+
+
+#: Recipe, name, features, graph, labels, split, protocol, seed: all that shapes a training's result.
+_Task = tuple[Recipe, str, np.ndarray, Adjacency, np.ndarray, Any, Protocol, int]
+
+
+def compare(
+    recipes: Mapping[str, Recipe],
+    draw: Callable[[np.random.Generator], np.ndarray],
+    graph: Any,
+    labels: Any,
+    split: Any,
+    *,
+    runs: int = 10,
+    protocol: Protocol | None = None,
+    cache: str | os.PathLike[str] | None = None,
+    rng: np.random.Generator,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Train every model on the same noisy features, ``runs`` times.
+
+    Parameters
+    ----------
+    recipes : mapping of name to Recipe
+    draw : callable
+        ``draw(rng)`` returns the features of a run, (N, F): add the noise and normalise in here.
+    graph, labels, split
+        As for :func:`nareg.gnn.training.fit`.
+    runs : int
+    protocol : Protocol, optional
+    cache : path, optional
+        Folder in which every training's result is kept, by a hash of everything that is handed over and the printed form of the
+        network: an interrupted comparison goes on where it stood. Empty it after changing the code of a model.
+    rng : numpy.random.Generator
+        Source of the seeds; a model's own seed does not depend on which others there are.
+    progress : callable, optional
+        ``progress(trainings done, trainings in all)``.
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg.gnn import comparison, noise, peers, training
+    >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
+    >>> found = comparison.compare(
+    ...     {"SGC": comparison.Recipe(peers.sgc, lr=0.2), "MLP": comparison.Recipe(peers.mlp)},
+    ...     lambda rng: noise.normalise_rows(noise.add_gaussian(data.features, 0.5, rng)),
+    ...     data.graph, data.labels, data.splits[0],
+    ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
+    >>> found.paired("SGC", "MLP").difference > 0
+    True
+    """
+    protocol = protocol or Protocol()
+    runs = _checks.integer("runs", runs, low=1)
+    if not recipes:
+        raise InputError("recipes is empty: at least one model is needed.")
+    seeds = [int(seed) for seed in _checks.generator(rng).integers(2**62, size=runs)]
+    y = np.asarray(labels)
+    adjacency = as_adjacency(graph, y.shape[0])
+    folder = None if cache is None else Path(cache)
+    rows: list[dict[str, Any]] = []
+    for run, seed in enumerate(seeds):
+        x = draw(np.random.default_rng(seed))
+        for name, recipe in recipes.items():
+            task = (recipe, name, x, adjacency, y, split, protocol, seed)
+            file = None if folder is None else folder / f"{_mark(task)}.json"
+            rows.append({"model": name, "run": run, "seed": seed, **_row(file, task)})
+            if progress is not None:
+                progress(len(rows), runs * len(recipes))
+    return Comparison(rows)
+
+
+def model_generator(seed: int, name: str) -> np.random.Generator:
+    """The generator of a model in a run: of the run's seed and the model's name alone."""
+    return np.random.default_rng([seed, zlib.crc32(name.encode())])
+
+
+def results(run: Run) -> dict[str, Any]:
+    """What a table keeps of a training; accuracies in per cent."""
+    by_rule = {f"test by {rule}": 100 * value for rule, value in run.test_by_rule.items()}
+    return {
+        "test": 100 * run.test_accuracy, **by_rule, "val": 100 * run.val_accuracy,
+        "epoch": run.epoch, "epochs": run.epochs, "seconds": run.seconds,
+    }  # fmt: skip
+
+
+def _row(file: Path | None, task: _Task) -> dict[str, Any]:
+    """Results of a training, from the cache or computed and kept."""
+    if file is not None and file.is_file():
+        held: dict[str, Any] = json.loads(file.read_text())
+        return held
+    recipe, name, x, adjacency, y, split, protocol, seed = task
+    run = recipe.train(x, adjacency, y, split, protocol=protocol, rng=model_generator(seed, name))
+    if run.interrupted:
+        raise KeyboardInterrupt
+    row = results(run)
+    if file is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with atomic_write(file) as handle:
+            handle.write(json.dumps(row).encode())
+    return row
+
+
+def _mark(task: _Task) -> str:
+    """Hash of all that shapes a training's result."""
+    recipe, name, x, adjacency, y, split, protocol, seed = task
+    digest = hashlib.sha256()
+    network = recipe.build(x.shape[1], int(y.max()) + 1)
+    told = [__version__, name, repr(network), repr(sorted(_plain(network).items())), recipe.lr, recipe.weight_decay, seed]
+    digest.update(json.dumps([*told, asdict(protocol), x.shape, str(x.dtype)]).encode())
+    matrix = adjacency.matrix
+    for array in (x, y, matrix.indptr, matrix.indices, matrix.data, *(np.asarray(part) for part in split)):
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()[:24]
+
+
+def _plain(network: Network) -> dict[str, str]:
+    """Settings of a network and its modules that are numbers, texts, or dictionaries and lists of them."""
+    kinds = (int, float, str, bool, dict, list, tuple, type(None))
+    return {
+        f"{path}.{key}": repr(value)
+        for path, module in network.named_modules()
+        for key, value in vars(module).items()
+        if isinstance(value, kinds) and not key.startswith("_")
+    }
