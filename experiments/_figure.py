@@ -81,9 +81,9 @@ def check_snr(snr_db: tuple[float, ...]) -> None:
 
 
 def grade(holds: Any) -> Finding:
-    """Reproduced where all of the parts hold, in part where any does."""
+    """Reproduced where all of the parts hold, in part where any does; not where there are none."""
     parts = [bool(part) for part in holds]
-    return Finding.REPRODUCED if all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
+    return Finding.REPRODUCED if parts and all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
 
 
 def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:

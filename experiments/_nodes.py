@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from experiments._figure import Finding, Point, Row, Verdict, column, grade
-from nareg.errors import InputError, NaregError
+from nareg.errors import DivergentMethodError, InputError, NaregError
 
 try:
     import torch
@@ -26,7 +26,16 @@ except ModuleNotFoundError as missing:
 
 from nareg import datasets
 
-__all__ = ["Adjacency", "Finding", "grade"]  # what the experiments take from here, beside what is defined here
+__all__ = [
+    "Adjacency",
+    "Finding",
+    "Recipe",
+    "grade",
+    "networks",
+    "noise",
+    "peers",
+    "torch",
+]  # what the experiments take from here, beside what is defined here
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {
@@ -136,17 +145,22 @@ def trained(
     number = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 2)
     rows = []
     for model in models:
-        run = known[model].train(
-            x, graph if adjacency is None else adjacency, data.labels, data.splits[0] if split is None else split,
-            protocol=Protocol(epochs=epochs), rng=model_generator(number, model),
-        )  # fmt: skip
-        rows.append({"model": model, "seed": number, **results(run)})
+        row: Row = {"model": model, "seed": number}
+        try:
+            run = known[model].train(
+                x, graph if adjacency is None else adjacency, data.labels, data.splits[0] if split is None else split,
+                protocol=Protocol(epochs=epochs), rng=model_generator(number, model),
+            )  # fmt: skip
+        except DivergentMethodError as refused:
+            rows.append({**row, "test": None, "refused": str(refused)})
+        else:
+            rows.append({**row, **results(run), "refused": ""})
     return rows
 
 
 def cell(rows: list[Row], **keys: Any) -> Any:
     """Summary of the test accuracies in the rows with these values; None where nothing was run."""
-    values = column(rows, "test", **keys)
+    values = [value for value in column(rows, "test", **keys) if value is not None]
     return summarise(values) if values else None
 
 
@@ -194,7 +208,10 @@ def judged(
 
 def paired_rows(rows: list[Row], first: str, second: str) -> Paired:
     """Difference of two models over the runs of one cell."""
-    a, b = ({row["run"]: row["test"] for row in rows if row["model"] == model} for model in (first, second))
+    a, b = (
+        {row["run"]: row["test"] for row in rows if row["model"] == model and row["test"] is not None}
+        for model in (first, second)
+    )
     common = sorted(set(a) & set(b))
     return paired([a[run] for run in common], [b[run] for run in common])
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments import _nodes as n
-from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen
+from experiments._figure import Figure, Point, Row, Verdict, chosen
 
 CITATION = ("cora", "citeseer", "pubmed")
 
@@ -89,9 +89,8 @@ def judge_best(s: Settings, rows: list[Row]) -> Verdict:
             gaps.append(
                 f"{dataset} {level_of(dataset, level):g}: {test.difference:+.1f} ± {test.half_width:.1f} against {rival}"
             )
-    finding = Finding.REPRODUCED if holds and all(holds) else Finding.IN_PART if any(holds) else Finding.NOT
     said = f"RNGC is ahead of the best of the other six beyond the 95 % interval in {sum(holds)} of {len(holds)} cells. "
-    return Verdict("best", finding, said + "; ".join(gaps) + ".", f"Best of all models: {winners(s, rows)}.")
+    return Verdict("best", n.grade(holds), said + "; ".join(gaps) + ".", f"Best of all models: {winners(s, rows)}.")
 
 
 def judge_control(s: Settings, rows: list[Row]) -> Verdict:

@@ -17,7 +17,7 @@ from nareg import _checks
 from nareg.errors import MissingDependencyError
 from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate, Rows
 from nareg.gnn.peers import convolutions
-from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard
+from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
 from nareg.gnn.peers.unfolded import Unfolded
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "jaccard",
     "mlp",
     "sgc",
+    "similarity_weighted",
     "ssgc",
     "twirls",
 ]

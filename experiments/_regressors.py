@@ -1,0 +1,143 @@
+"""Graph networks as regressors: noisy snapshots (N, B) in, clean ones out, trained on fresh noise in every epoch."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments._nodes import Adjacency, networks, torch
+from nareg import gnn
+from nareg.gnn import NodeAdaptiveConv
+from nareg.gnn.peers.convolutions import polynomial
+
+
+class Snapshots(torch.nn.Module):
+    """Three graph convolutions over every snapshot, with what was read beside the last one's input (GCN)."""
+
+    def __init__(self, hidden: int = 32) -> None:
+        super().__init__()
+        self.first, self.second = torch.nn.Linear(1, hidden), torch.nn.Linear(hidden, hidden)
+        self.last = torch.nn.Linear(hidden + 1, 1)
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        H = torch.relu(_spread(self.first(Y[:, :, None]), graph))
+        H = torch.relu(_spread(self.second(H), graph))
+        out: torch.Tensor = self.last(torch.cat([_spread(H, graph), Y[:, :, None]], dim=2))[:, :, 0]
+        return out
+
+
+def _spread(H: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+    return polynomial(H.flatten(1), graph, [0.0, 1.0]).view_as(H)
+
+
+class Polynomial(torch.nn.Module):
+    """``sum_s g_s A~^s y`` with learned g: the filter whose one member is NGC."""
+
+    def __init__(self, order: int = 16, lam: float = 1.0) -> None:
+        super().__init__()
+        self.g = torch.nn.Parameter(torch.tensor(gnn.series.neumann_weights(lam, order), dtype=torch.float32))
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        out: torch.Tensor = gnn.propagate(Y, graph, weights=self.g)
+        return out
+
+
+class Weights(torch.nn.Module):
+    """The node-adaptive denoiser with weights learned end to end."""
+
+    def __init__(self, n_nodes: int, lam: float) -> None:
+        super().__init__()
+        self.layer = NodeAdaptiveConv(
+            1, 1, n_nodes=n_nodes, lam=lam, lower=1e-6, laplacian="combinatorial", tol=1e-4, bias=False
+        )
+        self.layer.weight.requires_grad_(False)
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        return self.layer.denoise(Y, graph)
+
+
+class Dense(torch.nn.Module):
+    """A perceptron over all nodes at once, no graph (MLP)."""
+
+    def __init__(self, n_nodes: int, hidden: int = 128) -> None:
+        super().__init__()
+        self.body = networks.Perceptron(n_nodes, n_nodes, (hidden,))
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        out: torch.Tensor = self.body(Y.T).T
+        return out
+
+
+@dataclass(frozen=True)
+class Learned:
+    """A trained regressor: what it does to readings, how many numbers it learned, how long it took."""
+
+    apply: Callable[[np.ndarray], np.ndarray]
+    parameters: int
+    seconds: float
+
+
+def train(
+    build: Callable[[], torch.nn.Module],
+    graph: Adjacency,
+    U: np.ndarray,
+    variance: float,
+    *,
+    lr: float,
+    epochs: int,
+    rng: np.random.Generator,
+) -> Learned:
+    """Least squares by Adam on four fifths of the signals; the epoch with the smallest error on the others is kept."""
+    start = time.perf_counter()
+    order = rng.permutation(U.shape[1])
+    held = max(U.shape[1] // 5, 1)
+    clean = torch.tensor(U[:, order[held:]], dtype=torch.float32)
+    other = torch.tensor(U[:, order[:held]], dtype=torch.float32)
+    level = float(np.sqrt(variance))
+    seeds = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    # validation noise is the same in every epoch: ten draws of each signal
+    target = other.repeat(1, 10)
+    readings = target + level * torch.randn(target.shape, generator=seeds)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(rng.integers(2**62)))
+        network = build()
+    learned = [p for p in network.parameters() if p.requires_grad]
+    optimizer = torch.optim.Adam(learned, lr=lr)
+    best, state = np.inf, network.state_dict()
+    for epoch in range(epochs):
+        optimizer.zero_grad(set_to_none=True)
+        noisy = clean + level * torch.randn(clean.shape, generator=seeds)
+        loss = (network(noisy, graph) - clean).square().mean()
+        loss.backward()
+        optimizer.step()
+        if epoch % 5 == 4:
+            with torch.no_grad():
+                error = float((network(readings, graph) - target).square().mean())
+            if error < best:
+                best, state = error, {key: value.clone() for key, value in network.state_dict().items()}
+    network.load_state_dict(state)
+
+    def apply(Y: np.ndarray) -> np.ndarray:
+        with torch.no_grad():
+            out: np.ndarray = network(torch.tensor(Y, dtype=torch.float32), graph).numpy().astype(np.float64)
+        return out
+
+    return Learned(apply, sum(p.numel() for p in learned), time.perf_counter() - start)
+
+
+def chosen_filter(
+    graph: Adjacency, U: np.ndarray, variance: float, ways: list[dict[str, Any]], rng: np.random.Generator
+) -> Learned:
+    """NGC or RNGC: the way to propagate that has the smallest error on the training signals."""
+    start = time.perf_counter()
+    Y = U + np.sqrt(variance) * rng.standard_normal(U.shape)
+    best = min(ways, key=lambda way: float(np.mean((gnn.propagate(Y, graph, **way) - U) ** 2)))
+    return Learned(lambda Z: gnn.propagate(Z, graph, **best), len(best), time.perf_counter() - start)
