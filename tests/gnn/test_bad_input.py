@@ -1,0 +1,172 @@
+"""What cannot work is refused in one sentence that names the argument and the remedy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import nareg
+from nareg.errors import DivergentMethodError, InputError
+from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, comparison, networks, noise, peers, propagate, series, training
+
+G = nareg.graphs.grid((3, 3))
+INDEX = torch.tensor(G.to_edge_index()[0])
+X = np.random.default_rng(0).standard_normal((9, 4))
+Y = np.arange(9) % 3
+SPLIT = (np.arange(3), np.arange(3, 6), np.arange(6, 9))
+
+
+def with_nan(at=(2, 1)):
+    x = X.copy()
+    x[at] = np.nan
+    return x
+
+
+def fit(x=X, labels=Y, split=SPLIT, graph=G, **more):
+    return training.fit(lambda: peers.sgc(4, 3), x, graph, labels, split, rng=np.random.default_rng(0), **more)
+
+
+BAD = {
+    "nan": (lambda: propagate(with_nan(), G), r"x\[2, 1\] is nan.*finite"),
+    "nan tensor": (lambda: propagate(torch.tensor(with_nan()), G), r"x\[2, 1\] is nan.*finite"),
+    "nan in a layer": (lambda: NGC(4, 2).double()(torch.tensor(with_nan()), INDEX), r"x\[2, 1\] is nan"),
+    "nan in training": (lambda: fit(with_nan()), r"features\[2, 1\] is nan"),
+    "sparse features": (lambda: propagate(sp.csr_array(X), G), "x is a sparse matrix.*toarray"),
+    "sparse tensor": (lambda: propagate(torch.tensor(X).to_sparse(), G), "x is a sparse tensor.*to_dense"),
+    "half": (lambda: propagate(torch.tensor(X).half(), G), r"dtype torch.float16.*x.float\(\)"),
+    "one dimension": (lambda: propagate(torch.tensor(X[:, 0]), G), r"shape \(9,\)"),
+    "out of range": (lambda: propagate(X, torch.tensor([[0, 12], [12, 0]])), "edge_index holds node 12, out of range.*9 nodes"),
+    "negative": (lambda: propagate(X, torch.tensor([[0, -1], [-1, 0]])), "edge_index holds node -1"),
+    "directed": (lambda: propagate(X, torch.tensor([[0, 1, 2], [1, 0, 3]])), "graph is directed.*symmetrize=True"),
+    "directed layer": (lambda: NGC(4, 2).double()(torch.tensor(X), torch.tensor([[0], [1]])), "graph is directed"),
+    "twice": (lambda: propagate(X, torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])), "twice.*coalesce"),
+    "float index": (lambda: propagate(X, torch.zeros(2, 3)), "edge_index has shape"),
+    "weights": (lambda: propagate(X, INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for the 24 edges"),
+    "negative weight": (lambda: propagate(X, INDEX, edge_weight=-torch.ones(24)), "weight -1.*must not be negative"),
+    "nan weight": (lambda: propagate(X, sp.csr_array(np.full((9, 9), np.nan))), "weight nan"),
+    "gradient": (lambda: propagate(torch.tensor(X), INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
+    "weights twice": (lambda: propagate(X, G, edge_weight=np.ones(24)), "edge_weight goes with edge_index only"),
+    "another size": (lambda: propagate(X, nareg.graphs.grid((2, 2))), "graph has 4 nodes but x has 9 rows"),
+    "another size, prepared": (lambda: propagate(X, Adjacency(nareg.graphs.grid((2, 2)))), "graph has 4 nodes but x has 9"),
+    "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
+    "normalization": (lambda: Adjacency(G, normalization="left"), "normalization is 'left'"),
+    "solver": (lambda: propagate(X, G, solver="lu"), "solver is 'lu'"),
+    "lam": (lambda: propagate(X, G, lam=-1.0), "lam is -1.0"),
+    "order": (lambda: propagate(X, G, order=1.5), "order is 1.5"),
+    "tol": (lambda: propagate(X, G, tol=0), "tol is 0"),
+    "eps": (lambda: propagate(X, G, eps=-0.1), "eps is -0.1"),
+    "random walk": (lambda: propagate(X, G, eps=0.1, normalization="rw", solver="cg"), "normalization='sym'"),
+    "masked chebyshev": (lambda: propagate(X, G, eps=0.1, masked=True, solver="chebyshev"), "solver='cg'"),
+    "factor": (lambda: propagate(X, G, eps=0.1, factor=X[:3]), "factor has shape"),
+    "no weights": (lambda: propagate(X, G, weights=[]), "weights is empty"),
+    "width": (lambda: NGC(5, 2).double()(torch.tensor(X), INDEX), "x has 4 features but the layer was made for 5"),
+    "channels": (lambda: RNGC(0, 2), "in_channels is 0"),
+    "nodes missing": (lambda: NodeAdaptiveConv(4, 2), "n_nodes is missing"),
+    "groups": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, groups=[0, 1]), "groups has 2 labels for 9 nodes"),
+    "bounds": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, lam=1.0, lower=2.0), "lam = 1 is not above lower = 2"),
+    "weights and nodes": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, weights=np.ones(9)), "weights are given"),
+    "weights for others": (
+        lambda: NodeAdaptiveConv(4, 2, weights=np.ones(5)).double()(torch.tensor(X), INDEX),
+        "weights for 5 nodes but x has 9 rows",
+    ),
+    "edge design": (
+        lambda: NodeAdaptiveConv(4, 2, weights=nareg.design.edge(G, signals=X, noise=0.5)),
+        "edge design",
+    ),
+    "device": (lambda: training.Protocol(device="tpu0"), "device is 'tpu0'"),
+    "rule": (lambda: training.Protocol(selection="best"), "selection is 'best'"),
+    "no label": (lambda: fit(labels=np.where(Y == 2, -1, Y)), "node 2 of the train part has no label"),
+    "float labels": (lambda: fit(labels=Y.astype(float)), "labels has shape"),
+    "two parts": (lambda: fit(split=SPLIT[:2]), "split is not three parts"),
+    "overlap": (lambda: fit(split=(SPLIT[0], SPLIT[0], SPLIT[2])), "in two parts of the split"),
+    "empty": (lambda: fit(split=([], *SPLIT[1:])), "the train part of the split has shape"),
+    "beyond": (lambda: fit(split=(*SPLIT[:2], [9])), "holds node 9, out of range"),
+    "too many classes": (lambda: fit(labels=np.arange(9)), "labels holds class 8 but the network has 3 outputs"),
+    "seed": (lambda: training.fit(lambda: peers.sgc(4, 3), X, G, Y, SPLIT, rng=0), "rng is 0"),
+    "layers": (lambda: peers.gcn(4, 3, layers="dgl"), "layers is 'dgl'"),
+    "rows": (lambda: noise.normalise_rows(X, "max"), "how is 'max'"),
+    "probability": (lambda: noise.flip(X, 1.5, np.random.default_rng(0)), "probability is 1.5"),
+    "rank": (lambda: fit_low_rank(), "rank is 9 for 9 nodes"),
+    "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
+    "no runs": (lambda: comparison.summarise([]), "values is empty"),
+    "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
+    "no recipes": (lambda: comparison.compare({}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
+}  # fmt: skip
+
+
+def fit_low_rank():
+    training.fit(lambda: peers.LowRankGCN(4, 3, rank=9), X, G, Y, SPLIT, rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_refused_with_a_sentence(name):
+    call, said = BAD[name]
+    with pytest.raises(InputError, match=said) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there():
+    with pytest.raises(InputError, match=r"device is 'cuda' but torch sees no CUDA GPU"):
+        training.Protocol(device="cuda")
+
+
+@pytest.mark.parametrize("kind", [np.asarray, torch.tensor])
+def test_a_series_that_diverges_is_refused_and_cg_is_not(kind):
+    # one row outweighs all others, as signed-sum rows do: the perturbation is nearly -eps at one node
+    x = X.copy()
+    x[4] *= 1e3
+    M = Adjacency(G).matrix.toarray() - 3 * (x @ x.T) / np.linalg.norm(x @ x.T)
+    assert np.linalg.eigvalsh(M)[0] < -2
+    with pytest.raises(DivergentMethodError, match=r"eps = 3 and lam = 32 make .* diverge.*solver='cg'"):
+        propagate(kind(x), G, eps=3.0)
+    with pytest.raises(DivergentMethodError, match="diverge"):
+        propagate(kind(x), G, eps=3.0, normalization="rw")
+    found = propagate(kind(x), G, eps=3.0, solver="cg", tol=1e-10)
+    np.testing.assert_allclose(found, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
+
+
+def test_series_that_converge_are_not_refused(rng):
+    """The check is sharp: c times the spectral radius below one passes, above it does not."""
+    A = Adjacency(G)
+    outcomes = set()
+    for eps in np.linspace(0.1, 3, 40):
+        M = A.matrix.toarray() - eps * (X @ X.T) / np.linalg.norm(X @ X.T)
+        radius = 32 / 33 * np.abs(np.linalg.eigvalsh(M)).max()
+        if abs(radius - 1) < 0.005:  # within the accuracy of the eigenvalue
+            continue
+        outcomes.add(radius < 1)
+        if radius < 1:
+            propagate(X, A, eps=float(eps))
+        else:
+            with pytest.raises(DivergentMethodError):
+                propagate(X, A, eps=float(eps))
+    assert outcomes == {True, False}
+
+
+def test_masked_perturbations_that_make_the_system_indefinite():
+    x = np.array([[1.0], [-1.0]])
+    two = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
+    with pytest.raises(DivergentMethodError, match="indefinite|diverge"):
+        propagate(x, two, eps=5.0, masked=True, lam=32.0, solver="cg")
+
+
+def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
+    x = X.copy()
+    x[3] = 0
+    lonely = nareg.Graph(sp.csr_array((9, 9)))
+    np.testing.assert_allclose(propagate(x, lonely, lam=4.0, solver="cg", tol=1e-10), x, atol=1e-8)
+    np.testing.assert_array_equal(propagate(np.zeros((9, 2)), G, eps=1.0), 0)
+    assert np.isfinite(propagate(noise.normalise_rows(x), G, eps=0.1)).all()
+    net = networks.Filtered(4, 3, lam=2.0)
+    run = training.fit(lambda: net, x, lonely, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
+    assert 0 <= run.test_accuracy <= 1
+
+
+def test_directed_graphs_are_symmetrised_when_asked():
+    index = torch.tensor([[0, 1, 2], [1, 2, 0]])
+    A = Adjacency(index, edge_weight=torch.tensor([1.0, 2.0, 3.0]), symmetrize=True)
+    np.testing.assert_array_equal(A.raw.toarray(), [[0, 1, 3], [1, 0, 2], [3, 2, 0]])

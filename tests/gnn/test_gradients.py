@@ -1,0 +1,114 @@
+"""Gradients against finite differences in float64: all parameters, all solvers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from torch.autograd import gradcheck
+
+import nareg
+from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, propagate
+from nareg.gnn._dropout import dropout
+
+
+@pytest.fixture
+def graph():
+    return nareg.graphs.erdos_renyi(18, 0.2, rng=np.random.default_rng(0))
+
+
+def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
+    drawn = torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    return drawn.requires_grad_()
+
+
+WAYS = [
+    {"order": 5},
+    {"order": 0},
+    {"order": 5, "normalization": "rw"},
+    {"solver": "cg"},
+    {"solver": "cg", "normalization": "rw"},
+    {"solver": "chebyshev"},
+    {"order": 5, "eps": 0.3},
+    {"order": 5, "eps": 0.1, "normalization": "rw"},
+    {"order": 5, "eps": 0.3, "masked": True},
+    {"solver": "cg", "eps": 0.5},
+    {"solver": "cg", "eps": 0.2, "masked": True},
+    {"solver": "chebyshev", "eps": 0.5},
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("features", [3, 22])
+def test_gradient_in_the_features(way, features, graph):
+    assert gradcheck(lambda x: propagate(x, graph, lam=3.0, tol=1e-12, **way), leaf(18, features))
+
+
+@pytest.mark.parametrize("way", [w for w in WAYS if w.get("eps")])
+def test_gradient_in_what_the_perturbation_is_made_of(way, graph):
+    assert gradcheck(lambda x, U: propagate(x, graph, lam=3.0, tol=1e-12, factor=U, **way), (leaf(18, 2), leaf(18, 4, seed=1)))
+
+
+@pytest.mark.parametrize("normalization", ["sym", "rw"])
+def test_gradient_in_the_weights_of_powers(normalization, graph):
+    A = Adjacency(graph, normalization=normalization)
+    assert gradcheck(lambda x, w: propagate(x, A, weights=w), (leaf(18, 3), leaf(5, seed=1)))
+
+
+@pytest.mark.parametrize("out_channels", [2, 6])
+@pytest.mark.parametrize("layer", [NGC, RNGC])
+def test_gradient_of_layers(layer, out_channels, graph):
+    module = layer(4, out_channels, lam=2.0, order=3).double()
+    if layer is RNGC:
+        module.eps = 0.3
+    parameters = dict(module.named_parameters())
+
+    def run(x, *values):
+        return torch.func.functional_call(module, dict(zip(parameters, values, strict=True)), (x, graph))
+
+    assert gradcheck(run, (leaf(18, 4), *(p.detach().requires_grad_() for p in parameters.values())))
+
+
+@pytest.mark.parametrize("laplacian", ["augmented", "combinatorial"])
+@pytest.mark.parametrize("groups", [None, np.arange(18) % 4])
+def test_gradient_in_node_weights(laplacian, groups, graph):
+    n = 18 if groups is None else None
+    module = NodeAdaptiveConv(3, 2, n_nodes=n, groups=groups, lam=2.0, laplacian=laplacian, tol=1e-13).double()
+
+    def run(x, theta):
+        return torch.func.functional_call(module, {"theta": theta}, (x, graph))
+
+    assert gradcheck(run, (leaf(18, 3), leaf(*module.theta.shape, seed=2)))
+
+
+def test_backward_of_the_solve_is_a_solve(graph, monkeypatch):
+    """No unrolled graph: the backward pass costs one more solve, and no iterate is kept."""
+    from nareg.gnn import _cg
+
+    calls = []
+    solve = _cg.solve
+    monkeypatch.setattr(_cg, "solve", lambda *a, **k: calls.append(1) or solve(*a, **k))
+    module = NodeAdaptiveConv(3, 3, n_nodes=18).double()
+    out = module(leaf(18, 3), graph)
+    assert len(calls) == 1
+    out.sum().backward()
+    assert len(calls) == 2
+    assert module.theta.grad.abs().sum() > 0
+
+
+def test_dropout_is_unbiased_reproducible_and_its_own_gradient():
+    x = torch.ones(400, 300, requires_grad=True)
+    torch.manual_seed(3)
+    first = dropout(x, 0.3, True)
+    torch.manual_seed(3)
+    assert torch.equal(first, dropout(x, 0.3, True))
+    assert not torch.equal(first, dropout(x, 0.3, True))
+    kept = (first != 0).double()
+    assert kept.mean() == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / kept.numel()))
+    # no pattern along rows or columns: their means vary as those of independent draws
+    assert float(kept.mean(0).var()) * 400 == pytest.approx(0.21, rel=0.35)
+    assert float(kept.mean(1).var()) * 300 == pytest.approx(0.21, rel=0.35)
+    first.sum().backward()
+    assert torch.equal(x.grad, first.detach())
+    assert dropout(x, 0.3, False) is x
+    assert dropout(x, 0.0, True) is x

@@ -1,0 +1,126 @@
+"""Layers: what they compute, what they remember of a graph, how they travel."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+
+import nareg
+from nareg.errors import InputError
+from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, propagate
+
+
+@pytest.fixture
+def graph():
+    return nareg.graphs.sensor(24, rng=np.random.default_rng(1))
+
+
+@pytest.fixture
+def x():
+    return torch.randn(24, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+
+
+def edges(graph: nareg.Graph) -> tuple[torch.Tensor, torch.Tensor]:
+    index, weight = graph.to_edge_index()
+    return torch.tensor(index), torch.tensor(weight)
+
+
+@pytest.mark.parametrize("out_channels", [2, 9])
+def test_layers_filter_and_project(out_channels, graph, x):
+    for layer, arguments in ((NGC(5, out_channels), {}), (RNGC(5, out_channels, eps=0.2), {"eps": 0.2})):
+        layer.double()
+        expected = propagate(x, graph, **arguments) @ layer.weight + layer.bias
+        torch.testing.assert_close(layer(x, graph), expected)
+        index, weight = edges(graph)
+        torch.testing.assert_close(layer(x, index, weight), expected)
+
+
+def test_node_adaptive_contains_the_untruncated_ngc(graph, x):
+    """All weights sqrt(lam) on the augmented Laplacian: where learning starts."""
+    adaptive = NodeAdaptiveConv(5, 3, n_nodes=24, lam=6.0, tol=1e-12).double()
+    ngc = NGC(5, 3, lam=6.0, solver="cg", tol=1e-12).double()
+    ngc.load_state_dict({key: adaptive.state_dict()[key] for key in ("weight", "bias")})
+    torch.testing.assert_close(adaptive(x, graph), ngc(x, graph))
+
+
+def test_node_adaptive_applies_a_design(graph, x):
+    found = nareg.design.exact(graph, signals=x.numpy(), noise=0.3)
+    layer = NodeAdaptiveConv(5, 5, weights=found, tol=1e-12).double()
+    np.testing.assert_allclose(layer.denoise(x, graph), nareg.filters.denoise(graph, found, x.numpy()).x, atol=1e-9)
+    assert layer.theta is None
+    with pytest.raises(InputError, match="designed for another graph"):
+        layer(x, nareg.graphs.grid((4, 6)))
+
+
+def test_tied_and_bounded_weights():
+    layer = NodeAdaptiveConv(2, 2, groups=["a", "b", "a"], lam=4.0, lower=1.0)
+    assert layer.theta.shape == (2,)
+    torch.testing.assert_close(layer.node_weights, torch.full((3,), 2.0))
+    with torch.no_grad():
+        layer.theta.fill_(-100.0)
+    assert float(layer.node_weights.min()) == pytest.approx(1.0)
+
+
+def test_learning_node_weights_lowers_the_error(graph):
+    """Rough where the noise is small, smooth where it is large: weights must grow on the noisy half."""
+    rng = np.random.default_rng(0)
+    clean = np.linalg.eigh(graph.laplacian().toarray())[1][:, :4] @ rng.standard_normal((4, 200))
+    level = np.where(np.arange(24) < 12, 0.02, 0.6)[:, None]
+    layer = NodeAdaptiveConv(1, 1, n_nodes=24, lam=1.0, laplacian="combinatorial").double()
+    target, noisy = torch.tensor(clean), torch.tensor(clean + level * rng.standard_normal(clean.shape))
+    optimizer = torch.optim.Adam([layer.theta], lr=0.1)
+    errors = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = (layer.denoise(noisy, graph) - target).square().mean()
+        loss.backward()
+        optimizer.step()
+        errors.append(float(loss.detach()))
+    assert errors[-1] < 0.8 * errors[0]
+    w = layer.node_weights.detach()
+    assert w[12:].median() > 2 * w[:12].median()
+
+
+def test_a_layer_notices_another_graph_and_a_changed_one(graph, x):
+    layer = NGC(5, 2).double()
+    index, weight = edges(graph)
+    first = layer(x, index, weight)
+    other = torch.tensor(nareg.graphs.grid((4, 6)).to_edge_index()[0])
+    assert not torch.allclose(layer(x, other), first)
+    torch.testing.assert_close(layer(x, index, weight), first)
+    weight.mul_(torch.where(index[0] + index[1] == int(index[0, 0] + index[1, 0]), 3.0, 1.0))
+    changed = layer(x, index, weight)
+    assert not torch.allclose(changed, first)
+    torch.testing.assert_close(changed, NGC.forward(_twin(layer), x, index, weight))
+
+
+def test_node_adaptive_layers_notice_another_graph(graph, x):
+    layer = NodeAdaptiveConv(5, 2, n_nodes=24).double()
+    first = layer(x, graph)
+    other = layer(x, nareg.graphs.grid((4, 6)))
+    assert not torch.allclose(first, other)
+    torch.testing.assert_close(layer(x, Adjacency(graph)), first)
+    torch.testing.assert_close(layer.float()(x.float(), graph), first.float(), atol=1e-3, rtol=1e-3)
+
+
+def _twin(layer: NGC) -> NGC:
+    twin = NGC(5, 2).double()
+    twin.load_state_dict(layer.state_dict())
+    return twin
+
+
+@pytest.mark.parametrize("make", [lambda: NGC(5, 2), lambda: RNGC(5, 2, eps=0.1), lambda: NodeAdaptiveConv(5, 2, n_nodes=24)])
+def test_layers_are_copied_pickled_and_restored(make, graph, x):
+    layer = make().double()
+    index, weight = edges(graph)
+    out = layer(x, index, weight)
+    torch.testing.assert_close(copy.deepcopy(layer)(x, index, weight), out)
+    torch.testing.assert_close(pickle.loads(pickle.dumps(layer))(x, index, weight), out)
+    fresh = make().double()
+    fresh.load_state_dict(layer.state_dict())
+    torch.testing.assert_close(fresh(x, index, weight), out)
+    assert "lam" in repr(make()) or "node weights" in repr(make())
