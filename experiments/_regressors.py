@@ -12,7 +12,7 @@ import numpy as np
 from experiments._nodes import Adjacency, networks, torch
 from nareg import gnn
 from nareg.gnn import NodeAdaptiveConv
-from nareg.gnn.peers.convolutions import polynomial
+from nareg.gnn.ngc import polynomial
 
 
 class Snapshots(torch.nn.Module):

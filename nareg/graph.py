@@ -64,7 +64,7 @@ class Graph:
            [ 0., -1.,  1.]])
     """
 
-    __slots__ = ("_adjacency", "_cache", "_coordinates", "_names")
+    __slots__ = ("__weakref__", "_adjacency", "_cache", "_coordinates", "_names")
 
     def __init__(self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None) -> None:
         matrix = _adjacency.checked(adjacency)

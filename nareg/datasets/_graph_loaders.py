@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -37,7 +36,7 @@ def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
         labels=labels,
         n_classes=int(data["num_classes"]),
         splits=_splits(data),
-        perturbed=MappingProxyType({_attack_name(key): graph for key, graph in attacked.items()}),
+        perturbed={_attack_name(key): graph for key, graph in attacked.items()},
         source=entry.source,
         licence=entry.licence,
         citation=entry.citation,
@@ -71,20 +70,22 @@ def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
     known = np.where(np.isfinite(labels), labels, -1).astype(np.int64)
     n = features.shape[0]
     pairs = _table(edge, np.int64)
-    if pairs.shape[1] != 2 or pairs.min(initial=0) < 0 or pairs.max(initial=0) >= n or known.size != n:
+    split = tuple(_table(part, np.int64).ravel() for part in parts)
+    numbers = np.concatenate([pairs.ravel(), *split])
+    whole = np.isfinite(features).all() and (known == np.where(np.isfinite(labels), labels, -1)).all()
+    if pairs.shape[1] != 2 or numbers.min() < 0 or numbers.max() >= n or known.size != n or not whole:
         raise DatasetCorruptError(f"{edge.parent}: edges, features and labels do not belong together: download them again.")
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     directed = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     adjacency = directed.maximum(directed.T)
     adjacency.data[:] = 1.0
-    train, val, test = (_table(part, np.int64).ravel() for part in parts)
     return NodeClassification(
         name=entry.name,
         graph=Graph(adjacency),
         features=features,
         labels=known,
         n_classes=int(known.max()) + 1,
-        splits=((train, val, test),),
+        splits=((split[0], split[1], split[2]),),
         source=entry.source,
         licence=entry.licence,
         citation=entry.citation,
@@ -92,8 +93,8 @@ def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
 
 
 def _table(path: Path, dtype: Any) -> np.ndarray:
-    with gzip.open(path, "rt") as handle:
-        try:
+    try:
+        with gzip.open(path, "rt") as handle:
             return np.loadtxt(handle, delimiter=",", dtype=dtype, ndmin=2)
-        except ValueError as error:
-            raise DatasetCorruptError(f"{path} is not a table of numbers ({error}): download it again.") from None
+    except (ValueError, EOFError, OSError) as error:
+        raise DatasetCorruptError(f"{path} is not a table of numbers ({error}): download it again.") from None

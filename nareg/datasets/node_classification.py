@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -48,7 +47,7 @@ class NodeClassification:
     source: str
     licence: str
     citation: str
-    perturbed: Mapping[str, Graph] = field(default_factory=lambda: MappingProxyType({}))
+    perturbed: Mapping[str, Graph] = field(default_factory=dict)
 
     @property
     def n_nodes(self) -> int:
@@ -142,6 +141,7 @@ def synthetic(
     n_features = _checks.integer("n_features", n_features, low=1)
     degree = _checks.number("mean_degree", mean_degree, low=0, strict=True)
     homophily = _checks.number("homophily", homophily, low=0, high=1)
+    informative = _checks.number("informative", informative)
     generator = _checks.generator(rng)
     if n_nodes < 2 * n_classes:
         raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes a class are needed.")

@@ -12,8 +12,8 @@ from nareg.gnn import _cg, _recurrences
 from nareg.gnn._operators import Operator, empty_like
 
 Apply = Callable[[torch.Tensor], torch.Tensor]
-#: ``bilinear(Y, Z, *parameters)``: ``<Y, M(parameters) Z>`` up to what does not depend on the parameters.
-Bilinear = Callable[..., torch.Tensor]
+#: ``slope(Y, Z, parameter)``: the gradient of ``<Y, M(parameter) Z>`` in the parameter.
+Slope = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 class Linear(torch.autograd.Function):
@@ -56,69 +56,59 @@ class Weighted(torch.autograd.Function):
 
 
 class PerturbedSeries(torch.autograd.Function):
-    """Truncated Neumann series in an operator that depends on parameters (RNGC: on the features).
+    """Truncated Neumann series in an operator that depends on a parameter (RNGC: on the features).
 
-    The iterates are kept only if the gradient in the parameters is asked for: with Z_0 = x, Z_k = x + c M Z_{k-1} and the
+    The iterates are kept only if the gradient in the parameter is asked for: with Z_0 = x, Z_k = x + c M Z_{k-1} and the
     adjoints Y_S = g, Y_{k-1} = c M^T Y_k, it is ``c sum_k d<Y_k, M Z_{k-1}>``.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, M: Operator, bilinear: Bilinear, lam: float, order: int, *parameters: torch.Tensor
+        ctx: Any, x: torch.Tensor, parameter: torch.Tensor, M: Operator, slope: Slope, lam: float, order: int
     ) -> torch.Tensor:
-        needed = any(ctx.needs_input_grad[5:])
-        kept: list[torch.Tensor] | None = [] if needed else None
+        kept: list[torch.Tensor] | None = [] if ctx.needs_input_grad[1] else None
         Z = _recurrences.neumann(M, x.contiguous(), lam=lam, order=order, keep=kept)
-        ctx.M, ctx.bilinear, ctx.lam, ctx.order, ctx.n_kept = M, bilinear, lam, order, len(kept or ())
-        ctx.save_for_backward(*parameters, *(kept or ()))
+        ctx.M, ctx.slope, ctx.lam, ctx.order = M, slope, lam, order
+        ctx.save_for_backward(parameter, *(kept or ()))
         return Z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         M, lam = ctx.M.transposed, ctx.lam
-        if not ctx.n_kept:
-            of_x = _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order)
-            return of_x, None, None, None, None, *(None for _ in ctx.saved_tensors)
-        parameters, kept = ctx.saved_tensors[: -ctx.n_kept], ctx.saved_tensors[-ctx.n_kept :]
+        parameter, *kept = ctx.saved_tensors
+        if not ctx.needs_input_grad[1]:
+            return _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * 5
         c = lam / (lam + 1)
         Y = gradient / (lam + 1)
-        of_x = Y.clone()
-        leaves = [p.detach().requires_grad_() for p in parameters]
-        sums = [torch.zeros_like(p) for p in parameters]
+        of_x, of_parameter = Y.clone(), torch.zeros_like(parameter)
         for Z in reversed(kept):
-            with torch.enable_grad():
-                found = torch.autograd.grad(c * ctx.bilinear(Y, Z, *leaves), leaves)
-            for total, part in zip(sums, found, strict=True):
-                total += part
+            of_parameter.add_(ctx.slope(Y, Z, parameter), alpha=c)
             Y = M.multiply_add(Y, Y, c, 0.0, empty_like(Y))
             of_x += Y
-        return of_x, None, None, None, None, *sums
+        return of_x, of_parameter, *[None] * 4
 
 
 class Solve(torch.autograd.Function):
-    """``K(parameters)^-1 b`` for symmetric positive definite K; the backward is a solve with K.
+    """``K(parameter)^-1 b`` for symmetric positive definite K; the backward is a solve with K.
 
-    With Y = K^-1 g the gradient is Y in b and that of ``-<Y, K Z>`` in the parameters: one solve and one product.
+    With Y = K^-1 g the gradient is Y in b and that of ``-<Y, K Z>`` in the parameter: one solve, and what ``slope`` (of K)
+    costs.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, b: torch.Tensor, product: _cg.Product, bilinear: Bilinear, tol: float, scale: Any, *parameters: torch.Tensor
+        ctx: Any, b: torch.Tensor, parameter: torch.Tensor, product: _cg.Product, slope: Slope, tol: float, scale: Any
     ) -> torch.Tensor:
         Z, _ = _cg.solve(product, b.contiguous(), tol=tol, inverse_diagonal=scale)
-        ctx.product, ctx.bilinear, ctx.tol, ctx.scale = product, bilinear, tol, scale
-        ctx.save_for_backward(Z, *parameters)
+        ctx.product, ctx.slope, ctx.tol, ctx.scale = product, slope, tol, scale
+        ctx.save_for_backward(Z, parameter)
         return Z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        Z, *parameters = ctx.saved_tensors
+        Z, parameter = ctx.saved_tensors
         Y, _ = _cg.solve(ctx.product, gradient.contiguous(), tol=ctx.tol, inverse_diagonal=ctx.scale)
-        found: list[torch.Tensor | None] = [None] * len(parameters)
-        if any(ctx.needs_input_grad[5:]):
-            leaves = [p.detach().requires_grad_() for p in parameters]
-            with torch.enable_grad():
-                found = list(torch.autograd.grad(-ctx.bilinear(Y, Z, *leaves), leaves))
-        return Y, None, None, None, None, *found
+        of_parameter = -ctx.slope(Y, Z, parameter) if ctx.needs_input_grad[1] else None
+        return Y, of_parameter, *[None] * 4

@@ -1,6 +1,7 @@
 """Conjugate gradients for many columns at once on ``K = (1 + lam) I - lam M`` or any SPD operator, NumPy or torch.
 
-Every eigenvalue of K is at least one here, so that a residual of ``tol ||b||`` means an error of at most that.
+Every eigenvalue of K is at least one here, so that a residual of ``tol ||b||`` means an error of at most that. Columns are
+scaled to one first: squares of very small or large ones would leave float32.
 """
 
 from __future__ import annotations
@@ -20,29 +21,51 @@ Product = Callable[[Any, Any], Any]
 def solve(product: Product, B: Any, *, tol: float, inverse_diagonal: Any = None, most: int = 2000) -> tuple[Any, int]:
     """Solve ``K X = B`` for (N, F) B until every column has ``||B - K X|| <= tol ||B||``; X and the number of products.
 
+    What counts is the residual of X itself: where the recurred one has drifted away from it the iteration starts again there.
     ``inverse_diagonal``, (N, 1), is the Jacobi preconditioner.
     """
-    tiny = float(np.finfo(B.dtype if isinstance(B, np.ndarray) else str(B.dtype).removeprefix("torch.")).tiny)
-    X, R, Q = B * 0.0, B * 1.0, empty_like(B)
+    peak = abs(B).max(0) if isinstance(B, np.ndarray) else B.abs().amax(0)
+    peak = peak + (peak == 0)
+    B = B / peak
+    size = (B * B).sum(0) ** 0.5
+    X, R, spare, products = B * 0.0, B * 1.0, empty_like(B), 0
+    worst = np.inf
+    while True:
+        products += _descend(product, X, R, tol * size, inverse_diagonal, spare, most - products)
+        R = B - product(X, spare)
+        products += 1
+        found = float(((R * R).sum(0) ** 0.5 / (size + (size == 0))).max()) if B.shape[1] else 0.0
+        if found <= 1.5 * tol:
+            X *= peak
+            return X, products
+        if products >= most or not found < 0.5 * worst:
+            raise SolverError(
+                f"conjugate gradients reached a residual of {found:.1e} instead of tol = {tol:g} in {products} products: "
+                "take a larger tol, smaller weights, or float64."
+            )
+        worst = found
+
+
+def _descend(product: Product, X: Any, R: Any, goal: Any, inverse_diagonal: Any, Q: Any, most: int) -> int:
+    """Iterate on X and its residual R, in place, until the recurred residual is small; the number of products."""
     P = R * 1.0 if inverse_diagonal is None else R * inverse_diagonal
     rz = (R * P).sum(0)
-    goal = tol * (B * B).sum(0) ** 0.5
     active = (R * R).sum(0) ** 0.5 > goal
-    for products in range(most + 1):
+    for products in range(most):
         if not active.any():
-            return X, products
+            return products
         product(P, Q)
         curvature = (P * Q).sum(0)
         if (active & ~(curvature > 0)).any():
             raise SolverError("the system is not positive definite in this precision: pass float64 features, or a larger tol.")
-        # a finished column takes no more steps; adding tiny keeps 0 / 0 out of it
-        step = rz / (curvature + tiny) * active
+        # a finished column takes no more steps; adding one there keeps 0 / 0 out of it
+        step = rz * active / (curvature + ~active)
         X += P * step
         R -= Q * step
         Z = R if inverse_diagonal is None else R * inverse_diagonal
         new = (R * Z).sum(0)
-        active = active & ((R * R).sum(0) ** 0.5 > goal)
-        P *= new / (rz + tiny) * active
+        P *= new * active / (rz + (rz == 0))
         P += Z
         rz = new
-    raise SolverError(f"conjugate gradients did not reach tol = {tol:g} in {most} products: take a larger tol, or float64.")
+        active = active & ((R * R).sum(0) ** 0.5 > goal)
+    return most

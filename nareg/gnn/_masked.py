@@ -15,19 +15,36 @@ ENTRIES = 2**16
 
 
 def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator, Any]:
-    """``A~ - eps P / ||P||_F``, P the entries of ``U U^T`` where A~ has one; and its bilinear form, differentiable in U."""
+    """``A~ - eps P / ||P||_F``, P the entries of ``U U^T`` where A~ has one; and the gradient of its bilinear form in U.
+
+    With p the entries of P and s those of ``Y Z^T`` in the same places, ``<Y, M Z>`` is ``-eps p.s / |p|`` up to a constant,
+    and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``.
+    """
     pattern = adjacency.csr(np.float64)
     rows = np.repeat(np.arange(adjacency.n_nodes), np.diff(pattern.indptr))
-    columns = pattern.indices
-    products = np.empty(columns.size)
-    take = _rows(U)
-    for first in range(0, columns.size, ENTRIES):
+
+    def filled(values: np.ndarray) -> sp.csr_array:
+        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    p = _inner_products(U, U, rows, pattern.indices)
+    size = float(np.sqrt(np.sum(p**2))) or 1.0
+
+    def slope(Y: Any, Z: Any, V: Any) -> Any:
+        s = _inner_products(Y, Z, rows, pattern.indices)
+        G = filled(-eps * (s / size - p * (p @ s) / size**3))
+        return csr_tensor(G + G.T, V.dtype, V.device) @ V
+
+    return _as_operator(filled(pattern.data - eps / size * p), U), slope
+
+
+def _inner_products(Y: Any, Z: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """``Y_i . Z_j`` for pairs (i, j), a slice of them at a time."""
+    found = np.empty(rows.size)
+    left, right = _rows(Y), _rows(Z)
+    for first in range(0, rows.size, ENTRIES):
         part = slice(first, first + ENTRIES)
-        products[part] = (take(rows[part]) * take(columns[part])).sum(1)
-    size = float(np.sqrt(np.sum(products**2))) or 1.0
-    values = pattern.data - eps / size * products
-    matrix = sp.csr_array((values, columns, pattern.indptr), shape=pattern.shape)
-    return _as_operator(matrix, U), _bilinear(rows, columns, eps)
+        found[part] = _numpy((left(rows[part]) * right(columns[part])).sum(1))
+    return found
 
 
 def _rows(U: Any) -> Any:
@@ -35,7 +52,12 @@ def _rows(U: Any) -> Any:
         return lambda index: U[index]
     import torch
 
-    return lambda index: U[torch.as_tensor(index, device=U.device, dtype=torch.int64)].cpu().numpy()
+    return lambda index: U.detach()[torch.as_tensor(index, device=U.device, dtype=torch.int64)]
+
+
+def _numpy(value: Any) -> np.ndarray:
+    found: np.ndarray = value if isinstance(value, np.ndarray) else value.cpu().numpy()
+    return found
 
 
 def _as_operator(matrix: sp.csr_array, U: Any) -> Operator:
@@ -43,14 +65,3 @@ def _as_operator(matrix: sp.csr_array, U: Any) -> Operator:
         typed = matrix.astype(U.dtype)
         return NumpySparse(typed, sp.csr_array(typed.T))
     return TorchSparse(csr_tensor(matrix, U.dtype, U.device), csr_tensor(matrix.T, U.dtype, U.device))
-
-
-def _bilinear(rows: np.ndarray, columns: np.ndarray, eps: float) -> Any:
-    def form(Y: Any, Z: Any, V: Any) -> Any:
-        import torch
-
-        i, j = (torch.as_tensor(index, device=V.device, dtype=torch.int64) for index in (rows, columns))
-        products = (V[i] * V[j]).sum(1)
-        return -eps * (products * (Y[i] * Z[j]).sum(1)).sum() / products.norm()
-
-    return form

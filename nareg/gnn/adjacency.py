@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import norm as sparse_norm
 
 from nareg import _checks
 from nareg.errors import InputError
@@ -72,16 +71,20 @@ class Adjacency:
         symmetrize: bool = False,
     ) -> None:
         self.normalization = _checks.choice("normalization", normalization, NORMALIZATIONS)
-        raw = _read(graph, edge_weight, n_nodes)
+        raw = _read(graph, edge_weight, None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
+        if raw.shape[0] == 0:
+            raise InputError("graph has no nodes.")
         mirrored = sp.csr_array(raw.T)
-        if sparse_norm(raw - mirrored, np.inf) > 1e-6 * max(sparse_norm(raw, np.inf), np.finfo(float).tiny):
+        larger = sp.csr_array(raw.maximum(mirrored))
+        gap = (abs(raw - mirrored) - 1e-6 * larger).tocoo()
+        if gap.nnz and gap.data.max() > 0:
             if not symmetrize:
-                i, j = (int(index[0]) for index in (raw != mirrored).nonzero())
+                i, j = (int(index[gap.data.argmax()]) for index in gap.coords)
                 raise InputError(
-                    f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; pass symmetrize=True to "
-                    "join nodes where either points at the other."
+                    f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; prepare it with "
+                    "nareg.gnn.Adjacency(graph, symmetrize=True), which joins nodes where either points at the other."
                 )
-            raw = sp.csr_array(raw.maximum(mirrored))
+            raw = larger
         self.raw = raw
         loops = raw.diagonal()
         with_loops = sp.csr_array(raw + sp.diags_array(np.where(loops > 0, 0.0, 1.0)))
@@ -127,7 +130,7 @@ class Adjacency:
 
     def restricted(self, nodes: np.ndarray) -> Adjacency:
         """The rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph."""
-        part: Adjacency = object.__new__(Adjacency)
+        part: Adjacency = object.__new__(_Neighbourhood)
         part.normalization, part.degrees, part._held = self.normalization, self.degrees[nodes], {}
         part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
         return part
@@ -149,8 +152,45 @@ class Adjacency:
             self._held[key] = csr_tensor(self.matrix.T if transposed else self.matrix, dtype, device)
         return self._held[key]
 
+    def edge_index(self, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
+        """PyTorch Geometric's form of A, with the self-loops that the input had: (2, E) indices and (E,) weights."""
+        import torch
+
+        key = ("edge_index", dtype, device)
+        if key not in self._held:
+            coo = self.raw.tocoo()
+            index = torch.stack([torch.as_tensor(part, dtype=torch.int64, device=device) for part in coo.coords])
+            self._held[key] = (index, torch.as_tensor(coo.data, dtype=dtype, device=device))
+        return self._held[key]
+
     def __repr__(self) -> str:
         return f"Adjacency({self.n_nodes} nodes, {self.matrix.nnz} entries, {self.normalization!r})"
+
+
+class _Neighbourhood(Adjacency):
+    """Some rows and columns of A~: good for products, not a graph of its own."""
+
+    @property
+    def laplacian(self) -> sp.csr_array:  # type: ignore[override]
+        """Refused: its degrees are those of the whole graph."""
+        raise InputError("a neighbourhood has no Laplacian: use the adjacency of the whole graph.")
+
+
+def as_adjacency(graph: Any, n_nodes: int, **told: Any) -> Adjacency:
+    """A prepared adjacency as it is; anything else prepared."""
+    if not isinstance(graph, Adjacency):
+        given = {key: value for key, value in told.items() if value is not None}
+        return Adjacency(graph, n_nodes=n_nodes, **given)
+    if graph.n_nodes != n_nodes:
+        raise InputError(f"graph has {graph.n_nodes} nodes but x has {n_nodes} rows: one row of features a node is expected.")
+    if told.get("edge_weight") is not None:
+        raise InputError("edge_weight goes with edge_index only: the prepared adjacency holds its weights itself.")
+    normalization = told.get("normalization")
+    if normalization not in (None, graph.normalization):
+        raise InputError(
+            f"normalization is {normalization!r} but the adjacency was prepared with {graph.normalization!r}: prepare another."
+        )
+    return graph
 
 
 def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -162,12 +202,17 @@ def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.T
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         return torch.sparse_csr_tensor(
-            torch.as_tensor(matrix.indptr, dtype=index, device=device),
-            torch.as_tensor(matrix.indices, dtype=index, device=device),
-            torch.as_tensor(matrix.data, dtype=dtype, device=device),
+            torch.as_tensor(_writable(matrix.indptr), dtype=index, device=device),
+            torch.as_tensor(_writable(matrix.indices), dtype=index, device=device),
+            torch.as_tensor(_writable(matrix.data), dtype=dtype, device=device),
             size=matrix.shape,
             check_invariants=False,
         )
+
+
+def _writable(array: np.ndarray) -> np.ndarray:
+    """The array itself, or a copy of one that is read-only, which torch does not share."""
+    return array if array.flags.writeable else array.copy()
 
 
 def _read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
@@ -203,8 +248,10 @@ def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
 
 
 def _from_torch_sparse(graph: Any) -> sp.csr_array:
-    coo = graph.detach().cpu().to_sparse_coo().coalesce()
-    return sp.csr_array(sp.coo_array((coo.values().numpy(), coo.indices().numpy()), shape=tuple(coo.shape)))
+    if graph.requires_grad:
+        raise InputError("graph requires a gradient, which propagation does not give: pass graph.detach().")
+    coo = graph.cpu().to_sparse_coo().coalesce()
+    return sp.csr_array(sp.coo_array((coo.values().double().numpy(), coo.indices().numpy()), shape=tuple(coo.shape)))
 
 
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import os
@@ -14,15 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from scipy import stats
 
 from nareg import _checks
 from nareg._version import __version__
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency
+from nareg.gnn._digest import digest
+from nareg.gnn.adjacency import Adjacency, as_adjacency
 from nareg.gnn.networks import Network
-from nareg.gnn.propagation import as_adjacency
-from nareg.gnn.training import Protocol, Run, fit
+from nareg.gnn.training import Protocol, Run, checked_task, fit
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
@@ -207,7 +207,7 @@ def compare(
     runs : int
     protocol : Protocol, optional
     cache : path, optional
-        Folder in which every training's result is kept, by a hash of everything that is handed over and the printed form of the
+        Folder in which every training's result is kept, by a hash of everything that is handed over and the settings of the
         network: an interrupted comparison goes on where it stood. Empty it after changing the code of a model.
     rng : numpy.random.Generator
         Source of the seeds; a model's own seed does not depend on which others there are.
@@ -236,12 +236,15 @@ def compare(
     if not recipes:
         raise InputError("recipes is empty: at least one model is needed.")
     seeds = [int(seed) for seed in _checks.generator(rng).integers(2**62, size=runs)]
-    y = np.asarray(labels)
+    y = _checks.array_of("labels", labels)
+    if y.ndim != 1:
+        raise InputError(f"labels has shape {y.shape}: one integer a node is expected.")
     adjacency = as_adjacency(graph, y.shape[0])
+    _, split = checked_task(y, split, y.shape[0])
     folder = None if cache is None else Path(cache)
     rows: list[dict[str, Any]] = []
     for run, seed in enumerate(seeds):
-        x = draw(np.random.default_rng(seed))
+        x = _checks.floats("draw(rng)", draw(np.random.default_rng(seed)), ndim=(2,))
         for name, recipe in recipes.items():
             task = (recipe, name, x, adjacency, y, split, protocol, seed)
             file = None if folder is None else folder / f"{_mark(task)}.json"
@@ -268,7 +271,10 @@ def results(run: Run) -> dict[str, Any]:
 def _row(file: Path | None, task: _Task) -> dict[str, Any]:
     """Results of a training, from the cache or computed and kept."""
     if file is not None and file.is_file():
-        held: dict[str, Any] = json.loads(file.read_text())
+        try:
+            held: dict[str, Any] = json.loads(file.read_text())
+        except ValueError:
+            raise InputError(f"{file} is not what was written there: delete it.") from None
         return held
     recipe, name, x, adjacency, y, split, protocol, seed = task
     run = recipe.train(x, adjacency, y, split, protocol=protocol, rng=model_generator(seed, name))
@@ -285,22 +291,9 @@ def _row(file: Path | None, task: _Task) -> dict[str, Any]:
 def _mark(task: _Task) -> str:
     """Hash of all that shapes a training's result."""
     recipe, name, x, adjacency, y, split, protocol, seed = task
-    digest = hashlib.sha256()
-    network = recipe.build(x.shape[1], int(y.max()) + 1)
-    told = [__version__, name, repr(network), repr(sorted(_plain(network).items())), recipe.lr, recipe.weight_decay, seed]
-    digest.update(json.dumps([*told, asdict(protocol), x.shape, str(x.dtype)]).encode())
-    matrix = adjacency.matrix
-    for array in (x, y, matrix.indptr, matrix.indices, matrix.data, *(np.asarray(part) for part in split)):
-        digest.update(np.ascontiguousarray(array).tobytes())
-    return digest.hexdigest()[:24]
-
-
-def _plain(network: Network) -> dict[str, str]:
-    """Settings of a network and its modules that are numbers, texts, or dictionaries and lists of them."""
-    kinds = (int, float, str, bool, dict, list, tuple, type(None))
-    return {
-        f"{path}.{key}": repr(value)
-        for path, module in network.named_modules()
-        for key, value in vars(module).items()
-        if isinstance(value, kinds) and not key.startswith("_")
-    }
+    with torch.random.fork_rng(devices=[]):
+        network = recipe.build(x.shape[1], int(y.max()) + 1)
+    raw = adjacency.raw
+    graph = [adjacency.normalization, raw.indptr, raw.indices, raw.data]
+    told = [__version__, name, recipe.lr, recipe.weight_decay, seed, asdict(protocol)]
+    return digest(told, network, x, y, graph, [np.asarray(part) for part in split])

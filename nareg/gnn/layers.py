@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from nareg import _checks
+from nareg.errors import InputError
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency
 from nareg.gnn.propagation import SOLVERS, checked_features, propagate
@@ -86,14 +88,9 @@ class NGC(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
-        x = checked_features("x", x)
-        _width(x, self.in_channels)
+        x = layer_input(x, self.weight)
         adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization)
-        if self.out_channels < self.in_channels:
-            out = self.propagate(x @ self.weight, adjacency, x)
-        else:
-            out = self.propagate(x, adjacency, x) @ self.weight
-        return out if self.bias is None else out + self.bias
+        return project(x, self.weight, self.bias, lambda z: self.propagate(z, adjacency, x))
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
@@ -138,6 +135,7 @@ class RNGC(NGC):
         propagated: torch.Tensor = propagate(
             x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol,
             eps=self.eps, masked=self.masked, factor=None if x is features else features,
+            memo=self._last.derived.setdefault("memo", {}),
         )  # fmt: skip
         return propagated
 
@@ -146,8 +144,23 @@ class RNGC(NGC):
         return f"{super().extra_repr()}, eps={self.eps:g}"
 
 
-def _width(x: torch.Tensor, in_channels: int) -> None:
-    from nareg.errors import InputError
+def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
+    """Features that fit a layer: a finite tensor of its width and dtype."""
+    if not isinstance(x, torch.Tensor):
+        raise InputError(f"x is a {type(x).__name__}, a tensor is expected: pass torch.as_tensor(x).")
+    features: torch.Tensor = checked_features("x", x)
+    if x.shape[1] != weight.shape[0]:
+        raise InputError(f"x has {x.shape[1]} features but the layer was made for {weight.shape[0]}.")
+    if x.dtype != weight.dtype:
+        raise InputError(f"x has dtype {x.dtype} but the layer {weight.dtype}: convert one, say layer.to(x.dtype).")
+    return features
 
-    if x.shape[1] != in_channels:
-        raise InputError(f"x has {x.shape[1]} features but the layer was made for {in_channels}.")
+
+def project(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, filtered: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """``H x W + b``, the filter H on whichever side of W has fewer columns."""
+    if weight.shape[1] < weight.shape[0]:
+        out = filtered(x @ weight)
+        return out if bias is None else out + bias
+    return filtered(x) @ weight if bias is None else torch.addmm(bias, filtered(x), weight)

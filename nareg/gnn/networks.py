@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch.nn import functional as F
 
+from nareg import _checks
 from nareg.gnn._dropout import dropout
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate
@@ -66,7 +67,7 @@ class Perceptron(torch.nn.Module):
         super().__init__()
         sizes = [in_channels, *hidden, out_channels]
         self.layers = torch.nn.ModuleList(torch.nn.Linear(a, b) for a, b in itertools.pairwise(sizes))
-        self.dropout = dropout
+        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
         for parameter in self.layers.parameters():
             reset(parameter)
 
@@ -124,13 +125,20 @@ class Filtered(Network):
 class Convolutional(Network):
     """Two convolutions with an activation and dropout between: GCN, GAT."""
 
-    reach = 2
-
     def __init__(
-        self, first: torch.nn.Module, second: torch.nn.Module, *, activation: Any = F.relu, dropout: float = 0.5
+        self,
+        first: torch.nn.Module,
+        second: torch.nn.Module,
+        *,
+        activation: Any = F.relu,
+        dropout: float = 0.5,
+        decay_all: bool = False,
+        reach: int | None = None,
     ) -> None:
         super().__init__()
-        self.first, self.second, self.activation, self.dropout = first, second, activation, dropout
+        self.first, self.second, self.activation = first, second, activation
+        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
+        self.decay_all, self.reach = decay_all, reach
 
     def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
         """Outputs of these nodes."""
@@ -140,8 +148,8 @@ class Convolutional(Network):
         return out[rows]
 
     def decayed(self) -> Sequence[torch.nn.Parameter]:
-        """The first layer (Kipf, Welling 2017)."""
-        return list(self.first.parameters())
+        """The first layer (Kipf, Welling 2017), or all."""
+        return list((self if self.decay_all else self.first).parameters())
 
 
 class PredictThenPropagate(Network):

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn._autograd import Linear, Solve
+from nareg.gnn._autograd import Solve
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency, csr_tensor
-from nareg.gnn.layers import _width
+from nareg.gnn.layers import layer_input, project
 from nareg.gnn.propagation import checked_features
-from nareg.graph import operator_hash
 from nareg.results import WeightDesign
 
 LAPLACIANS = ("augmented", "combinatorial")
@@ -91,7 +91,7 @@ class NodeAdaptiveConv(torch.nn.Module):
         self.lam = _checks.number("lam", lam, low=0, strict=True)
         usual = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
         self.laplacian = _checks.choice("laplacian", usual if laplacian is None else laplacian, LAPLACIANS)
-        self._hash = ""
+        self._penalty: sp.csr_array | None = None
         if weights is not None:
             if n_nodes is not None or groups is not None:
                 raise InputError("weights are given: n_nodes and groups go with learned weights only.")
@@ -117,7 +117,7 @@ class NodeAdaptiveConv(torch.nn.Module):
             raise InputError("weights is an edge design: a node design (one weight a node) is expected.")
         if weights.fit is not None and not np.all(weights.fit == 1):
             raise InputError("weights were designed with fit=...: the layer has no data-term weights, design without.")
-        self._hash = weights.graph_hash
+        self._penalty = weights.penalty
         return weights.weights
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
@@ -139,17 +139,13 @@ class NodeAdaptiveConv(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
-        x = checked_features("x", x)
-        _width(x, self.in_channels)
+        x = layer_input(x, self.weight)
         adjacency = self._last.get(edge_index, edge_weight, x.shape[0], "sym")
-        if self.out_channels < self.in_channels:
-            out = self.denoise(x @ self.weight, adjacency)
-        else:
-            out = self.denoise(x, adjacency) @ self.weight
-        return out if self.bias is None else out + self.bias
+        return project(x, self.weight, self.bias, lambda z: self.denoise(z, adjacency))
 
     def denoise(self, x: torch.Tensor, graph: Any) -> torch.Tensor:
         """``(I + diag(w) L diag(w))^-1 x``, without W and bias."""
+        x = checked_features("x", x)
         adjacency = self._last.get(graph, None, x.shape[0], "sym")
         w = self.node_weights
         if w.shape[0] != x.shape[0]:
@@ -164,20 +160,23 @@ class NodeAdaptiveConv(torch.nn.Module):
             operator.multiply_add(scaled, scaled, 1.0, 0.0, out)
             return out.mul_(fixed).add_(P)
 
-        def bilinear(Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            return ((v * Y) * _times(L, v * Z)).sum()
+        def slope(Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+            """Gradient of ``<v Y, L (v Z)>`` in v."""
+            return (Y * (L @ (v * Z)) + Z * (L @ (v * Y))).sum(1, keepdim=True)
 
         scale = 1 / (1 + fixed**2 * diagonal)
-        denoised: torch.Tensor = Solve.apply(x, product, bilinear, self.tol, scale, column)
+        denoised: torch.Tensor = Solve.apply(x, column, product, slope, self.tol, scale)
         return denoised
 
     def _laplacian(self, adjacency: Adjacency, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """L as a CSR tensor and its diagonal, kept for the graph that was seen last."""
         key = (x.dtype, x.device)
         if key not in self._last.derived:
-            if self._hash and operator_hash(adjacency.laplacian) != self._hash:
-                raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
             L = adjacency.laplacian
+            designed = self._penalty
+            # weights of edges may have come as float32
+            if designed is not None and (designed.shape != L.shape or abs(designed - L).max() > 1e-6 * abs(designed).max()):
+                raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
             if self.laplacian == "augmented":  # I - A~ = D~^-1/2 (D - A) D~^-1/2
                 half = 1 / np.sqrt(adjacency.degrees)
                 L = L.multiply(half[:, None]).multiply(half).tocsr()
@@ -190,17 +189,6 @@ class NodeAdaptiveConv(torch.nn.Module):
         """What ``repr`` shows."""
         how = "fixed" if self.theta is None else f"{self.theta.numel()} learned"
         return f"{self.in_channels}, {self.out_channels}, {how} node weights, laplacian={self.laplacian!r}"
-
-
-def _times(L: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
-    """``L Z`` with a gradient in Z, for symmetric L."""
-    operator = TorchSparse(L, L)
-
-    def apply(X: torch.Tensor) -> torch.Tensor:
-        return operator.multiply_add(X, X, 1.0, 0.0, torch.empty_like(X))
-
-    product: torch.Tensor = Linear.apply(Z, apply, apply)
-    return product
 
 
 def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:

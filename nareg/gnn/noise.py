@@ -12,7 +12,7 @@ NORMALISATIONS = ("l2", "l1", "signed-sum", "none")
 
 
 def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
-    """Divide every row by its size; a row of zeros stays one.
+    """Divide every row by its size; a row whose size is zero becomes (or stays) a row of zeros.
 
     Parameters
     ----------
@@ -32,13 +32,16 @@ def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
     how = _checks.choice("how", how, NORMALISATIONS)
     if how == "none":
         return array.copy()
+    # the largest entry first: sums of squares of very small or large rows would leave float32
+    peak = np.abs(array).max(axis=1, initial=0)
+    array = array / np.where(peak > 0, peak, 1)[:, None]
     if how == "l2":
         size = np.sqrt(np.einsum("nf,nf->n", array, array))
     else:
         size = (array if how == "signed-sum" else np.abs(array)).sum(axis=1)
     inverse = np.divide(1, size, out=np.zeros_like(size), where=size != 0)
-    scaled: np.ndarray = array * inverse[:, None]
-    return scaled
+    array *= inverse[:, None]
+    return array
 
 
 def add_gaussian(x: Any, level: float, rng: np.random.Generator) -> np.ndarray:

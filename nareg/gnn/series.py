@@ -63,10 +63,8 @@ def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
     if lam == 0:
         return np.ones(1)
     root = np.sqrt(2 * lam + 1) / lam  # sqrt(a^2 - 1), without cancellation
-    rate = (lam + 1) / lam - root
+    rate = 1 / ((lam + 1) / lam + root)
     scale = 1 / (lam * root)
-    if rate <= 0:  # lam so small that the filter is the identity in this arithmetic
-        return np.array([scale])
     order = max(int(np.ceil(np.log(tol * (1 - rate) / (2 * scale)) / np.log(rate))) - 1, 0)
     coefficients = 2 * scale * rate ** np.arange(order + 1)
     coefficients[0] /= 2
@@ -91,6 +89,7 @@ def products_needed(lam: float, tol: float, solver: str = "chebyshev") -> int:
     if solver == "chebyshev":
         return chebyshev_coefficients(lam, tol).size - 1
     lam = _checks.number("lam", lam, low=0)
+    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
     if lam == 0:
         return 0
     # what is left out at the eigenvalue 1 is c^(S+1)

@@ -50,7 +50,7 @@ def radius(M: Operator, like: Any) -> float:
     return float(np.abs(values).max(initial=1.0))
 
 
-def check_series(bound: float, lam: float, M: Operator, like: Any, *, symmetric: bool, eps: float) -> None:
+def check_series(bound: float, lam: float, M: Operator, like: Any, *, symmetric: bool, eps: float, remedy: str) -> None:
     """Refuse a Neumann series in ``c M`` that diverges; ``bound`` is a bound of the spectral radius of M."""
     c = lam / (lam + 1)
     if c * bound < 1:
@@ -59,7 +59,8 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, symmetric:
     if c * size >= 1:
         raise DivergentMethodError(
             f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
-            f"{size:.3f}, at most {1 / c:.3f} is allowed; take a smaller eps, rows of equal length (rows='l2'), or solver='cg'."
+            f"{size:.3f}, it must be below {1 / c:.3f}; take a smaller eps, rows of equal length "
+            f"(nareg.gnn.noise.normalise_rows){remedy}."
         )
 
 

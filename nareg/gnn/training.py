@@ -14,9 +14,9 @@ from torch.nn import functional as F
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.adjacency import Adjacency, as_adjacency
 from nareg.gnn.networks import Network, Rows
-from nareg.gnn.propagation import as_adjacency, checked_features
+from nareg.gnn.propagation import checked_features
 
 RULES = ("val-accuracy", "val-loss", "last")
 #: ``progress(epoch, validation accuracy)``
@@ -144,7 +144,7 @@ def fit(
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
     device = checked_device(protocol.device)
     x = torch.as_tensor(features) if isinstance(features, torch.Tensor) else torch.from_numpy(_floats(features))
-    x = checked_features("features", x).to(device)
+    x = checked_features("features", x).detach().to(device)
     adjacency = as_adjacency(graph, x.shape[0])
     y, parts = checked_task(labels, split, x.shape[0])
     target = torch.as_tensor(y, device=device)
@@ -323,7 +323,8 @@ def _indices(name: str, part: Any, n_nodes: int) -> np.ndarray:
     if index.ndim != 1 or index.dtype.kind not in "iu" or not index.size:
         raise InputError(f"the {name} part of the split has shape {index.shape} and dtype {index.dtype}: indices or a mask.")
     if index.min() < 0 or index.max() >= n_nodes:
-        raise InputError(f"the {name} part of the split holds node {index.max()}, out of range: there are {n_nodes} nodes.")
+        bad = index.min() if index.min() < 0 else index.max()
+        raise InputError(f"the {name} part of the split holds node {bad}, out of range: there are {n_nodes} nodes.")
     return index.astype(np.int64)
 
 
@@ -333,6 +334,8 @@ def checked_device(name: Any) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         raise InputError(f"device is {name!r}: 'cpu' or 'cuda' is expected.") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device is {str(name)!r}: 'cpu' or 'cuda' is expected.")
+    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
         raise InputError(f"device is {str(name)!r} but torch sees no CUDA GPU here: leave it out, or device='cpu'.")
     return device

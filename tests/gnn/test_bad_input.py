@@ -15,6 +15,7 @@ G = nareg.graphs.grid((3, 3))
 INDEX = torch.tensor(G.to_edge_index()[0])
 X = np.random.default_rng(0).standard_normal((9, 4))
 Y = np.arange(9) % 3
+INDEX_CSR = torch.eye(4).to_sparse_coo()
 SPLIT = (np.arange(3), np.arange(3, 6), np.arange(6, 9))
 
 
@@ -39,7 +40,7 @@ BAD = {
     "one dimension": (lambda: propagate(torch.tensor(X[:, 0]), G), r"shape \(9,\)"),
     "out of range": (lambda: propagate(X, torch.tensor([[0, 12], [12, 0]])), "edge_index holds node 12, out of range.*9 nodes"),
     "negative": (lambda: propagate(X, torch.tensor([[0, -1], [-1, 0]])), "edge_index holds node -1"),
-    "directed": (lambda: propagate(X, torch.tensor([[0, 1, 2], [1, 0, 3]])), "graph is directed.*symmetrize=True"),
+    "directed": (lambda: propagate(X, torch.tensor([[0, 1, 2], [1, 0, 3]])), "directed: .* node 2 to 3.*symmetrize=True"),
     "directed layer": (lambda: NGC(4, 2).double()(torch.tensor(X), torch.tensor([[0], [1]])), "graph is directed"),
     "twice": (lambda: propagate(X, torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])), "twice.*coalesce"),
     "float index": (lambda: propagate(X, torch.zeros(2, 3)), "edge_index has shape"),
@@ -48,6 +49,21 @@ BAD = {
     "nan weight": (lambda: propagate(X, sp.csr_array(np.full((9, 9), np.nan))), "weight nan"),
     "gradient": (lambda: propagate(torch.tensor(X), INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
     "weights twice": (lambda: propagate(X, G, edge_weight=np.ones(24)), "edge_weight goes with edge_index only"),
+    "hidden direction": (lambda: Adjacency(hub()), "the weight from node 2 to 3"),
+    "prepared otherwise": (lambda: propagate(X, Adjacency(G), normalization="rw"), "prepared with 'sym'"),
+    "no nodes": (lambda: Adjacency(sp.csr_array((0, 0))), "graph has no nodes"),
+    "sparse gradient": (lambda: Adjacency(INDEX_CSR.requires_grad_()), "graph.detach"),
+    "array into a layer": (lambda: NGC(4, 2)(X, INDEX), "x is a ndarray, a tensor is expected"),
+    "precision": (lambda: NGC(4, 2)(torch.tensor(X), INDEX), "x has dtype torch.float64 but the layer torch.float32"),
+    "one column": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9).denoise(torch.tensor(X[:, 0]), G), "shape"),
+    "dropout": (lambda: peers.mlp(4, 3, dropout=1.5), "dropout is 1.5"),
+    "peer order": (lambda: peers.sgc(4, 3, order=-1), "order is -1"),
+    "peer alpha": (lambda: peers.ssgc(4, 3, alpha=5.0), "alpha is 5.0"),
+    "nan likeness": (lambda: peers.cosine(G, with_nan(), 0.1), "features holds a value that is not finite"),
+    "tolerance": (lambda: series.products_needed(1.0, 0.0, "neumann"), "tol is 0.0"),
+    "before": (lambda: fit(split=(*SPLIT[:2], [-1, 7])), "holds node -1, out of range"),
+    "cached lambda": (lambda: cached_lambda(), "leave cache out"),
+    "pyg": (lambda: fit_pyg(), "prepare the adjacency with normalization='sym'"),
     "another size": (lambda: propagate(X, nareg.graphs.grid((2, 2))), "graph has 4 nodes but x has 9 rows"),
     "another size, prepared": (lambda: propagate(X, Adjacency(nareg.graphs.grid((2, 2)))), "graph has 4 nodes but x has 9"),
     "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
@@ -94,6 +110,29 @@ BAD = {
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
     "no recipes": (lambda: comparison.compare({}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
 }  # fmt: skip
+
+
+def hub():
+    """A directed edge beside a pair so heavy that no norm of the whole matrix shows it."""
+    return sp.csr_array(([1e7, 1e7, 1.0], ([0, 1, 2], [1, 0, 3])), shape=(4, 4))
+
+
+def cached_lambda():
+    def build(f, c):
+        net = peers.gcn(f, c, layers="nareg")
+        net.activation = lambda x: x
+        return net
+
+    comparison.compare(
+        {"GCN": comparison.Recipe(build)}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0), cache="nowhere"
+    )  # fmt: skip
+
+
+def fit_pyg():
+    pytest.importorskip("torch_geometric")
+    return training.fit(
+        lambda: peers.gcn(4, 3, layers="pyg"), X, Adjacency(G, normalization="rw"), Y, SPLIT, rng=np.random.default_rng(0)
+    )
 
 
 def fit_low_rank():
@@ -148,10 +187,10 @@ def test_series_that_converge_are_not_refused(rng):
 
 
 def test_masked_perturbations_that_make_the_system_indefinite():
-    x = np.array([[1.0], [-1.0]])
-    two = sp.csr_array([[0.0, 1.0], [1.0, 0.0]])
-    with pytest.raises(DivergentMethodError, match="indefinite|diverge"):
-        propagate(x, two, eps=5.0, masked=True, lam=32.0, solver="cg")
+    # ones on a path of three: the masked x x^T has the eigenvalue 1 - sqrt(2)
+    path = nareg.graphs.grid((3,))
+    with pytest.raises(DivergentMethodError, match="eps = 50 with masked=True makes the system indefinite"):
+        propagate(np.ones((3, 1)), path, eps=50.0, masked=True, solver="cg")
 
 
 def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():

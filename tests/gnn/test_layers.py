@@ -56,13 +56,44 @@ def test_node_adaptive_applies_a_design(graph, x):
         layer(x, nareg.graphs.grid((4, 6)))
 
 
+def test_a_design_goes_with_float32_weights_of_edges(graph, x):
+    index, weight = edges(graph)
+    layer = NodeAdaptiveConv(5, 5, weights=nareg.design.exact(graph, signals=x.numpy(), noise=0.3))
+    assert layer(x.float(), index, weight.float()).isfinite().all()
+
+
+def test_rngc_remembers_the_last_features(graph, x, monkeypatch):
+    """The perturbation and its check are computed once for the same features, and again for others or changed ones."""
+    from nareg.gnn import robust
+
+    count = []
+    low_rank = robust._low_rank
+    monkeypatch.setattr(robust, "_low_rank", lambda *a: count.append(1) or low_rank(*a))
+    layer = RNGC(5, 2, eps=0.2).double()
+    first = layer(x, graph)
+    torch.testing.assert_close(layer(x, graph), first)
+    assert len(count) == 1
+    x[0] *= 2
+    torch.testing.assert_close(layer(x, graph), layer(x.clone(), graph))
+    assert not torch.allclose(layer(x, graph), first)
+    assert len(count) == 4
+
+
+def test_inference_mode(graph, x):
+    layer = NGC(5, 2).double()
+    expected = layer(x, graph)
+    with torch.inference_mode():
+        index, weight = edges(graph)
+        torch.testing.assert_close(layer(x, index, weight), expected.detach())
+
+
 def test_tied_and_bounded_weights():
     layer = NodeAdaptiveConv(2, 2, groups=["a", "b", "a"], lam=4.0, lower=1.0)
     assert layer.theta.shape == (2,)
     torch.testing.assert_close(layer.node_weights, torch.full((3,), 2.0))
     with torch.no_grad():
         layer.theta.fill_(-100.0)
-    assert float(layer.node_weights.min()) == pytest.approx(1.0)
+    assert float(layer.node_weights.detach().min()) == pytest.approx(1.0)
 
 
 def test_learning_node_weights_lowers_the_error(graph):
@@ -82,7 +113,7 @@ def test_learning_node_weights_lowers_the_error(graph):
         errors.append(float(loss.detach()))
     assert errors[-1] < 0.8 * errors[0]
     w = layer.node_weights.detach()
-    assert w[12:].median() > 2 * w[:12].median()
+    assert w[12:].min() > w[:12].max()
 
 
 def test_a_layer_notices_another_graph_and_a_changed_one(graph, x):

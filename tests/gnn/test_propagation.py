@@ -13,6 +13,7 @@ import nareg
 from nareg.gnn import Adjacency, propagate, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn._recurrences import clenshaw, horner, neumann
+from nareg.gnn.adjacency import csr_tensor
 from nareg.graph import Graph
 
 
@@ -62,8 +63,8 @@ def test_truncated_series(n, F, seed, lam, order, eps, normalization):
 
 
 @given(
-    n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 200), eps=st.sampled_from([0.0, 0.5, 5.0]),
-    solver=st.sampled_from(["cg", "chebyshev"]),
+    n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 200),
+    eps=st.sampled_from([0.0, 0.5, 5.0]), solver=st.sampled_from(["cg", "chebyshev"]),
 )  # fmt: skip
 def test_the_filter_itself_whatever_eps(n, F, seed, lam, eps, solver):
     A = Adjacency(random_graph(n, seed))
@@ -71,7 +72,7 @@ def test_the_filter_itself_whatever_eps(n, F, seed, lam, eps, solver):
     M = perturbed(A, x, eps) if eps else A.matrix.toarray()
     for features in both(x):
         found = propagate(features, A, lam=lam, solver=solver, tol=1e-9, eps=eps)
-        assert np.linalg.norm(found - exact(M, x, lam)) <= 1e-7 * np.linalg.norm(x)
+        assert np.linalg.norm(np.asarray(found) - exact(M, x, lam)) <= 1e-7 * np.linalg.norm(x)
 
 
 @pytest.mark.parametrize("solver", ["cg", "chebyshev"])
@@ -175,7 +176,7 @@ def test_every_form_of_a_graph_gives_the_same():
     x = np.random.default_rng(0).standard_normal((30, 2))
     expected = propagate(x, Adjacency(g))
     csr = g.adjacency
-    tensor = torch.sparse_csr_tensor(*(torch.tensor(p) for p in (csr.indptr, csr.indices, csr.data)), csr.shape)
+    tensor = csr_tensor(csr, torch.float64, torch.device("cpu"))
     for graph in (g, csr, csr.tocoo(), tensor, tensor.to_sparse_coo()):
         np.testing.assert_allclose(propagate(x, graph), expected, atol=1e-12)
     for convert in (np.asarray, torch.tensor):
@@ -218,6 +219,27 @@ def test_recurrences_use_two_arrays(run):
     result = run(operator, X)
     assert len(operator.places | {result.data_ptr()}) == 2
     assert X.data_ptr() not in operator.places
+
+
+@pytest.mark.parametrize("scale", [1e-30, 1e-12, 1.0, 1e12, 1e25])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"solver": "cg"}, {"eps": 0.3}, {"solver": "cg", "eps": 2.0}, {"solver": "chebyshev", "eps": 2.0}]
+)
+def test_float32_at_any_scale(scale, arguments, rng):
+    """Squares and fourth powers of features leave float32 long before the features do."""
+    A = Adjacency(random_graph(20, 6))
+    x = rng.standard_normal((20, 3))
+    expected = propagate(x, A, lam=3.0, order=4, **arguments)
+    for features in ((scale * x).astype(np.float32), torch.tensor(scale * x, dtype=torch.float32)):
+        found = np.asarray(propagate(features, A, lam=3.0, order=4, **arguments), dtype=np.float64) / scale
+        assert np.linalg.norm(found - expected) < 3e-3 * np.linalg.norm(x)
+
+
+def test_solver_reports_what_a_precision_cannot_reach():
+    A = Adjacency(nareg.graphs.grid((100,)))
+    x = np.random.default_rng(0).standard_normal((100, 2)).astype(np.float32)
+    with pytest.raises(nareg.errors.SolverError, match=r"reached a residual of .* instead of tol = 1e-09.*float64"):
+        propagate(x, A, lam=1e5, solver="cg", tol=1e-9)
 
 
 def test_numpy_and_torch_need_not_be_contiguous(rng):

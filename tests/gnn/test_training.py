@@ -145,6 +145,76 @@ def test_cache_tells_models_apart_by_their_settings(tmp_path):
     assert len(list(tmp_path.iterdir())) == 2
 
 
+def test_cache_tells_apart_what_shapes_a_result():
+    """Splits of the same nodes, activations, decay, weights that print alike, raw graphs with the same A~."""
+    from nareg.gnn._digest import digest
+
+    def net(**more):
+        return networks.Convolutional(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), **more)
+
+    def filtered(**more):
+        return networks.Filtered(3, 2, **more)
+
+    fixed = [nareg.gnn.NodeAdaptiveConv(3, 2, weights=w) for w in ([1.0, 2.0], [1.0, 3.0])]
+    pairs = [
+        ([np.arange(2), np.arange(2, 5)], [np.arange(3), np.arange(3, 5)]),
+        (net(), net(activation=torch.tanh)),
+        (net(), net(decay_all=True)),
+        (net(), net(dropout=0.4)),
+        (filtered(weights=torch.tensor([0.10001])), filtered(weights=torch.tensor([0.10004]))),
+        (filtered(weights=np.arange(2000.0)), filtered(weights=np.arange(2000.0) + (np.arange(2000) == 1000))),
+        (filtered(lam=1.0), filtered(lam=1)),
+        tuple(networks.PredictThenPropagate(networks.Perceptron(3, 2), layer) for layer in fixed),
+        (np.zeros((2, 3)), np.zeros((3, 2))),
+        ({"a": 1}, {"a": 1, "b": None}),
+    ]
+    for one, other in pairs:
+        assert digest(one) != digest(other)
+        assert digest(one) == digest(one)
+    assert digest(net()) == digest(net())
+
+
+def test_a_cache_does_not_touch_the_global_state(tmp_path):
+    torch.manual_seed(4)
+    compare(runs=1)
+    without = torch.rand(2)
+    torch.manual_seed(4)
+    compare(runs=1, cache=tmp_path)
+    assert torch.equal(torch.rand(2), without)
+
+
+def test_data_sets_and_networks_travel():
+    import copy
+    import pickle
+
+    assert pickle.loads(pickle.dumps(DATA)).n_nodes == 150
+    for make in (lambda: peers.gat(64, 3, layers="nareg"), lambda: peers.RobustGCN(64, 3)):
+        net = fit(make, epochs=2).network
+        other = copy.deepcopy(net)
+        assert {id(p) for p in other.decayed()} <= {id(p) for p in other.parameters()}
+        pickle.dumps(net)
+
+
+def test_a_random_walk_adjacency_reaches_the_filter():
+    """The model's filter is that of the adjacency which is handed over; another one is refused."""
+    A = nareg.gnn.Adjacency(DATA.graph, normalization="rw")
+    x = torch.from_numpy(DATA.features)
+    net = networks.Filtered(64, 3, lam=4.0, normalization="rw")
+    torch.testing.assert_close(net.prepare(x, A), nareg.gnn.propagate(x, DATA.graph, lam=4.0, normalization="rw"))
+    with pytest.raises(nareg.errors.InputError, match="prepared with 'sym'"):
+        fit(lambda: networks.Filtered(64, 3, lam=4.0, normalization="rw"))
+
+
+def test_training_on_features_that_require_a_gradient():
+    x = torch.from_numpy(DATA.features).requires_grad_()
+    run = training.fit(
+        lambda: peers.gcn(64, 3, layers="nareg"), x, DATA.graph, DATA.labels, DATA.splits[0],
+        protocol=training.Protocol(epochs=3), rng=np.random.default_rng(0),
+    )  # fmt: skip
+    assert x.grad is None
+    assert run.epochs == 3
+
+
 def test_summary_is_students():
     told = comparison.summarise([70.0, 72.0, 74.0, 71.0])
     assert (told.mean, told.runs) == (71.75, 4)

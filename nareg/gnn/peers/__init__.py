@@ -10,12 +10,11 @@ from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
-import torch
 from torch.nn import functional as F
 
 from nareg import _checks
 from nareg.errors import MissingDependencyError
-from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate, Rows
+from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate
 from nareg.gnn.peers import convolutions
 from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
 from nareg.gnn.peers.unfolded import Unfolded
@@ -44,37 +43,19 @@ def layers_of(layers: str) -> ModuleType:
     if layers == "nareg":
         return convolutions
     try:
-        from torch_geometric import nn
-    except ModuleNotFoundError:
+        from nareg.gnn.peers import pyg
+    except ModuleNotFoundError as error:
+        if error.name != "torch_geometric":
+            raise
         if layers == "auto":
             return convolutions
         raise MissingDependencyError("layers='pyg' needs PyTorch Geometric: pip install 'nareg[pyg]'.") from None
-    found: ModuleType = nn
-    return found
+    return pyg
 
 
-class _WithEdgeIndex(Network):
-    """A network whose convolutions are PyTorch Geometric's: it is given ``edge_index``."""
-
-    def __init__(self, network: Network) -> None:
-        super().__init__()
-        self.network = network
-
-    def prepare(self, x: torch.Tensor, adjacency: Any) -> Any:
-        coo = adjacency.raw.tocoo()
-        index = torch.stack([torch.as_tensor(part, dtype=torch.int64, device=x.device) for part in coo.coords])
-        return x, index
-
-    def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
-        out: torch.Tensor = self.network(inputs, rows)
-        return out
-
-    def decayed(self) -> Sequence[torch.nn.Parameter]:
-        return self.network.decayed()
-
-
-def _for(module: ModuleType, network: Network) -> Network:
-    return network if module is convolutions else _WithEdgeIndex(network)
+def _reach(module: ModuleType) -> int | None:
+    """Two steps; PyTorch Geometric's layers compute the degrees themselves and need the whole graph for it."""
+    return 2 if module is convolutions else None
 
 
 def mlp(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5) -> Network:
@@ -86,7 +67,7 @@ def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float
     """Two graph convolutions (Kipf, Welling 2017)."""
     module = layers_of(layers)
     first, second = module.GCNConv(in_channels, hidden), module.GCNConv(hidden, out_channels)
-    return _for(module, Convolutional(first, second, dropout=dropout))
+    return Convolutional(first, second, dropout=dropout, reach=_reach(module))
 
 
 def gat(
@@ -103,18 +84,18 @@ def gat(
     module = layers_of(layers)
     first = module.GATConv(in_channels, hidden, heads=heads, dropout=dropout)
     second = module.GATConv(hidden * heads, out_channels, heads=out_heads, concat=False, dropout=dropout)
-    network = Convolutional(first, second, activation=F.elu, dropout=dropout)
-    network.decayed = lambda: list(network.parameters())  # type: ignore[method-assign]
-    return _for(module, network)
+    return Convolutional(first, second, activation=F.elu, dropout=dropout, decay_all=True, reach=_reach(module))
 
 
 def sgc(in_channels: int, out_channels: int, *, order: int = 2) -> Network:
     """A linear classifier behind ``A~^K`` (Wu et al. 2019)."""
+    order = _checks.integer("order", order, low=0)
     return Filtered(in_channels, out_channels, weights=[0.0] * order + [1.0])
 
 
 def ssgc(in_channels: int, out_channels: int, *, order: int = 16, alpha: float = 0.05) -> Network:
     """A linear classifier behind the mean of the powers of A~, and alpha of the features themselves (Zhu, Koniusz 2021)."""
+    order, alpha = _checks.integer("order", order, low=1), _checks.number("alpha", alpha, low=0, high=1)
     return Filtered(in_channels, out_channels, weights=[alpha] + [(1 - alpha) / order] * order)
 
 
@@ -131,7 +112,7 @@ def appnp(
     """Predict, then propagate by personalised PageRank (Gasteiger et al. 2019)."""
     module = layers_of(layers)
     predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
-    return _for(module, PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha)))
+    return PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha))
 
 
 def glp(in_channels: int, out_channels: int, *, lam: float = 10.0, hidden: int = 16, dropout: float = 0.5) -> Network:

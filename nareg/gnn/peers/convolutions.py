@@ -10,18 +10,11 @@ from typing import Any
 
 import torch
 
-from nareg.gnn import _recurrences, series
+from nareg.gnn import series
 from nareg.gnn._dropout import dropout
-from nareg.gnn._operators import of
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency
-from nareg.gnn.propagation import linear
-
-
-def polynomial(x: torch.Tensor, adjacency: Adjacency, weights: list[float]) -> torch.Tensor:
-    """``sum_s weights[s] A~^s x``, without checks."""
-    result: torch.Tensor = linear(x, of(adjacency, x), lambda op, X: _recurrences.horner(op, X, weights))
-    return result
+from nareg.gnn.ngc import polynomial
 
 
 class GCNConv(torch.nn.Module):

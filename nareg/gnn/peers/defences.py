@@ -17,7 +17,7 @@ from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 from nareg.gnn.networks import Network, Rows, reset
-from nareg.gnn.propagation import linear
+from nareg.gnn.ngc import linear
 from nareg.graph import Graph
 
 
@@ -31,17 +31,13 @@ def jaccard(graph: Graph, features: Any, threshold: float = 0.01) -> Graph:
         What is not zero counts as present.
     threshold : float
     """
-    present = sp.csr_array(features) != 0
-    if present.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {present.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
-    return _kept(graph, present.astype(np.float64), lambda common, a, b: common / np.maximum(a + b - common, 1.0), threshold)
+    present = (_matrix(graph, features) != 0).astype(np.float64)
+    return _kept(graph, present, lambda common, a, b: common / np.maximum(a + b - common, 1.0), threshold)
 
 
 def cosine(graph: Graph, features: Any, threshold: float) -> Graph:
     """The graph without the edges whose ends have a cosine similarity below ``threshold``: for features that are not binary."""
-    values = sp.csr_array(features).astype(np.float64)
-    if values.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+    values = _matrix(graph, features)
     return _kept(graph, values, lambda common, a, b: common / np.maximum(np.sqrt(a * b), 1e-300), threshold)
 
 
@@ -59,15 +55,23 @@ def similarity_weighted(graph: Graph, features: Any) -> Graph:
     >>> peers.similarity_weighted(path, [[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]]).n_edges
     1
     """
-    values = sp.csr_array(features).astype(np.float64)
-    if values.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+    values = _matrix(graph, features)
     rows, columns, common, size = _common(graph, values)
     cosines = common / np.maximum(np.sqrt(size[rows] * size[columns]), 1e-300)
     # the two directions of an edge are summed in different orders: take one of them for both
     matrix = sp.csr_array((np.maximum(cosines, 0) * graph.adjacency.tocoo().data, (rows, columns)), shape=graph.adjacency.shape)
     upper = sp.csr_array(sp.triu(matrix, 1))
     return Graph(upper + upper.T, coordinates=graph.coordinates, names=graph.names)
+
+
+def _matrix(graph: Graph, features: Any) -> sp.csr_array:
+    """Features as a sparse float64 matrix with a row a node."""
+    values = sp.csr_array(features).astype(np.float64)
+    if values.shape[0] != graph.n_nodes:
+        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+    if not np.isfinite(values.data).all():
+        raise InputError("features holds a value that is not finite: fill or drop what is missing.")
+    return values
 
 
 def _common(graph: Graph, values: sp.csr_array) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -128,8 +132,8 @@ class LowRankGCN(Network):
 class RobustGCN(Network):
     """RobustGCN (Zhu et al. 2019): nodes are Gaussians; what varies much is attended to little.
 
-    Means go through ``D~^-1/2 A~ D~^-1/2``, variances through ``D~^-1 A~ D~^-1``, both damped by ``exp(-variance)``; outputs
-    are drawn in training, and the first layer is drawn towards the standard normal.
+    Means go through ``D~^-1/2 (A + I) D~^-1/2``, variances through ``D~^-1 (A + I) D~^-1``, both damped by ``exp(-variance)``;
+    outputs are drawn in training, and the first layer is drawn towards the standard normal.
     """
 
     def __init__(
@@ -156,7 +160,8 @@ class RobustGCN(Network):
         x, (by_mean, by_variance) = inputs
         x = dropout(x, self.dropout, self.training)
         mean, variance = F.elu(self.means[0](x)), torch.relu(self.variances[0](x))
-        self._pull = 0.5 * (mean.square() + variance - torch.log(variance + 1e-8) - 1).sum(1).mean()
+        if self.training:
+            self._pull = 0.5 * (mean.square() + variance - torch.log(variance + 1e-8) - 1).sum(1).mean()
         mean, variance = self._spread(mean, variance, by_mean, by_variance)
         mean = dropout(mean, self.dropout, self.training)
         variance = dropout(variance, self.dropout, self.training)
@@ -182,5 +187,6 @@ class RobustGCN(Network):
         return [*self.means[0].parameters(), *self.variances[0].parameters()]
 
     def penalty(self) -> torch.Tensor | float:
-        """Divergence of the first layer's Gaussians from the standard one."""
-        return self.pull * self._pull
+        """Divergence of the first layer's Gaussians from the standard one, of the last forward pass in training."""
+        pull, self._pull = self._pull, 0.0
+        return self.pull * pull

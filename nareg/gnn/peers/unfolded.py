@@ -19,7 +19,7 @@ from nareg import _checks
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency, csr_tensor
-from nareg.gnn.propagation import linear
+from nareg.gnn.ngc import linear
 
 
 class Unfolded(torch.nn.Module):
@@ -64,7 +64,7 @@ class Unfolded(torch.nn.Module):
 
     def _plain(self, x: torch.Tensor, adjacency: Adjacency, steps: int) -> torch.Tensor:
         """The steps without attention: a fixed linear map of x."""
-        key = ("plain", x.dtype, x.device)
+        key = ("plain", self.lam, self.alpha, x.dtype, x.device)
         if key not in self._last.derived:
             A = sp.csr_array(adjacency.raw - sp.diags_array(adjacency.raw.diagonal()))
             inverse = 1 / (1 + self.lam * np.asarray(A.sum(axis=1)).ravel())
@@ -93,11 +93,12 @@ class Unfolded(torch.nn.Module):
 
     def _reweighted(self, x: torch.Tensor, Y: torch.Tensor, adjacency: Adjacency, steps: int) -> torch.Tensor:
         """Steps with edges weighted by how far their ends are apart at the start."""
-        if "edges" not in self._last.derived:
+        key = ("edges", x.dtype, x.device)
+        if key not in self._last.derived:
             coo = (adjacency.raw - sp.diags_array(adjacency.raw.diagonal())).tocoo()
             i, j = (torch.as_tensor(part, dtype=torch.int64, device=x.device) for part in coo.coords)
-            self._last.derived["edges"] = (i, j, torch.as_tensor(coo.data, dtype=x.dtype, device=x.device))
-        i, j, a = self._last.derived["edges"]
+            self._last.derived[key] = (i, j, torch.as_tensor(coo.data, dtype=x.dtype, device=x.device))
+        i, j, a = self._last.derived[key]
         far = (Y[i] - Y[j]).pow(2).sum(1).clamp_min(1e-12).sqrt()
         weight = a * torch.where(far < self.tau, torch.ones_like(far), (far / self.tau) ** (self.p - 2)) * (far < self.cut)
         degree = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add_(0, i, weight)

@@ -1,0 +1,159 @@
+"""RNGC's filter: ``M = A~ - eps U U^T / ||U U^T||_F``, U the features, in the place of A~.
+
+The perturbation does not depend on the scale of U, which is divided out first: squares of squares of features would leave
+float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.gnn import _cg, _operators, _recurrences, spectrum
+from nareg.gnn._marks import mark
+from nareg.gnn._masked import masked_operator
+from nareg.gnn._operators import Operator, Perturbed
+from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.ngc import ngc, system
+
+#: What a layer remembers of the last features, by a key of theirs.
+Memo = dict[Any, Any]
+
+
+@dataclass(frozen=True)
+class Perturbation:
+    """The operator, the gradient of ``<Y, M Z>`` in U, and a bound of its spectral radius (inf: none that is worth it)."""
+
+    operator: Operator
+    slope: Callable[[Any, Any, Any], Any]
+    bound: float
+
+
+def rngc(
+    x: Any,
+    U: Any,
+    adjacency: Adjacency,
+    *,
+    lam: float,
+    order: int,
+    solver: str,
+    tol: float,
+    eps: float,
+    masked: bool,
+    memo: Memo | None = None,
+) -> Any:
+    """Series, solve or low-rank formula in the perturbed matrix, checked to converge; arguments are trusted."""
+    if solver != "neumann" and not adjacency.is_symmetric:
+        raise InputError(
+            f"solver={solver!r} with eps > 0 needs a symmetric matrix: pass normalization='sym', or solver='neumann'."
+        )
+    if solver == "chebyshev":
+        if masked:
+            raise InputError("solver='chebyshev' has no edge-masked form: pass solver='cg', or masked=False.")
+        return _woodbury(x, U, adjacency, lam, tol, eps)
+    found = _checked(U, adjacency, lam, solver, eps, masked, memo)
+    M = found.operator
+    if isinstance(x, np.ndarray):
+        if solver == "neumann":
+            return _recurrences.neumann(M, x, lam=lam, order=order)
+        return _cg.solve(system(M, lam), x, tol=tol)[0]
+    from nareg.gnn._autograd import PerturbedSeries, Solve
+
+    if solver == "neumann":
+        return PerturbedSeries.apply(x, U, M, found.slope, lam, order)
+    return Solve.apply(x, U, system(M, lam), lambda Y, Z, V: -lam * found.slope(Y, Z, V), tol, None)
+
+
+def _checked(
+    U: Any, adjacency: Adjacency, lam: float, solver: str, eps: float, masked: bool, memo: Memo | None
+) -> Perturbation:
+    """The perturbation of these features, from the memo where they are the last ones, with its spectrum checked."""
+    fixed = U.detach() if hasattr(U, "detach") else U
+    # features that require a gradient are about to change, and finite differences change them unnoticed
+    key = None if memo is None or getattr(U, "requires_grad", False) else mark(U)
+    asked = (lam, solver, eps, masked)
+    if key is not None and memo is not None and memo.get("key") == (key, asked):
+        held: Perturbation = memo["perturbation"]
+        return held
+    found = _masked(fixed, adjacency, eps) if masked else _low_rank(fixed, adjacency, eps)
+    if solver == "cg":
+        if masked:  # U U^T itself is positive semidefinite: the system is definite whatever eps
+            spectrum.check_definite(found.operator, fixed, lam, eps)
+    else:
+        remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
+        symmetric = adjacency.is_symmetric
+        spectrum.check_series(found.bound, lam, found.operator, fixed, symmetric=symmetric, eps=eps, remedy=remedy)
+    if key is not None and memo is not None:
+        memo.update(key=(key, asked), perturbation=found)
+    return found
+
+
+def _low_rank(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
+    """``A~ - eps V V^T / ||V V^T||_F`` with ``V = U / max |U|``; the second term never formed where that costs more."""
+    V, peak = _scaled(U)
+    G = V.T @ V if V.shape[1] <= V.shape[0] else V @ V.T
+    size = float((G * G).sum()) ** 0.5
+    M = Perturbed(_operators.of(adjacency, U), V, eps / size)
+    bound = np.inf
+    if adjacency.is_symmetric:
+        low = spectrum.lowest(adjacency)
+        bound = max(1.0, eps - low)
+        if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
+            largest = np.linalg.eigvalsh(G if isinstance(G, np.ndarray) else G.cpu().numpy())[-1]
+            bound = max(1.0, eps * float(largest) / size - low)
+
+    def slope(Y: Any, Z: Any, parameter: Any) -> Any:
+        W = parameter / peak
+        a, b = W.T @ Y, W.T @ Z
+        cubic = W @ (W.T @ W) if W.shape[1] <= W.shape[0] else (W @ W.T) @ W
+        return (-eps / size / peak) * (Y @ b.T + Z @ a.T - (2 * (a * b).sum() / size**2) * cubic)
+
+    return Perturbation(M, slope, bound)
+
+
+def _masked(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
+    """Inner products on the entries of A~ only: neither definite nor of low rank; its spectral norm is at most eps."""
+    V, peak = _scaled(U)
+    M, slope = masked_operator(adjacency, V, eps)
+    return Perturbation(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps)
+
+
+def _scaled(U: Any) -> tuple[Any, float]:
+    peak = float(abs(U).max())
+    return U / peak, peak
+
+
+def _woodbury(x: Any, U: Any, adjacency: Adjacency, lam: float, tol: float, eps: float) -> Any:
+    """The exact RNGC filter from the exact NGC filter H: with ``b = lam eps / ||U U^T||_F``,
+
+        (H^-1 + b U U^T)^-1 x = H x - b H U (I + b U^T H U)^-1 U^T H x,
+
+    which for U = x is ``H x (I + b x^T H x)^-1``: NGC followed by an F x F matrix.
+    """
+    Y = ngc(x, adjacency, lam=lam, order=0, solver="chebyshev", tol=tol)
+    V = Y if U is x else ngc(U, adjacency, lam=lam, order=0, solver="chebyshev", tol=tol)
+    same = U is x
+    _, peak = _scaled(U.detach() if hasattr(U, "detach") else U)
+    U, V = U / peak, V / peak
+    n, F = U.shape
+    G = U.T @ U if n >= F else U @ U.T
+    b = lam * eps / (G * G).sum() ** 0.5
+    solve, eye = _linalg(x)
+    if n < F:
+        return solve(eye(n) + b * (V @ U.T), Y)
+    small = eye(F) + b * (U.T @ V)
+    if same:
+        return solve((small + small.T) / 2, Y.T).T
+    return Y - b * (V @ solve(small, U.T @ Y))
+
+
+def _linalg(like: Any) -> tuple[Any, Any]:
+    if isinstance(like, np.ndarray):
+        return np.linalg.solve, lambda n: np.eye(n, dtype=like.dtype)
+    import torch
+
+    return torch.linalg.solve, lambda n: torch.eye(n, dtype=like.dtype, device=like.device)
