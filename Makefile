@@ -50,7 +50,7 @@ test: $(VENV)/.test
 	$(BIN)/python -m pytest $(ARGS)
 
 reproduce: $(VENV)/.experiments
-	$(BIN)/nareg reproduce all --report $(ARGS)
+	$(BIN)/nareg reproduce node-adaptive --report $(ARGS)
 
 quick: $(VENV)/.test
 	$(BIN)/python -m pytest -m 'not slow' $(ARGS)

@@ -1,5 +1,7 @@
 """Sphinx configuration."""
 
+import importlib.util
+
 from nareg import __version__
 
 project = "nareg"
@@ -23,4 +25,6 @@ html_theme = "furo"
 html_title = f"nareg {__version__}"
 autodoc_typehints = "none"  # numpydoc states types and shapes
 numpydoc_show_class_members = False
+if importlib.util.find_spec("torch") is None:  # an extra: the pages can be built without it
+    autodoc_mock_imports = ["torch"]
 autosummary_generate = False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -46,7 +47,7 @@ def wanted(names: Sequence[str]) -> list[str]:
     unknown = [name for name in named if name not in FIGURES]
     if unknown:
         raise InputError(f"{unknown[0]!r} is no experiment: choose from {', '.join((*FIGURES, *GROUPS))}.")
-    return list(dict.fromkeys(named))
+    return [name for name in FIGURES if name in named]
 
 
 def changed(settings: Any, assignments: Sequence[str]) -> Any:
@@ -112,12 +113,15 @@ def reproduce(
 
 
 def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: bool) -> Done:
+    import matplotlib.pyplot as plt
+
     stem = f"{figure.name}-quick" if quick else figure.name
     table, picture = out / f"{stem}.csv", out / f"{stem}.png"
     _engine.write_csv(rows, table)
     drawing = figure.draw(settings, rows)
     with atomic_write(picture) as handle:
         drawing.savefig(handle, format="png", dpi=130)
+    plt.close(drawing)
     verdicts = figure.judge(settings, rows)
     published = claims(figure.name)
     unknown = {v.claim for v in verdicts} ^ set(published)
@@ -130,11 +134,22 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
         "settings": asdict(settings),
         "fingerprint": _engine.fingerprint(figure, settings),
         "version": nareg.__version__,
+        "commit": commit(),
         "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
     }
     with atomic_write(out / f"{stem}.json") as handle:
         handle.write((json.dumps(told, indent=1) + "\n").encode())
     return Done(figure, settings, quick, rows, verdicts, picture, table)
+
+
+def commit() -> str:
+    """The commit that the experiments are run at, "-dirty" where files were changed since; empty outside a checkout."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
+    try:
+        told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:  # no git
+        return ""
+    return told.stdout.strip()
 
 
 def page(done: Sequence[Done], failed: dict[str, NaregError], out: Path) -> Path:

@@ -34,7 +34,7 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
         G = filled(-eps * (s / size - p * (p @ s) / size**3))
         return csr_tensor(G + G.T, V.dtype, V.device) @ V
 
-    return _as_operator(filled(pattern.data - eps / size * p), U), slope
+    return _as_operator(filled(pattern.data - eps / size * p), U, adjacency.is_symmetric), slope
 
 
 def _inner_products(Y: Any, Z: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
@@ -60,8 +60,9 @@ def _numpy(value: Any) -> np.ndarray:
     return found
 
 
-def _as_operator(matrix: sp.csr_array, U: Any) -> Operator:
+def _as_operator(matrix: sp.csr_array, U: Any, symmetric: bool) -> Operator:
     if isinstance(U, np.ndarray):
         typed = matrix.astype(U.dtype)
-        return NumpySparse(typed, sp.csr_array(typed.T))
-    return TorchSparse(csr_tensor(matrix, U.dtype, U.device), csr_tensor(matrix.T, U.dtype, U.device))
+        return NumpySparse(typed, typed if symmetric else sp.csr_array(typed.T))
+    tensor = csr_tensor(matrix, U.dtype, U.device)
+    return TorchSparse(tensor, tensor if symmetric else csr_tensor(matrix.T, U.dtype, U.device))

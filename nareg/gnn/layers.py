@@ -34,9 +34,10 @@ class NGC(torch.nn.Module):
         See :class:`Adjacency`; a prepared adjacency has its own.
     bias : bool
 
-    Shapes
-    ------
-    x (N, in_channels), edge_index (2, E) or sparse (N, N) -> (N, out_channels)
+    Notes
+    -----
+    Called as ``layer(x, edge_index, edge_weight=None)``: x (N, in_channels), ``edge_index`` (2, E) or any other form of a graph
+    that :class:`Adjacency` takes, gives (N, out_channels).
 
     References
     ----------

@@ -85,15 +85,15 @@ def _checked(
             spectrum.check_definite(found.operator, fixed, lam, eps)
     else:
         remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
-        symmetric = adjacency.is_symmetric
-        spectrum.check_series(found.bound, lam, found.operator, fixed, symmetric=symmetric, eps=eps, remedy=remedy)
+        which = "any" if not adjacency.is_symmetric else "LM" if masked else "SA"
+        spectrum.check_series(found.bound, lam, found.operator, fixed, which=which, eps=eps, remedy=remedy)
     if key is not None and memo is not None:
         memo.update(key=(key, asked), perturbation=found)
     return found
 
 
 def _low_rank(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
-    """``A~ - eps V V^T / ||V V^T||_F`` with ``V = U / max |U|``; the second term never formed where that costs more."""
+    """``A~ - eps V V^T / ||V V^T||_F`` with V a multiple of U; the second term never formed where that costs more."""
     V, peak = _scaled(U)
     G = V.T @ V if V.shape[1] <= V.shape[0] else V @ V.T
     size = float((G * G).sum()) ** 0.5
@@ -123,8 +123,9 @@ def _masked(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
 
 
 def _scaled(U: Any) -> tuple[Any, float]:
-    peak = float(abs(U).max())
-    return U / peak, peak
+    """U with its largest entry near one, and what it was divided by: one where that is near enough already."""
+    peak = float(max(U.max(), -U.min()))
+    return (U, 1.0) if 1e-4 < peak < 1e4 else (U / peak, peak)
 
 
 def _woodbury(x: Any, U: Any, adjacency: Adjacency, lam: float, tol: float, eps: float) -> Any:

@@ -16,8 +16,10 @@ from nareg.errors import DivergentMethodError
 from nareg.gnn._operators import Operator, empty_like
 from nareg.gnn.adjacency import Adjacency
 
-#: Relative accuracy of an eigenvalue at an end of the spectrum.
-ACCURACY = 1e-3
+#: Residual, relative to the eigenvalue, at which Lanczos stops; the error of the eigenvalue is about its square.
+ACCURACY = 1e-2
+#: So near to the limit an eigenvalue is computed again, with a residual a hundred times smaller.
+NEAR = 2e-2
 
 
 def lowest(adjacency: Adjacency) -> float:
@@ -25,16 +27,9 @@ def lowest(adjacency: Adjacency) -> float:
     held: float | None = adjacency.__dict__.get("_lowest")
     if held is None:
         matrix = adjacency.symmetric.matrix  # "rw" is similar to it
-        held = max(-1.0, _end(lambda v: matrix @ v, matrix.shape[0], "SA") - 2 * ACCURACY)
+        held = max(-1.0, _end(lambda v: matrix @ v, matrix.shape[0], "SA") - ACCURACY)
         adjacency.__dict__["_lowest"] = held
     return held
-
-
-def ends(M: Operator, like: Any) -> tuple[float, float]:
-    """Smallest and largest eigenvalue of a symmetric operator on arrays like this one."""
-    product = _matvec(M, like)
-    n = like.shape[0]
-    return _end(product, n, "SA"), _end(product, n, "LA")
 
 
 def radius(M: Operator, like: Any) -> float:
@@ -50,12 +45,22 @@ def radius(M: Operator, like: Any) -> float:
     return float(np.abs(values).max(initial=1.0))
 
 
-def check_series(bound: float, lam: float, M: Operator, like: Any, *, symmetric: bool, eps: float, remedy: str) -> None:
-    """Refuse a Neumann series in ``c M`` that diverges; ``bound`` is a bound of the spectral radius of M."""
+def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str, eps: float, remedy: str) -> None:
+    """Refuse a Neumann series in ``c M`` that diverges.
+
+    ``bound`` is one of the spectral radius of M. ``which`` says where an eigenvalue can be too large: at the lower end ("SA")
+    of a symmetric M, at either ("LM"), or anywhere for one that is not symmetric ("any").
+    """
     c = lam / (lam + 1)
     if c * bound < 1:
         return
-    size = max(abs(end) for end in ends(M, like)) if symmetric else radius(M, like)
+    if which == "any":
+        size = radius(M, like)
+    else:
+        product, n = _matvec(M, like), like.shape[0]
+        size = abs(_end(product, n, which))
+        if abs(c * size - 1) < NEAR:
+            size = abs(_end(product, n, which, ACCURACY / 100))
     if c * size >= 1:
         raise DivergentMethodError(
             f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
@@ -91,18 +96,17 @@ def _matvec(M: Operator, like: Any) -> Any:
     return product
 
 
-def _end(product: Any, n: int, which: str) -> float:
+def _end(product: Any, n: int, which: str, tol: float = ACCURACY) -> float:
+    """An extreme eigenvalue of a symmetric operator: smallest ("SA"), largest ("LA"), or largest in size ("LM")."""
     if n < 20:
         values = np.linalg.eigvalsh(_dense(product, n))
-        return float(values[0] if which == "SA" else values[-1])
-    operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-    try:
-        values = eigsh(operator, k=1, which=which, v0=_start(n), tol=ACCURACY, return_eigenvectors=False)
-    except ArpackNoConvergence as unfinished:
-        values = unfinished.eigenvalues
-        if not values.size:
-            return -1.0 if which == "SA" else 1.0
-    return float(values.min() if which == "SA" else values.max())
+    else:
+        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
+        try:
+            values = eigsh(operator, k=1, which=which, v0=_start(n), tol=tol, return_eigenvectors=False)
+        except ArpackNoConvergence as unfinished:
+            values = unfinished.eigenvalues if unfinished.eigenvalues.size else np.array([-1.0, 1.0])
+    return float({"SA": values.min(), "LA": values.max(), "LM": values[np.abs(values).argmax()]}[which])
 
 
 def _dense(product: Any, n: int) -> np.ndarray:

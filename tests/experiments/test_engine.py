@@ -11,6 +11,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
@@ -39,8 +40,33 @@ TINY = {
         "kriging_signals": 4,
     },
     "theory": {"n_points": 2, "cases": 40, "boxes": 2, "programs": 1},
+    "gnn-clean": {"datasets": ("cora",), "models": ("MLP", "GCN", "SGC"), "runs": 1, "epochs": 3},
+    "gnn-rows": {"datasets": ("cora",), "levels": (1.0,), "models": ("NGC", "RNGC"), "runs": 1, "epochs": 3},
+    "gnn-noise": {"datasets": ("cora",), "levels": (0.3,), "models": ("GCN", "S2GC", "NGC", "RNGC"), "runs": 2, "epochs": 3},
+    "gnn-noise-signed": {
+        "datasets": ("cora",),
+        "levels": (0.3,),
+        "models": ("GCN", "S2GC", "NGC", "RNGC"),
+        "runs": 2,
+        "epochs": 3,
+        "rows": "signed-sum",
+    },
+    "gnn-flips": {"datasets": ("cora",), "levels": (0.4,), "models": ("MLP", "GCN", "NGC", "RNGC"), "runs": 1, "epochs": 3},
+    "gnn-depth": {"datasets": ("cora",), "depths": (1, 3), "levels": (0.0, 1.0), "models": ("NGC",), "runs": 1, "epochs": 3},
+    "gnn-attack": {"datasets": ("cora",), "attacks": ("clean", "gadc-25"), "runs": 1, "epochs": 3},
+    "gnn-heterophily": {"datasets": ("cornell",), "runs": 1, "epochs": 3},
+    "gnn-coauthor": {
+        "datasets": ("coauthor-cs",),
+        "levels": (0.1,),
+        "rows": ("l2",),
+        "models": ("MLP", "NGC"),
+        "runs": 1,
+        "epochs": 2,
+    },
+    "gnn-products": {"nodes": (500, 2000), "order": 2, "levels": (0.1,), "runs": 1},
+    "gnn-filters": {"networks": ("molene",), "snr_db": (0.0,), "training": (10,), "epochs": 10, "repeats": 1},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond"}
+NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN} - {"gnn-products"}
 
 
 @pytest.mark.parametrize("name", list(TINY))
@@ -52,11 +78,14 @@ def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_p
     rows = _engine.run(figure, settings, tmp_path)
     for row in rows:
         assert all(np.isfinite(value) for value in row.values() if isinstance(value, float))
+        assert row.get("test", 0.0) is not None or row["refused"] or "seconds" in row
     for row in (row for row in rows if "sampled" in row):  # closed form and draws agree
         assert abs(row["sampled"] - row["nmse"]) < 6 * row["sampled_error"]
     assert {v.claim for v in figure.judge(settings, rows)} == set(claims(name))
     assert all(v.measured for v in figure.judge(settings, rows))
-    figure.draw(settings, rows).savefig(tmp_path / "picture.png")
+    drawing = figure.draw(settings, rows)
+    drawing.savefig(tmp_path / "picture.png")
+    plt.close(drawing)
 
 
 def test_rows_do_not_depend_on_the_workers(tmp_path):
@@ -121,6 +150,7 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     page = _main.page(done, failed, tmp_path).read_text()
     told = json.loads((tmp_path / "fig1-quick.json").read_text())
     assert told["quick"] is True
+    assert told["commit"] == _main.commit()
     assert told["verdicts"][0]["finding"] in page
     assert "Quick settings" in page
     assert (tmp_path / "fig1-quick.csv").read_text().startswith("graph,w0,method,bias,variance,nmse\n")
@@ -143,7 +173,23 @@ def test_unknown_figures_are_named():
     with pytest.raises(InputError, match="'fig9' is no experiment: choose from fig1"):
         _main.wanted(["fig9"])
     assert _main.wanted(["fig2", "all"]) == list(_main.FIGURES)
-    assert all((ROOT / "experiments" / f"{name}.py").is_file() for name in _main.FIGURES)
+    assert _main.wanted(["gnn", "fig1"]) == ["fig1", *_main.GNN]
+    assert all((ROOT / "experiments" / f"{name.replace('-', '_')}.py").is_file() for name in _main.FIGURES)
+    assert set(TINY) == set(_main.FIGURES)
+
+
+def test_a_change_in_one_part_of_the_library_leaves_the_results_of_the_others(monkeypatch):
+    figures = [_engine.load(name) for name in ("fig1", "gnn-clean", "gnn-filters")]
+
+    def prints():
+        return [_engine.fingerprint(figure, figure.full) for figure in figures]
+
+    before = prints()
+    told = _engine.sources()
+    for part, changed in (("nareg/gnn/noise.py", (False, True, True)), ("nareg/design/prony.py", (True, False, True)),
+                          ("nareg/graph.py", (True, True, True)), ("_nodes", (False, True, True))):  # fmt: skip
+        monkeypatch.setattr(_engine, "sources", lambda part=part: {**told, part: "other"})
+        assert tuple(a != b for a, b in zip(before, prints(), strict=True)) == changed
 
 
 def test_expected_error_is_the_mean_over_draws(rng):
