@@ -54,8 +54,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         n.lines(axis, rows, levels, s.models, dataset=dataset, kind="noise")
         control = [n.cell(rows, dataset=dataset, kind="pure noise", model=m) for m in s.models]
         best = max(c.mean for c in control if c is not None)
-        axis.axhline(best, color="k", linestyle=":", linewidth=1)
-        axis.annotate("noise without features, best model", (levels[0], best), fontsize=8, va="bottom")
+        axis.axhline(best, color="k", linestyle=":", linewidth=1, label="best model on noise\nwithout features")
         axis.set(title=dataset, xlabel="noise standard deviation")
     axes[0, 0].set_ylabel("test accuracy [%], 95 % intervals")
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
