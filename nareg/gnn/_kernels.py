@@ -11,9 +11,7 @@ from nareg._compiled import parallel
 
 
 @parallel
-def multiply_add(
-    indptr: Any, indices: Any, data: Any, Z: Any, X: Any, alpha: Any, beta: Any, out: Any
-) -> None:  # pragma: no cover - compiled
+def multiply_add(indptr: Any, indices: Any, data: Any, Z: Any, X: Any, alpha: Any, beta: Any, out: Any) -> None:
     """``out = alpha M Z + beta X`` for CSR M; out may be X."""
     for i in numba.prange(X.shape[0]):
         for f in range(X.shape[1]):
@@ -30,7 +28,7 @@ def scalar(value: float, like: np.ndarray) -> Any:
 
 
 @parallel
-def dropout(x: Any, low: Any, high: Any, threshold: Any, scale: Any, out: Any) -> None:  # pragma: no cover - compiled
+def dropout(x: Any, low: Any, high: Any, threshold: Any, scale: Any, out: Any) -> None:
     """``out = scale x`` where a 32-bit random number is at least ``threshold``, else zero; flat arrays.
 
     The number is a hash (the finaliser of MurmurHash3) of the entry's place and a seed of two 32-bit halves: the mask is a

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +23,7 @@ from nareg.gnn.propagation import propagate
 Rows = torch.Tensor | slice
 
 
-class Network(torch.nn.Module):
+class Network(torch.nn.Module, abc.ABC):
     """Base of the networks.
 
     ``reach`` is the number of steps along edges that an output depends on, if it is small: training then looks at the
@@ -35,9 +36,9 @@ class Network(torch.nn.Module):
         """Inputs of :meth:`forward`; computed once."""
         return x, adjacency
 
+    @abc.abstractmethod
     def forward(self, inputs: Any, rows: Rows) -> torch.Tensor:
         """Outputs (logits) of these nodes."""
-        raise NotImplementedError
 
     def narrowed(self, inputs: Any, rows: Rows) -> tuple[Any, Rows]:
         """Inputs and rows that give the same outputs; smaller, where an output depends on its own inputs alone."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+from joblib import Parallel, delayed
 
 import nareg
 from nareg.gnn import comparison, networks, noise, peers, training
@@ -183,16 +186,35 @@ def test_a_cache_does_not_touch_the_global_state(tmp_path):
     assert torch.equal(torch.rand(2), without)
 
 
-def test_data_sets_and_networks_travel():
-    import copy
-    import pickle
+def outputs(net, data):
+    """What a network says of a data set, in whatever process."""
+    inputs = net.prepare(torch.from_numpy(data.features), nareg.gnn.Adjacency(data.graph))
+    with torch.no_grad():
+        return net.eval()(inputs, slice(None)).numpy()
 
-    assert pickle.loads(pickle.dumps(DATA)).n_nodes == 150
-    for make in (lambda: peers.gat(64, 3, layers="nareg"), lambda: peers.RobustGCN(64, 3)):
-        net = fit(make, epochs=2).network
+
+def test_trained_networks_and_data_sets_go_to_other_processes_and_are_copied():
+    makers = (
+        lambda: peers.gat(64, 3, layers="nareg"),
+        lambda: peers.RobustGCN(64, 3),
+        lambda: networks.Filtered(64, 3, lam=4.0),
+    )
+    trained = [fit(make, epochs=2).network for make in makers]
+    for net in trained:
         other = copy.deepcopy(net)
         assert {id(p) for p in other.decayed()} <= {id(p) for p in other.parameters()}
-        pickle.dumps(net)
+        np.testing.assert_array_equal(outputs(other, DATA), outputs(net, DATA))
+    there = Parallel(n_jobs=2)(delayed(outputs)(net, DATA) for net in trained)
+    for net, found in zip(trained, there, strict=True):
+        np.testing.assert_allclose(found, outputs(net, DATA), atol=1e-5)
+
+
+def test_a_network_without_outputs_is_refused():
+    class Nothing(networks.Network):
+        """No forward."""
+
+    with pytest.raises(TypeError, match="abstract"):
+        Nothing()
 
 
 def test_a_random_walk_adjacency_reaches_the_filter():
