@@ -16,10 +16,10 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
+from nareg.gnn._autograd import Linear
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency, csr_tensor
-from nareg.gnn.ngc import linear
 
 
 class Unfolded(torch.nn.Module):
@@ -74,22 +74,23 @@ class Unfolded(torch.nn.Module):
             self._last.derived[key] = (TorchSparse(*matrices), column)
         M, column = self._last.derived[key]
 
-        # Y_0 = f, Y_{k+1} = M Y_k + c f: the powers of M act on c f, the last one on f itself
-        def iterate(op: Any, C: torch.Tensor) -> torch.Tensor:
-            Z = C
-            for _ in range(steps - 1):
-                Z = op.multiply_add(Z, C, 1.0, 1.0, torch.empty_like(Z))
-            return Z
-
-        def power(op: Any, C: torch.Tensor) -> torch.Tensor:
+        def iterate(f: torch.Tensor) -> torch.Tensor:
+            """Y_0 = f, Y_{k+1} = M Y_k + c f."""
+            Y, constant = f, f * column
             for _ in range(steps):
-                C = op.multiply_add(C, C, 1.0, 0.0, torch.empty_like(C))
-            return C
+                Y = M.multiply_add(Y, constant, 1.0, 1.0, torch.empty_like(Y))
+            return Y
 
-        if steps == 0:
-            return x
-        first: torch.Tensor = linear(x, M, power)
-        return first + linear(x * column, M, iterate)
+        def transposed(gradient: torch.Tensor) -> torch.Tensor:
+            """``(M^T)^K g + c sum_{k<K} (M^T)^k g``."""
+            G, total = gradient, torch.zeros_like(gradient)
+            for _ in range(steps):
+                total += G
+                G = M.transposed.multiply_add(G, G, 1.0, 0.0, torch.empty_like(G))
+            return G + total * column
+
+        propagated: torch.Tensor = Linear.apply(x, iterate, transposed)
+        return propagated
 
     def _reweighted(self, x: torch.Tensor, Y: torch.Tensor, adjacency: Adjacency, steps: int) -> torch.Tensor:
         """Steps with edges weighted by how far their ends are apart at the start."""
