@@ -47,15 +47,15 @@ def graphs(dataset: str, attack: str) -> dict[str, n.Adjacency]:
 def compute(s: Settings, point: Point) -> list[Row]:
     dataset, attack = point["dataset"], point["attack"]
     name = f"metattack-{dataset}"
-    data, features, _ = n.loaded(name)
+    _, features, given = n.loaded(name)
     x = n.noise.normalise_rows(features, "l2")
     share = 25 if attack == "clean" else int(attack.rpartition("-")[2])
     told = n.Filter(ORDER[dataset].get(share, 1), 1.0, lr=0.02, hidden=(32,), dropout=0.5)
-    known = n.recipes(name, data.n_nodes, told)
+    known = n.recipes(name, given.degrees, told)
     strong = n.Filter(16, 8.0, lr=0.02, hidden=(32,), dropout=0.5)
     known |= {
         JACCARD: known[n.GCN], PRUNED: known[n.NGC], GADC: known[n.NGC],
-        STRONG: n.recipes(name, data.n_nodes, strong)[n.NGC],
+        STRONG: n.recipes(name, given.degrees, strong)[n.NGC],
         SVD: n.Recipe(lambda f, c: n.peers.LowRankGCN(f, c, rank=15)),
         ROBUST: n.Recipe(lambda f, c: n.peers.RobustGCN(f, c, hidden=32)),
     }  # fmt: skip

@@ -33,14 +33,14 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     dataset, level = point["dataset"], point["level"]
-    data, features, _ = n.loaded(dataset)
+    data, features, graph = n.loaded(dataset)
     seed = [s.seed, point["run"], round(100 * level)]
     x = n.noisy(features, level, point["kind"], seed, control=point["what"] != "features")
     split = data.random_split(rng=np.random.default_rng([*seed, 1]))
     physics = dataset == "coauthor-physics"
     lam = 1.0 if level < 1 else 1024.0 if physics else 128.0
     told = n.Filter(16, lam, weight_decay=5e-4 if physics else 1e-7, hidden=(16,) if physics else (), dropout=0.5 * physics)
-    known = n.recipes(dataset, data.n_nodes, told)
+    known = n.recipes(dataset, graph.degrees, told)
     head: dict[str, Any] = {"hidden": told.hidden, "dropout": told.dropout, "lam": lam, "order": 16, "eps": 1.0, "masked": True}
     known[n.RNGC] = n.Recipe(lambda f, c: n.networks.Filtered(f, c, **head), told.lr, told.weight_decay)
     return n.trained(dataset, x, s.models, seed, epochs=s.epochs, split=split, chosen_recipes=known)

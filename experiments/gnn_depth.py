@@ -31,12 +31,12 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     dataset, level, depth = point["dataset"], point["level"], point["depth"]
-    data, features, _ = n.loaded(dataset)
+    _, features, graph = n.loaded(dataset)
     seed = [s.seed, point["run"], round(100 * level)]
     size = level / 10 if dataset == "pubmed" and level < 1 else level
     x = n.noisy(features, size, point["kind"], seed)
     told = n.Filter(order=depth)
-    known = n.recipes(dataset, data.n_nodes, told) | {
+    known = n.recipes(dataset, graph.degrees, told) | {
         n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
         n.S2GC: n.Recipe(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
     }

@@ -10,7 +10,7 @@ from experiments import gnn_noise
 from experiments._figure import Figure, Row, Verdict
 from experiments.gnn_noise import Settings
 
-SIGNED = Settings(rows="signed-sum")
+SIGNED = Settings(rows="signed-sum", models=(*n.EIGHT, n.EXACT))
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
