@@ -120,6 +120,11 @@ class Adjacency:
         loopless = sp.csr_array(self.raw - sp.diags_array(self.raw.diagonal()))
         return sp.csr_array(sp.diags_array(np.asarray(loopless.sum(axis=1)).ravel()) - loopless)
 
+    @cached_property
+    def normalized_laplacian(self) -> sp.csr_array:
+        """``I - D~^-1/2 (A + I) D~^-1/2``, symmetric whatever the normalization: what node weights can be designed for."""
+        return sp.csr_array(sp.eye_array(self.n_nodes) - self.symmetric.matrix)
+
     def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
         """Nodes that can be reached in so many steps, in order: all that so many products with A~ look at."""
         reached = np.zeros(self.n_nodes, dtype=bool)
@@ -174,6 +179,8 @@ class _Neighbourhood(Adjacency):
     def laplacian(self) -> sp.csr_array:  # type: ignore[override]
         """Refused: its degrees are those of the whole graph."""
         raise InputError("a neighbourhood has no Laplacian: use the adjacency of the whole graph.")
+
+    normalized_laplacian = laplacian  # type: ignore[assignment]
 
 
 def as_adjacency(graph: Any, n_nodes: int, **told: Any) -> Adjacency:

@@ -41,7 +41,8 @@ class NodeAdaptiveConv(torch.nn.Module):
     lower : float
         Bound ``w_i^2 >= lower`` of learned weights: ``w_i = sqrt(lower) + softplus(theta_i)``.
     laplacian : {"augmented", "combinatorial"}
-        A design made for a Graph goes with "combinatorial", which is the default for it; else "augmented".
+        A design made for a Graph goes with "combinatorial", which is the default for it; one made for
+        ``Adjacency(graph).normalized_laplacian`` with "augmented", the default of all others.
     tol : float
         The solve stops at residuals of ``tol`` times the columns' length, forward and backward.
     bias : bool
@@ -172,14 +173,14 @@ class NodeAdaptiveConv(torch.nn.Module):
         """L as a CSR tensor and its diagonal, kept for the graph that was seen last."""
         key = (x.dtype, x.device)
         if key not in self._last.derived:
-            L = adjacency.laplacian
+            L = adjacency.laplacian if self.laplacian == "combinatorial" else adjacency.normalized_laplacian
             designed = self._penalty
             # weights of edges may have come as float32
             if designed is not None and (designed.shape != L.shape or abs(designed - L).max() > 1e-6 * abs(designed).max()):
-                raise InputError("weights were designed for another graph than the layer is given: design them for this one.")
-            if self.laplacian == "augmented":  # I - A~ = D~^-1/2 (D - A) D~^-1/2
-                half = 1 / np.sqrt(adjacency.degrees)
-                L = L.multiply(half[:, None]).multiply(half).tocsr()
+                raise InputError(
+                    f"weights were not designed for the {self.laplacian} Laplacian of the graph that the layer is given: "
+                    "design them for this one (nareg.gnn.Adjacency(graph).laplacian or .normalized_laplacian)."
+                )
             diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
             self._last.derived[key] = (csr_tensor(L, x.dtype, x.device), diagonal)
         held: tuple[torch.Tensor, torch.Tensor] = self._last.derived[key]
