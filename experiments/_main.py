@@ -18,8 +18,8 @@ from nareg.results import atomic_write
 #: In the order of the page.
 NODE_ADAPTIVE = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
 GNN = (
-    "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-flips", "gnn-depth", "gnn-attack", "gnn-heterophily",
-    "gnn-coauthor", "gnn-products", "gnn-filters",
+    "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-tuned", "gnn-flips", "gnn-depth", "gnn-attack",
+    "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-adaptive",
 )  # fmt: skip
 FIGURES = NODE_ADAPTIVE + GNN
 #: Names that stand for several.
