@@ -1,7 +1,7 @@
-"""``python -m experiments._docs OUT DOCS``: pictures and verdicts of full runs, for the documentation.
+"""``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and numbers between the marks
-``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
+GROUP is "node-adaptive" or "gnn". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and numbers
+between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
 """
 
 from __future__ import annotations
@@ -17,31 +17,47 @@ from PIL import Image
 
 from experiments._engine import fingerprint, load
 from experiments._figure import Row, chosen, column, mean_and_error
-from experiments._main import NODE_ADAPTIVE
+from experiments._main import GROUPS
 from experiments.beyond import NEEDS, TASKS
 
-#: Of the node-adaptive paper; those of the graph networks are put in when all of them have been run in full.
-PAGES = ("reproduction.md", "when-to-use-what.md")
+#: Group of experiments -> the pages that show them.
+PAGES = {"node-adaptive": ("reproduction.md", "when-to-use-what.md"), "gnn": ("gnn.md", "gnn-reproduction.md")}
+
+#: Stands where an experiment has not been run in full.
+NOT_RUN = "*Not run in full yet.*"
 
 
-def fragment(told: dict[str, Any]) -> str:
-    """Picture, and claims against what was measured."""
+def fragment(told: dict[str, Any], *, papers: bool = False) -> str:
+    """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
     lines = [f"![{told['title']}](images/{told['figure']}.png)", ""]
     if told["verdicts"]:
         lines += ["| the paper says | verdict | measured |", "|---|---|---|"]
     for v in told["verdicts"]:
         measured = " ".join(f"{v['measured']} {v['why']}".split())  # one line: it is a table's cell
-        place = f"Section {v['section']}" + (f", Figure {v['figure']}" if "figure" in v else "")
-        lines.append(f"| {v['text']} ({place}) | **{v['finding']}** | {measured} |")
+        lines.append(f"| {v['text']} ({place(v, papers)}) | **{v['finding']}** | {measured} |")
     return "\n".join(lines).rstrip().replace("<=", "≤") + "\n"
+
+
+def place(verdict: dict[str, Any], paper: bool) -> str:
+    """Where a claim is made: sections and figures have numbers or, in papers whose text is at hand in parts, names."""
+    section, figure = verdict["section"], verdict.get("figure", "")
+    told = [verdict["paper"]] if paper else []
+    told.append(f"Section {section}" if section[0].isupper() else section)
+    if figure:
+        told.append(f"Figure {figure}" if figure[0].isdigit() else figure)
+    return ", ".join(told)
+
+
+def heading(name: str) -> str:
+    """Of an experiment's section on its page."""
+    return name.replace("fig", "Figure ") if name.startswith("fig") else name if name.startswith("gnn") else name.capitalize()
 
 
 def overview(figures: dict[str, dict[str, Any]]) -> str:
     """Every claim in one line."""
     lines = ["| | claim | verdict |", "|---|---|---|"]
     for name, told in figures.items():
-        heading = name.replace("fig", "Figure ") if name.startswith("fig") else name.capitalize()
-        link = f"[{heading}](#{heading.lower().replace(' ', '-')})"
+        link = f"[{heading(name)}](#{heading(name).lower().replace(' ', '-')})"
         lines += [f"| {link} | {v['text']} | **{v['finding']}** |" for v in told["verdicts"]]
     return "\n".join(lines) + "\n"
 
@@ -71,37 +87,48 @@ def numbers(path: Path) -> list[Row]:
 
 def _number(text: str) -> Any:
     try:
-        return float(text)
+        return float(text) if text else None
     except ValueError:
         return text
 
 
 def put(page: str, parts: dict[str, str]) -> str:
-    """The page with the parts between their marks; every mark of the page must have a part."""
+    """The page with the parts between their marks; a mark without a part says so."""
 
     def part(match: re.Match[str]) -> str:
         name = match[1]
-        return f"<!-- begin {name} -->\n\n{parts[name].strip()}\n\n<!-- end {name} -->"
+        return f"<!-- begin {name} -->\n\n{parts.get(name, NOT_RUN).strip()}\n\n<!-- end {name} -->"
 
     return re.sub(r"<!-- begin ([\w-]+) -->.*?<!-- end \1 -->", part, page, flags=re.DOTALL)
 
 
-def write(out: Path, docs: Path) -> None:
-    """Put the results of full runs of the node-adaptive paper's figures in the documentation."""
-    figures = {name: json.loads((out / f"{name}.json").read_text()) for name in NODE_ADAPTIVE}
+def rankings(out: Path) -> dict[str, str]:
+    """The tables of "beyond"."""
+    rows = numbers(out / "beyond.csv")
+    return {f"{task}-{noise}": ranking(rows, task, noise) for task in TASKS for noise in ("equal", "unequal")}
+
+
+def write(group: str, out: Path, docs: Path) -> None:
+    """Put the results of those experiments of a group that were run in full in the documentation."""
+    run = [name for name in GROUPS[group] if (out / f"{name}.json").is_file()]
+    figures = {name: json.loads((out / f"{name}.json").read_text()) for name in run}
     for name, told in figures.items():
         figure = load(name)
         if told["fingerprint"] != fingerprint(figure, figure.full):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colours are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
-    rows = numbers(out / "beyond.csv")
-    parts = {name: fragment(told) for name, told in figures.items()} | {"overview": overview(figures)}
-    parts |= {f"{task}-{noise}": ranking(rows, task, noise) for task in TASKS for noise in ("equal", "unequal")}
-    for page in PAGES:
+    parts = {name: fragment(told, papers=group == "gnn") for name, told in figures.items()} | {"overview": overview(figures)}
+    if group == "gnn":
+        from experiments import _tables  # needs torch
+
+        parts |= _tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
+    elif "beyond" in figures:
+        parts |= rankings(out)
+    for page in PAGES[group]:
         path = docs / page
         path.write_text(put(path.read_text(), parts))
 
 
 if __name__ == "__main__":
-    write(Path(sys.argv[1]), Path(sys.argv[2]))
+    write(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))

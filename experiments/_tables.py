@@ -1,0 +1,251 @@
+"""Tables of the graph network experiments, in Markdown, for the documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from experiments import _nodes as n
+from experiments import gnn_adaptive, gnn_attack, gnn_filters
+from experiments._figure import Row, chosen, column, mean_and_error
+from experiments.gnn_noise import level_of
+from nareg.gnn.comparison import paired
+
+#: Values of some columns of the rows that a line or a column of a table is made of.
+Keys = Mapping[str, Any]
+
+
+def table(rows: list[Row], lines: Mapping[str, Keys], columns: Mapping[str, Keys], *, corner: str = "model") -> str:
+    """Mean ± standard deviation of the runs; bold: the best of a column and what a paired test (95 %) cannot tell from it."""
+    cells = {(a, b): chosen(rows, **lines[a], **columns[b]) for a in lines for b in columns}
+    bold = {(a, b) for b in columns for a in leaders({a: cells[a, b] for a in lines})}
+    text = markdown_head([corner, *columns])
+    for a in lines:
+        told = [f"**{shown(cells[a, b])}**" if (a, b) in bold else shown(cells[a, b]) for b in columns]
+        text.append(f"| {a} | " + " | ".join(told) + " |")
+    return "\n".join(text) + "\n"
+
+
+def markdown_head(names: Sequence[str]) -> list[str]:
+    """The first two lines of a table, numbers to the right."""
+    return ["| " + " | ".join(names) + " |", "|---|" + "---:|" * (len(names) - 1)]
+
+
+def shown(rows: list[Row]) -> str:
+    """What a cell says."""
+    told = n.cell(rows)
+    if told is None:
+        return "diverges" if any(row["refused"] for row in rows) else "not run"
+    refused = len(rows) - told.runs
+    spread = "" if told.runs == 1 else f" ± {told.deviation:.1f}"
+    return f"{told.mean:.1f}{spread}" + (f" ({refused} of {len(rows)} diverge)" if refused else "")
+
+
+def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
+    """The line with the best mean, and those whose difference from it on the same runs is within its 95 % interval."""
+    values = {name: {row["run"]: row["test"] for row in rows if row["test"] is not None} for name, rows in cells.items()}
+    values = {name: by_run for name, by_run in values.items() if by_run}
+    if len(values) < 2:
+        return set()
+    best = max(values, key=lambda name: np.mean(list(values[name].values())))
+    found = {best}
+    for name in values:
+        common = sorted(set(values[name]) & set(values[best]))
+        if name != best and len(common) > 1:
+            test = paired([values[best][run] for run in common], [values[name][run] for run in common])
+            if test.difference <= test.half_width:
+                found.add(name)
+    return found
+
+
+def models(names: Iterable[str]) -> dict[str, Keys]:
+    """A line a model."""
+    return {name: {"model": name} for name in names}
+
+
+def provenance(told: dict[str, Any]) -> str:
+    """Where the numbers of a table come from."""
+    runs, seed = told["settings"]["runs"], told["settings"]["seed"]
+    return f"Test accuracy in %, mean ± standard deviation of {runs} runs; seeds from {seed}, commit `{told['commit']}`.\n"
+
+
+def noise(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
+    """Models against levels of noise, and the control of noise alone."""
+    s = told["settings"]
+    levels = [level_of(dataset, level) for level in s["levels"]]
+    columns = {f"ξ = {level:g}": {"level": level, "kind": "noise"} for level in levels}
+    columns["noise alone"] = {"level": levels[-1], "kind": "pure noise"}
+    return table(chosen(rows, dataset=dataset), models(s["models"]), columns)
+
+
+def clean(told: dict[str, Any], rows: list[Row]) -> str:
+    """Models against data sets, ours (published)."""
+    s, known = told["settings"], n.published("gnn-clean")
+    text = markdown_head(["model", *s["datasets"]])
+    for model in s["models"]:
+        cells = []
+        for dataset in s["datasets"]:
+            number = known.get(model, {}).get(dataset, {}).get("0")
+            said = "" if number is None else f" ({number:.1f})"
+            cells.append(shown(chosen(rows, dataset=dataset, model=model)) + said)
+        text.append(f"| {model} | " + " | ".join(cells) + " |")
+    return "\n".join(text) + "\n"
+
+
+def tuned(told: dict[str, Any], rows: list[Row]) -> str:
+    """Models against data sets, every model tuned alike, and the configuration that was chosen."""
+    s = told["settings"]
+    columns = {}
+    for dataset in s["datasets"]:
+        level = level_of(dataset, s["levels"][0])
+        columns[f"{dataset}, ξ = {level:g}"] = {"dataset": dataset, "level": level, "kind": "noise", "what": "test"}
+        columns[f"{dataset}, noise alone"] = {"dataset": dataset, "level": level, "kind": "pure noise", "what": "test"}
+    lines = table(rows, models(s["models"]), columns).splitlines()
+    for k, model in enumerate(s["models"]):
+        of = {d: column(rows, "configuration", dataset=d, kind="noise", what="test", model=model)[0] for d in s["datasets"]}
+        lines[k + 2] += " " + "; ".join(dict.fromkeys(map(str, of.values()))) + " |"
+    lines[0] += " chosen (by data set) |"
+    lines[1] += "---|"
+    return "\n".join(lines) + "\n"
+
+
+def row_normalisation(told: dict[str, Any], rows: list[Row]) -> str:
+    """NGC by the way to normalise rows and A~."""
+    s = told["settings"]
+    lines = {f"rows {k}, A~ {w}": {"kind": k, "normalization": w} for k in s["rows"] for w in s["normalizations"]}
+    lines |= {f"rows {k}, noise alone": {"kind": k, "normalization": "pure noise"} for k in s["rows"]}
+    columns = {f"{d} {level:g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]}
+    return table(chosen(rows, model=n.NGC), lines, columns, corner="NGC")
+
+
+def by_level(s: Mapping[str, Any], alone: str) -> dict[str, Keys]:
+    """A column a data set and level, and the control of a data set at its last level."""
+    found: dict[str, Keys] = {}
+    for dataset in s["datasets"]:
+        found |= {f"{dataset} {x:g}": {"dataset": dataset, "level": x, "what": "features"} for x in s["levels"]}
+        found[f"{dataset}, {alone}"] = {"dataset": dataset, "level": s["levels"][-1], "what": "pure noise"}
+    return found
+
+
+def flips(told: dict[str, Any], rows: list[Row], kind: str) -> str:
+    """Models against probabilities of a flip."""
+    return table(chosen(rows, kind=kind), models(told["settings"]["models"]), by_level(told["settings"], "flips alone"))
+
+
+def depth(told: dict[str, Any], rows: list[Row], kind: str) -> str:
+    """NGC by its depth S."""
+    s = told["settings"]
+    lines = {f"S = {S}": {"depth": S} for S in s["depths"]}
+    columns = {f"{d} {level:g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]}
+    return table(chosen(rows, model=n.NGC, kind=kind), lines, columns, corner="NGC")
+
+
+def attack(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
+    """Models against attacks."""
+    s = told["settings"]
+    return table(chosen(rows, dataset=dataset), models(gnn_attack.MODELS), {a: {"attack": a} for a in s["attacks"]})
+
+
+def heterophily(told: dict[str, Any], rows: list[Row], split: str, kind: str) -> str:
+    """Models against data sets and noise."""
+    s = told["settings"]
+    return table(chosen(rows, split=split, kind=kind), models(s["models"]), by_level(s, "noise alone"))
+
+
+def coauthor(told: dict[str, Any], rows: list[Row]) -> str:
+    """Models against data sets, noise and the way to normalise rows."""
+    s = told["settings"]
+    columns = {
+        f"{d.removeprefix('coauthor-')} {level:g}, {kind}": {"dataset": d, "level": level, "kind": kind, "what": "features"}
+        for d in s["datasets"] for level in s["levels"] for kind in s["rows"]
+    }  # fmt: skip
+    return table(rows, models(s["models"]), columns)
+
+
+def adaptive(told: dict[str, Any], rows: list[Row]) -> str:
+    """Ways to choose node weights against data sets and noise."""
+    s = told["settings"]
+    lines = {
+        f"{way}; {order}": {"model": way, "order": order}
+        for way in gnn_adaptive.WAYS for order in (gnn_adaptive.FIRST, gnn_adaptive.LAST)
+        if chosen(rows, model=way, order=order)
+    }  # fmt: skip
+    columns = {
+        f"{d}, ξ = {level_of(d, x):g}": {"dataset": d, "level": level_of(d, x), "kind": "noise"}
+        for d in s["datasets"] for x in s["levels"]
+    }  # fmt: skip
+    return table(rows, lines, columns, corner="node weights; order of the steps")
+
+
+def cost(rows: list[Row]) -> str:
+    """Seconds of a propagation by the size of the made-up graph."""
+    mine = chosen(rows, what="cost")
+    sizes = list(dict.fromkeys(row["nodes"] for row in mine))
+    ways = list(dict.fromkeys(row["model"] for row in mine))
+    text = markdown_head(["seconds, one thread", *(f"{size:,.0f} nodes" for size in sizes)])
+    for way in ways:
+        text.append(f"| {way} | " + " | ".join(f"{column(mine, 'seconds', nodes=k, model=way)[0]:.2f}" for k in sizes) + " |")
+    return "\n".join(text) + "\n"
+
+
+def filters(told: dict[str, Any], rows: list[Row]) -> str:
+    """Designed filters and trained networks: NMSE with half of the signals and with the fewest, numbers, seconds."""
+    s = told["settings"]
+    tasks = [(network, snr) for network in s["networks"] for snr in s["snr_db"]]
+    few = min(count for count in s["training"] if count)
+    text = markdown_head(["method", *(f"{network} {snr:g} dB" for network, snr in tasks), "numbers", "seconds"])
+    text[1] = text[1].replace("---:|", "---:|", 1)
+    for method in (*gnn_filters.DESIGNED, *gnn_filters.TRAINED):
+        cells = []
+        for network, snr in tasks:
+            mine = chosen(rows, network=network, snr_db=snr, method=method)
+            told_ = [gnn_filters.shown(mine, training=count) for count in (0, few)]
+            cells.append(" / ".join("-" if t is None else f"{t[0]:.3f}" for t in told_))
+        last = chosen(rows, method=method, training=0)
+        used = [row["parameters"] for row in last if row["nmse"] is not None]
+        seconds = [row["seconds"] for row in last if row["nmse"] is not None]
+        size = "-" if not used else f"{min(used):g}" if min(used) == max(used) else f"{min(used):g} to {max(used):g}"
+        cells += [size, "-" if not seconds else f"{mean_and_error(seconds)[0]:.1f}"]
+        text.append(f"| {method} | " + " | ".join(cells) + " |")
+    return "\n".join(text) + "\n"
+
+
+def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) -> dict[str, str]:
+    """Every table of the experiments that were run, by the name of its mark on the pages."""
+    found = {f"{name}-runs": provenance(told) for name, told in figures.items() if "runs" in told["settings"]}
+    for name, told in figures.items():
+        s, mine = told["settings"], rows[name]
+        match name:
+            case "gnn-clean":
+                found["clean-table"] = clean(told, mine)
+            case "gnn-noise":
+                found |= {f"noise-{d}": noise(told, mine, d) for d in s["datasets"]}
+            case "gnn-noise-signed":
+                found |= {f"signed-{d}": noise(told, mine, d) for d in s["datasets"]}
+            case "gnn-tuned":
+                found["tuned-table"] = tuned(told, mine)
+            case "gnn-rows":
+                found["rows-table"] = row_normalisation(told, mine)
+            case "gnn-flips":
+                found |= {f"flips-{kind}": flips(told, mine, kind) for kind in s["rows"]}
+            case "gnn-depth":
+                found |= {f"depth-{kind}": depth(told, mine, kind) for kind in s["rows"]}
+            case "gnn-attack":
+                found |= {f"attack-{d}": attack(told, mine, d) for d in s["datasets"]}
+            case "gnn-heterophily":
+                found |= {
+                    f"heterophily-{split}-{kind}": heterophily(told, mine, split, kind)
+                    for split in s["splits"]
+                    for kind in s["rows"]
+                }
+            case "gnn-coauthor":
+                found["coauthor-table"] = coauthor(told, mine)
+            case "gnn-products":
+                found["cost-table"] = cost(mine)
+            case "gnn-filters":
+                found["filters-table"] = filters(told, mine)
+            case "gnn-adaptive":
+                found["adaptive-table"] = adaptive(told, mine)
+    return found
