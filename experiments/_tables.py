@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
-from experiments import gnn_adaptive, gnn_attack, gnn_filters
+from experiments import gnn_adaptive, gnn_depth, gnn_filters, gnn_tuned
 from experiments._figure import Row, chosen, column, mean_and_error
 from experiments.gnn_noise import level_of
 from nareg.gnn.comparison import paired
@@ -44,9 +44,12 @@ def shown(rows: list[Row]) -> str:
 
 
 def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
-    """The line with the best mean, and those whose difference from it on the same runs is within its 95 % interval."""
-    values = {name: {row["run"]: row["test"] for row in rows if row["test"] is not None} for name, rows in cells.items()}
-    values = {name: by_run for name, by_run in values.items() if by_run}
+    """The line with the best mean, and those whose difference from it on the same runs is within its 95 % interval.
+
+    A line of which a run diverged is not among them.
+    """
+    values = {name: {row["run"]: row["test"] for row in rows} for name, rows in cells.items() if rows}
+    values = {name: by_run for name, by_run in values.items() if None not in by_run.values()}
     if len(values) < 2:
         return set()
     best = max(values, key=lambda name: np.mean(list(values[name].values())))
@@ -67,8 +70,12 @@ def models(names: Iterable[str]) -> dict[str, Keys]:
 
 def provenance(told: dict[str, Any]) -> str:
     """Where the numbers of a table come from."""
-    runs, seed = told["settings"]["runs"], told["settings"]["seed"]
-    return f"Test accuracy in %, mean ± standard deviation of {runs} runs; seeds from {seed}, commit `{told['commit']}`.\n"
+    s, commit = told["settings"], f"seeds from {told['settings']['seed']}, commit `{told['commit']}`"
+    if "repeats" in s:
+        return f"Mean of {s['repeats']} repeats; {commit}.\n"
+    if told["figure"] == "gnn-products":
+        return f"One run; {commit}.\n"
+    return f"Test accuracy in %, mean ± standard deviation of {s['runs']} runs; {commit}.\n"
 
 
 def noise(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
@@ -105,10 +112,19 @@ def tuned(told: dict[str, Any], rows: list[Row]) -> str:
     lines = table(rows, models(s["models"]), columns).splitlines()
     for k, model in enumerate(s["models"]):
         of = {d: column(rows, "configuration", dataset=d, kind="noise", what="test", model=model)[0] for d in s["datasets"]}
-        lines[k + 2] += " " + "; ".join(dict.fromkeys(map(str, of.values()))) + " |"
-    lines[0] += " chosen (by data set) |"
+        same = len(set(of.values())) == 1
+        lines[k + 2] += f" {next(iter(of.values()))} |" if same else " " + "; ".join(f"{d}: {c}" for d, c in of.items()) + " |"
+    lines[0] += " chosen under noise |"
     lines[1] += "---|"
     return "\n".join(lines) + "\n"
+
+
+def grids(told: dict[str, Any]) -> str:
+    """What every model could choose from, on the first data set."""
+    dataset = told["settings"]["datasets"][0]
+    known = gnn_tuned.candidates(dataset, np.ones(1))
+    lines = [f"| configurations on {dataset}, the published one first |", "|---|"]
+    return "\n".join([*lines, *(f"| **{model}**: {'; '.join(known[model])} |" for model in told["settings"]["models"])]) + "\n"
 
 
 def row_normalisation(told: dict[str, Any], rows: list[Row]) -> str:
@@ -138,14 +154,16 @@ def depth(told: dict[str, Any], rows: list[Row], kind: str) -> str:
     """NGC by its depth S."""
     s = told["settings"]
     lines = {f"S = {S}": {"depth": S} for S in s["depths"]}
-    columns = {f"{d} {level:g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]}
+    columns = {
+        f"{d} {gnn_depth.size_of(d, level):g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]
+    }
     return table(chosen(rows, model=n.NGC, kind=kind), lines, columns, corner="NGC")
 
 
 def attack(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
     """Models against attacks."""
     s = told["settings"]
-    return table(chosen(rows, dataset=dataset), models(gnn_attack.MODELS), {a: {"attack": a} for a in s["attacks"]})
+    return table(chosen(rows, dataset=dataset), models(s["models"]), {a: {"attack": a} for a in s["attacks"]})
 
 
 def heterophily(told: dict[str, Any], rows: list[Row], split: str, kind: str) -> str:
@@ -155,12 +173,15 @@ def heterophily(told: dict[str, Any], rows: list[Row], split: str, kind: str) ->
 
 
 def coauthor(told: dict[str, Any], rows: list[Row]) -> str:
-    """Models against data sets, noise and the way to normalise rows."""
+    """Models against data sets, noise and the way to normalise rows; the control of a data set last."""
     s = told["settings"]
-    columns = {
+    columns: dict[str, Keys] = {
         f"{d.removeprefix('coauthor-')} {level:g}, {kind}": {"dataset": d, "level": level, "kind": kind, "what": "features"}
         for d in s["datasets"] for level in s["levels"] for kind in s["rows"]
     }  # fmt: skip
+    for d in s["datasets"]:
+        alone = {"dataset": d, "level": s["levels"][-1], "kind": s["rows"][0], "what": "pure noise"}
+        columns[f"{d.removeprefix('coauthor-')}, noise alone"] = alone
     return table(rows, models(s["models"]), columns)
 
 
@@ -168,15 +189,16 @@ def adaptive(told: dict[str, Any], rows: list[Row]) -> str:
     """Ways to choose node weights against data sets and noise."""
     s = told["settings"]
     lines = {
-        f"{way}; {order}": {"model": way, "order": order}
-        for way in gnn_adaptive.WAYS for order in (gnn_adaptive.FIRST, gnn_adaptive.LAST)
-        if chosen(rows, model=way, order=order)
+        f"{way}; {pipeline}": {"model": way, "pipeline": pipeline}
+        for pipeline in (gnn_adaptive.FIRST, gnn_adaptive.LAST) for way in gnn_adaptive.WAYS
+        if chosen(rows, model=way, pipeline=pipeline)
     }  # fmt: skip
-    columns = {
-        f"{d}, ξ = {level_of(d, x):g}": {"dataset": d, "level": level_of(d, x), "kind": "noise"}
-        for d in s["datasets"] for x in s["levels"]
-    }  # fmt: skip
-    return table(rows, lines, columns, corner="node weights; order of the steps")
+    columns: dict[str, Keys] = {}
+    for d in s["datasets"]:
+        levels = [level_of(d, x) for x in s["levels"]]
+        columns |= {f"{d}, ξ = {x:g}": {"dataset": d, "level": x, "kind": "noise"} for x in levels}
+        columns[f"{d}, noise alone"] = {"dataset": d, "level": levels[-1], "kind": "pure noise"}
+    return table(rows, lines, columns, corner="node weights; when rows are normalised")
 
 
 def cost(rows: list[Row]) -> str:
@@ -196,13 +218,11 @@ def filters(told: dict[str, Any], rows: list[Row]) -> str:
     tasks = [(network, snr) for network in s["networks"] for snr in s["snr_db"]]
     few = min(count for count in s["training"] if count)
     text = markdown_head(["method", *(f"{network} {snr:g} dB" for network, snr in tasks), "numbers", "seconds"])
-    text[1] = text[1].replace("---:|", "---:|", 1)
     for method in (*gnn_filters.DESIGNED, *gnn_filters.TRAINED):
         cells = []
         for network, snr in tasks:
             mine = chosen(rows, network=network, snr_db=snr, method=method)
-            told_ = [gnn_filters.shown(mine, training=count) for count in (0, few)]
-            cells.append(" / ".join("-" if t is None else f"{t[0]:.3f}" for t in told_))
+            cells.append(" / ".join(nmse(chosen(mine, training=count)) for count in (0, few)))
         last = chosen(rows, method=method, training=0)
         used = [row["parameters"] for row in last if row["nmse"] is not None]
         seconds = [row["seconds"] for row in last if row["nmse"] is not None]
@@ -212,9 +232,17 @@ def filters(told: dict[str, Any], rows: list[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
+def nmse(rows: list[Row]) -> str:
+    """Mean over repeats, and how many of them were refused."""
+    told, refused = gnn_filters.shown(rows), sum(row["nmse"] is None for row in rows)
+    if told is None:
+        return "refused" if refused else "not run"
+    return f"{told[0]:.3f}" + (f" ({refused} of {len(rows)} refused)" if refused else "")
+
+
 def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) -> dict[str, str]:
     """Every table of the experiments that were run, by the name of its mark on the pages."""
-    found = {f"{name}-runs": provenance(told) for name, told in figures.items() if "runs" in told["settings"]}
+    found = {f"{name}-runs": provenance(told) for name, told in figures.items()}
     for name, told in figures.items():
         s, mine = told["settings"], rows[name]
         match name:
@@ -225,7 +253,7 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
             case "gnn-noise-signed":
                 found |= {f"signed-{d}": noise(told, mine, d) for d in s["datasets"]}
             case "gnn-tuned":
-                found["tuned-table"] = tuned(told, mine)
+                found |= {"tuned-table": tuned(told, mine), "tuned-grids": grids(told)}
             case "gnn-rows":
                 found["rows-table"] = row_normalisation(told, mine)
             case "gnn-flips":

@@ -12,7 +12,7 @@ import numpy as np
 from experiments import _nodes as n
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column
 from experiments.gnn_noise import CITATION, level_of
-from nareg import design
+from nareg import design, gnn
 from nareg.errors import InputError
 from nareg.gnn import NodeAdaptiveConv
 from nareg.results import WeightDesign
@@ -24,7 +24,7 @@ WAYS = (TRUNCATED, PLAIN, VALIDATED, SURE, DESIGNED, ONE, DEGREE, NODE)
 #: Rows of equal length before the filter, as everywhere else; or features centred, filtered, and then rows of equal length.
 FIRST, LAST = "rows first", "centred, rows last"
 
-#: Designed ``w_i^2`` are cut here: of noise alone SURE keeps nothing, which is an infinite weight.
+#: Designed ``w_i^2`` are cut here: of noise alone SURE wants to keep nothing, which is an infinite weight.
 MOST = 1000.0
 
 
@@ -65,12 +65,16 @@ def compute(s: Settings, point: Point) -> list[Row]:
         first = filtered(w, rows_of_length_one, adjacency)
         last = n.noise.normalise_rows(filtered(w, centred, adjacency))
         told = {"lam": float(np.median(w**2)), **told}
-        return [{**fitted(way, x), **told, "order": order} for order, x in ((FIRST, first), (LAST, last))]
+        return [{**fitted(way, x), **told, "pipeline": pipeline} for pipeline, x in ((FIRST, first), (LAST, last))]
 
-    def best(order: str, rows: list[Row]) -> Row:
-        return {**max(chosen(rows, order=order), key=lambda row: row["val"]), "model": VALIDATED}
+    def best(pipeline: str, rows: list[Row]) -> Row:
+        return {**max(chosen(rows, pipeline=pipeline), key=lambda row: row["val"]), "model": VALIDATED}
 
-    rows = [{**fitted(TRUNCATED, rows_of_length_one, n.recipes(dataset, adjacency.degrees)[n.NGC].build), "order": FIRST}]
+    series = {
+        FIRST: gnn.propagate(rows_of_length_one, adjacency),
+        LAST: n.noise.normalise_rows(gnn.propagate(centred, adjacency)),
+    }
+    rows = [{**fitted(TRUNCATED, x), "pipeline": pipeline} for pipeline, x in series.items()]
     ones = np.ones(adjacency.n_nodes)
     rows += both(PLAIN, np.sqrt(32.0) * ones)
     tried = [row for lam in s.lams for row in both(f"lam = {lam:g}", np.sqrt(lam) * ones)]
@@ -79,13 +83,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
         start = time.perf_counter()
         try:
             w = np.minimum(make().weights, np.sqrt(MOST))
-        except InputError as refused:  # noise alone: there is nothing to estimate
-            rows.append({"model": way, "order": FIRST, "test": None, "refused": str(refused)})
-        else:
-            rows += both(way, w, design_seconds=time.perf_counter() - start)
+        except InputError:
+            if point["kind"] == "noise":
+                raise
+            w = np.sqrt(MOST) * ones  # the columns have less power than the noise: there is nothing to keep
+        rows += both(way, w, design_seconds=time.perf_counter() - start)
     groups = {ONE: 0 * ones, DEGREE: n.degree_groups(adjacency.degrees), NODE: np.arange(ones.size)}
     for way, tied in groups.items():
-        rows.append({**fitted(way, rows_of_length_one, lambda f, c, g=tied: n.Adaptive(f, c, g, 32.0)), "order": FIRST})
+        rows.append({**fitted(way, rows_of_length_one, lambda f, c, g=tied: n.Adaptive(f, c, g, 32.0)), "pipeline": FIRST})
     return rows
 
 
@@ -118,12 +123,12 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     for line, nominal in zip(axes, s.levels, strict=True):
         for axis, dataset in zip(line, s.datasets, strict=True):
             level = level_of(dataset, nominal)
-            for k, order in enumerate((FIRST, LAST)):
-                cells = [n.cell(rows, dataset=dataset, level=level, kind="noise", order=order, model=way) for way in WAYS]
+            for k, pipeline in enumerate((FIRST, LAST)):
+                cells = [n.cell(rows, dataset=dataset, level=level, kind="noise", pipeline=pipeline, model=way) for way in WAYS]
                 shown = [(place + 0.2 * k, c) for place, c in enumerate(cells) if c is not None]
                 axis.errorbar([c.mean for _, c in shown], [at for at, _ in shown], xerr=[c.half_width for _, c in shown],
-                              fmt="o", color=f"C{k}", markersize=4, capsize=2, label=order)  # fmt: skip
-            found = column(rows, "lam", dataset=dataset, level=level, kind="noise", order=FIRST, model=SURE)
+                              fmt="o", color=f"C{k}", markersize=4, capsize=2, label=pipeline)  # fmt: skip
+            found = column(rows, "lam", dataset=dataset, level=level, kind="noise", pipeline=FIRST, model=SURE)
             axis.set_title(f"{dataset}, noise {level:g}; SURE: lam = {np.mean(found):.3g}", fontsize=10)
             axis.set_yticks(range(len(WAYS)), WAYS, fontsize=8)
             axis.invert_yaxis()

@@ -7,7 +7,7 @@ from functools import cache
 from typing import Any
 
 from experiments import _nodes as n
-from experiments._figure import Figure, Point, Row, Verdict
+from experiments._figure import Figure, Point, Row, Verdict, chosen
 
 JACCARD, SVD, ROBUST, GADC, STRONG, PRUNED = "GCN-Jaccard", "GCN-SVD", "RobustGCN", "GADC", "similarity, lam = 8", "NGC-Jaccard"
 MODELS = (n.MLP, n.GCN, n.GAT, n.S2GC, JACCARD, SVD, ROBUST, n.NGC, n.RNGC, PRUNED, GADC, STRONG)
@@ -108,13 +108,14 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     others = [m for m in s.models if m in (n.GCN, n.GAT, ROBUST, JACCARD, SVD, n.S2GC)]
     ahead, gaps = [], []
     for dataset in s.datasets:
-        best = max(others, key=lambda m: n.cell(mine, dataset=dataset, model=m).mean)
-        ours = n.cell(mine, dataset=dataset, model=n.RNGC).mean
-        ahead.append(ours > n.cell(mine, dataset=dataset, model=best).mean)
-        gaps.append(f"{dataset}: RNGC {ours:.1f}, {best} {n.cell(mine, dataset=dataset, model=best).mean:.1f}")
+        here = chosen(mine, dataset=dataset)
+        best = max(others, key=lambda m: n.cell(here, model=m).mean)
+        test = n.paired_rows(here, n.RNGC, best)
+        ahead.append(test.difference > test.half_width)
+        gaps.append(f"{dataset}: {test.difference:+.1f} ± {test.half_width:.1f} against {best}")
     return [
         n.judged("table", mine, "gnn-attack", why=why),
-        Verdict("rngc", n.grade(ahead), "; ".join(gaps) + "."),
+        Verdict("rngc", n.grade(ahead), "RNGC: " + "; ".join(gaps) + " points (95 %)."),
     ]
 
 

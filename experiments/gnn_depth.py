@@ -24,6 +24,11 @@ class Settings:
     seed: int = 0
 
 
+def size_of(dataset: str, level: float) -> float:
+    """Noise standard deviation on a data set: of a level below one Pubmed, whose features are small, gets a tenth."""
+    return level / 10 if dataset == "pubmed" and level < 1 else level
+
+
 def points(s: Settings) -> list[Point]:
     n.check_models(s.models)
     return n.runs_of(s.datasets, dict.fromkeys(s.datasets, s.levels), s.runs, kind=s.rows, depth=s.depths)
@@ -33,8 +38,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     dataset, level, depth = point["dataset"], point["level"], point["depth"]
     _, features, graph = n.loaded(dataset)
     seed = [s.seed, point["run"], round(100 * level)]
-    size = level / 10 if dataset == "pubmed" and level < 1 else level
-    x = n.noisy(features, size, point["kind"], seed)
+    x = n.noisy(features, size_of(dataset, level), point["kind"], seed)
     told = n.Filter(order=depth)
     known = n.recipes(dataset, graph.degrees, told) | {
         n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
@@ -60,8 +64,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                     axis.plot(*zip(*shown, strict=True), dash, marker="o", markersize=3, color=n.COLOURS[model],
                               label=f"{model}, rows {kind}")  # fmt: skip
             axis.set_xscale("log", base=2)
-            noise = level / 10 if dataset == "pubmed" and level < 1 else level
-            axis.set_title(f"{dataset}, noise {noise:g}")
+            axis.set_title(f"{dataset}, noise {size_of(dataset, level):g}")
         line[0].set_ylabel("test accuracy [%]")
     for axis in axes[-1]:
         axis.set_xlabel("S, the last power of A~")

@@ -94,11 +94,10 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             if rngc is None:
                 gaps.append(f"{dataset} {level:g}: RNGC refused, its series diverges")
                 continue
-            rival = n.cell(here, model=best)
-            ahead.append(rngc.mean > rival.mean - rival.half_width)
+            test = n.paired_rows(here, n.RNGC, best)
+            ahead.append(test.difference > -test.half_width)
             gaps.append(
-                f"{dataset} {level:g}: RNGC {rngc.mean:.1f} ± {rngc.deviation:.1f}, "
-                f"{best} {rival.mean:.1f} ± {rival.deviation:.1f}"
+                f"{dataset} {level:g}: RNGC {rngc.mean:.1f}, {test.difference:+.1f} ± {test.half_width:.1f} against {best}"
             )
             if level >= 1:
                 top = max(n.cell(here, model=m).mean for m in s.models if n.cell(here, model=m) is not None)

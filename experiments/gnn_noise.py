@@ -65,7 +65,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def winners(s: Settings, rows: list[Row]) -> str:
-    """The best of the eight published models in every cell, and where RNGC is against the best other one."""
+    """The best of all models in every cell."""
     told = []
     for dataset in s.datasets:
         for level in s.levels:

@@ -89,6 +89,8 @@ def points(s: Settings) -> list[Point]:
     unknown = [model for model in s.models if model not in MODELS]
     if unknown:
         raise InputError(f"models holds {unknown[0]!r}: choose from {', '.join(MODELS)}.")
+    if not 1 <= s.budget <= BUDGET:
+        raise InputError(f"budget is {s.budget}: there are {BUDGET} configurations a model, take 1 to {BUDGET} of them.")
     return [
         {"dataset": d, "level": level_of(d, level), "kind": kind, "model": model}
         for d in s.datasets for level in s.levels for kind in s.kinds for model in s.models
@@ -106,12 +108,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
         return {**row, "configuration": name}
 
     rows: list[Row] = []
-    for draw_ in range(s.draws):
-        seed = [s.seed, 1000 + draw_, round(1e6 * level), control]
-        rows += [{**trained(name, seed), "what": "tuning", "run": draw_} for name in known]
-    best = max(
-        known, key=lambda name: np.mean([row["val"] for row in chosen(rows, configuration=name) if row["test"] is not None])
-    )
+    for tuning in range(s.draws):
+        seed = [s.seed, 1000 + tuning, round(1e6 * level), control]
+        rows += [{**trained(name, seed), "what": "tuning", "run": tuning} for name in known]
+    # a series that diverged on a draw is no choice
+    mean = {name: np.mean([row.get("val", -np.inf) for row in chosen(rows, configuration=name)]) for name in known}
+    best = max(known, key=lambda name: mean[name])
     for run in range(s.runs):
         rows.append({**trained(best, [s.seed, run, round(1e6 * level), control]), "what": "test", "run": run})
     return rows
@@ -129,6 +131,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             for kind in s.kinds:
                 for place, model in enumerate(s.models):
                     told = n.cell(rows, dataset=dataset, level=level, kind=kind, model=model, what="test")
+                    if told is None:
+                        continue
                     colour = n.COLOURS[model] if kind == "noise" else "0.75"
                     axis.errorbar(told.mean, place, xerr=told.half_width, fmt="o", color=colour, capsize=3)
             axis.set_yticks(range(len(s.models)), s.models)
@@ -144,6 +148,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         for level in (level_of(dataset, nominal) for nominal in s.levels):
             mine = chosen(rows, dataset=dataset, level=level, kind="noise", what="test")
             others = [m for m in s.models if m in n.EIGHT and m not in (n.NGC, n.RNGC)]
+            if not others or n.cell(mine, model=n.RNGC) is None:
+                continue
             rival = max(others, key=lambda m: n.cell(mine, model=m).mean)
             test = n.paired_rows(mine, n.RNGC, rival)
             ahead.append(test.difference > test.half_width)

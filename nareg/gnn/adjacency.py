@@ -182,6 +182,13 @@ class _Neighbourhood(Adjacency):
 
     normalized_laplacian = laplacian  # type: ignore[assignment]
 
+    @property
+    def symmetric(self) -> Adjacency:  # type: ignore[override]
+        """Itself; refused where that would take other degrees than those of the whole graph."""
+        if self.is_symmetric:
+            return self
+        raise InputError("a neighbourhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
+
 
 def as_adjacency(graph: Any, n_nodes: int, **told: Any) -> Adjacency:
     """A prepared adjacency as it is; anything else prepared."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from joblib import Parallel, delayed
+from scipy import stats
 
 import nareg
 from nareg.gnn import comparison, networks, noise, peers, training
@@ -244,6 +245,17 @@ def test_summary_is_students():
     assert told.half_width == pytest.approx(3.182446 * told.deviation / 2, rel=1e-6)
     same = comparison.paired([1.0, 2.0], [1.0, 2.0])
     assert (same.difference, same.p_value) == (0.0, 1.0)
+
+
+def test_paired_is_the_paired_t_test():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(80, 2, 8), rng.normal(79, 2, 8)
+    told, peer = comparison.paired(a, b), stats.ttest_rel(a, b)
+    interval = peer.confidence_interval(0.95)
+    assert told.p_value == pytest.approx(peer.pvalue, rel=1e-10)
+    assert told.half_width == pytest.approx((interval.high - interval.low) / 2, rel=1e-10)
+    # two models that differ by the same in every run, up to rounding: no warning, no doubt
+    assert comparison.paired(a, a - 0.1).p_value < 1e-12
 
 
 def test_noise_and_rows():

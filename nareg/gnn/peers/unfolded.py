@@ -52,7 +52,9 @@ class Unfolded(torch.nn.Module):
         self.lam = _checks.number("lam", lam, low=0)
         self.alpha = _checks.number("alpha", alpha, low=0, high=1, strict=True)
         self.attention = bool(attention)
-        self.p, self.tau, self.cut = p, tau, cut
+        self.p = _checks.number("p", p)
+        self.tau = _checks.number("tau", tau, low=0, strict=True)
+        self.cut = cut if cut == float("inf") else _checks.number("cut", cut, low=0, strict=True)
         self._last = LastGraph()
 
     def forward(self, x: torch.Tensor, edge_index: Any) -> torch.Tensor:
