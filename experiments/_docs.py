@@ -50,7 +50,7 @@ def place(verdict: dict[str, Any], paper: bool) -> str:
 
 def heading(name: str) -> str:
     """Of an experiment's section on its page."""
-    return name.replace("fig", "Figure ") if name.startswith("fig") else name if name.startswith("gnn") else name.capitalize()
+    return name if name.startswith("gnn") else name.replace("fig", "Figure ").capitalize()
 
 
 def overview(figures: dict[str, dict[str, Any]]) -> str:

@@ -62,7 +62,7 @@ TINY = {
     "gnn-adaptive": {"datasets": ("cora",), "levels": (0.3,), "columns": 20, "lams": (8.0, 32.0), "runs": 1, "epochs": 3},
     "gnn-flips": {"datasets": ("cora",), "levels": (0.4,), "models": ("MLP", "GCN", "NGC", "RNGC"), "runs": 2, "epochs": 3},
     "gnn-depth": {"datasets": ("cora",), "depths": (1, 3), "levels": (0.0, 1.0), "models": ("NGC",), "runs": 1, "epochs": 3},
-    "gnn-attack": {"datasets": ("cora",), "attacks": ("gadc-25",), "runs": 2, "epochs": 3},
+    "gnn-attack": {"datasets": ("cora",), "attacks": ("clean", "gadc-25"), "runs": 2, "epochs": 3},
     "gnn-heterophily": {"datasets": ("cornell",), "runs": 2, "epochs": 3},
     "gnn-coauthor": {
         "datasets": ("coauthor-cs",),
