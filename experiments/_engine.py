@@ -43,6 +43,8 @@ NOT_COMPUTING = (
     "plotting.py",
     "report.py",
 )
+#: Packages that only experiments named after them compute with.
+OF_THEIR_OWN = ("herta", "unlearning")
 #: Digits of a number in the CSV.
 DIGITS = 12
 
@@ -65,7 +67,8 @@ def sources() -> dict[str, str]:
 def fingerprint(figure: Figure, settings: Any) -> str:
     """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, numpy and scipy."""
     own = (figure.module, "_figure", *figure.helpers)
-    apart = tuple(f"nareg/{part}/" for part in figure.apart_from)
+    others = tuple(part for part in OF_THEIR_OWN if not figure.name.startswith(part))
+    apart = tuple(f"nareg/{part}/" for part in (*figure.apart_from, *others))
     told = {
         "figure": figure.name,
         "settings": asdict(settings),

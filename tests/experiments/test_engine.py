@@ -196,7 +196,8 @@ def test_a_change_in_one_part_of_the_library_leaves_the_results_of_the_others(mo
     before = prints()
     told = _engine.sources()
     for part, changed in (("nareg/gnn/noise.py", (False, True, True)), ("nareg/design/prony.py", (True, False, True)),
-                          ("nareg/graph.py", (True, True, True)), ("_nodes", (False, True, True))):  # fmt: skip
+                          ("nareg/graph.py", (True, True, True)), ("_nodes", (False, True, True)),
+                          ("nareg/herta/fit.py", (False, False, False))):  # fmt: skip
         monkeypatch.setattr(_engine, "sources", lambda part=part: {**told, part: "other"})
         assert tuple(a != b for a, b in zip(before, prints(), strict=True)) == changed
 
