@@ -1,0 +1,93 @@
+"""Node features X as a torch matrix, sparse where most of it is zeros."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn.adjacency import csr_tensor
+
+#: Share of non-zeros above which a dense product is the faster one.
+DENSE = 0.1
+
+
+class Features:
+    """X, (N, F), with the products ``X V`` and ``X^T R``."""
+
+    def __init__(self, X: sp.csr_array | torch.Tensor, *, dtype: torch.dtype, device: Any) -> None:
+        self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
+        self.dtype, self.device = dtype, torch.device(device)
+        if sp.issparse(X):
+            self._X, self._T = csr_tensor(X, dtype, self.device), csr_tensor(sp.csr_array(X.T), dtype, self.device)
+            self._by_columns = sp.csc_array(X)
+        else:
+            self._X = torch.as_tensor(X, dtype=dtype, device=self.device).contiguous()
+            self._T = self._X.T
+
+    @classmethod
+    def read(cls, value: Any, *, dtype: torch.dtype, device: Any) -> Features:
+        """Features of a user, checked: (N, F) SciPy sparse, NumPy array or torch tensor, finite."""
+        if sp.issparse(value):
+            matrix = sp.csr_array(value)
+            if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
+                raise InputError(
+                    f"features have shape {matrix.shape} and dtype {matrix.dtype}: real (N, F) numbers are expected."
+                )
+            matrix = matrix.astype(np.float64)
+            matrix.sum_duplicates()
+            if not np.isfinite(matrix.data).all():
+                raise InputError("features hold a value that is not finite: fill or drop what is missing.")
+        else:
+            dense = value.detach().cpu().numpy() if hasattr(value, "detach") else value
+            matrix = _checks.floats("features", dense, ndim=(2,), remedy="fill or drop what is missing")
+        if 0 in matrix.shape:
+            raise InputError(f"features have shape {matrix.shape}: at least one node and one feature are needed.")
+        zeros = 1 - (matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)) / (matrix.shape[0] * matrix.shape[1])
+        if zeros > 1 - DENSE:
+            return cls(sp.csr_array(matrix), dtype=dtype, device=device)
+        return cls(torch.as_tensor(matrix.toarray() if sp.issparse(matrix) else matrix), dtype=dtype, device=device)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether X is held sparse."""
+        return self._X.layout == torch.sparse_csr
+
+    def times(self, V: torch.Tensor) -> torch.Tensor:
+        """``X V``, (N, C)."""
+        return self._X @ V
+
+    def transposed_times(self, R: torch.Tensor) -> torch.Tensor:
+        """``X^T R``, (F, C)."""
+        return self._T @ R
+
+    def columns(self, first: int, last: int) -> torch.Tensor:
+        """Columns ``first`` to ``last - 1`` as a dense contiguous tensor."""
+        if not self.is_sparse:
+            return self._X[:, first:last].contiguous()
+        return torch.as_tensor(self._by_columns[:, first:last].toarray(), dtype=self.dtype, device=self.device)
+
+    def dropped(self, rate: float, generator: torch.Generator) -> Features:
+        """X with every entry zero with probability ``rate``, the others divided by ``1 - rate``."""
+        if rate == 0:
+            return self
+        other = object.__new__(Features)
+        other.shape, other.dtype, other.device = self.shape, self.dtype, self.device
+        if not self.is_sparse:
+            other._X = self._X * self._mask(self._X, rate, generator)
+            other._T = other._X.T
+            return other
+        kept = sp.csr_array(self._by_columns)
+        kept.data = kept.data * self._mask(torch.as_tensor(kept.data), rate, generator).numpy()
+        other._by_columns = sp.csc_array(kept)
+        other._X, other._T = (csr_tensor(sp.csr_array(m), self.dtype, self.device) for m in (kept, kept.T))
+        return other
+
+    @staticmethod
+    def _mask(like: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
+        chance = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device).to(like.device)
+        return (chance >= rate).to(like.dtype) / (1 - rate)

@@ -1,0 +1,87 @@
+"""Losses of outputs Z (n, C) at the training nodes, with what second-order methods need of them.
+
+mse   1/2 ||Z - Y||_F^2                          (HERTA 4.2)
+ce    sum_i logsumexp(O_i) - O_i[y_i]            softmax cross-entropy, natural logarithm, summed over nodes
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+
+
+class Loss(Protocol):
+    """A convex function of the outputs, and its targets."""
+
+    name: str
+    n_outputs: int
+
+    def value(self, Z: torch.Tensor) -> float:
+        """The loss, a sum over nodes."""
+        ...
+
+    def gradient(self, Z: torch.Tensor) -> torch.Tensor:
+        """Its gradient in the outputs, (n, C)."""
+        ...
+
+    def hessian(self, Z: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        """Second derivative at Z in direction V, (n, C)."""
+        ...
+
+    def curvature(self, Z: torch.Tensor) -> torch.Tensor:
+        """Second derivatives of every output by itself, (n, C)."""
+        ...
+
+
+class SquaredError:
+    """``1/2 ||Z - Y||_F^2``."""
+
+    name = "mse"
+
+    def __init__(self, Y: torch.Tensor) -> None:
+        self.Y, self.n_outputs = Y, int(Y.shape[1])
+
+    def value(self, Z: torch.Tensor) -> float:
+        """The loss."""
+        return 0.5 * float(((Z - self.Y) ** 2).sum())
+
+    def gradient(self, Z: torch.Tensor) -> torch.Tensor:
+        """Its gradient in the outputs."""
+        return Z - self.Y
+
+    def hessian(self, Z: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        """Second derivative in direction V."""
+        return V
+
+    def curvature(self, Z: torch.Tensor) -> torch.Tensor:
+        """Diagonal of the second derivative."""
+        return torch.ones_like(Z)
+
+
+class CrossEntropy:
+    """``sum_i logsumexp(O_i) - O_i[y_i]``."""
+
+    name = "ce"
+
+    def __init__(self, labels: torch.Tensor, n_classes: int) -> None:
+        self.labels, self.n_outputs = labels[:, None], n_classes
+
+    def value(self, Z: torch.Tensor) -> float:
+        """The loss."""
+        return float((torch.logsumexp(Z, dim=1) - Z.gather(1, self.labels)[:, 0]).sum())
+
+    def gradient(self, Z: torch.Tensor) -> torch.Tensor:
+        """Its gradient in the outputs."""
+        return torch.softmax(Z, dim=1).scatter_add_(1, self.labels, Z.new_full(self.labels.shape, -1.0))
+
+    def hessian(self, Z: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        """Second derivative in direction V."""
+        p = torch.softmax(Z, dim=1)
+        pV = p * V
+        return pV - p * pV.sum(dim=1, keepdim=True)
+
+    def curvature(self, Z: torch.Tensor) -> torch.Tensor:
+        """Diagonal of the second derivative."""
+        p = torch.softmax(Z, dim=1)
+        return p * (1 - p)

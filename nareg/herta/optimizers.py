@@ -1,0 +1,141 @@
+"""Descent methods for the training problem, all from W = 0 and all preconditioned by ``P^-1`` or ``W = R W'``.
+
+Each is a generator of steps: the caller keeps the curve, stops it, and keeps the last W when interrupted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+
+from nareg.herta.preconditioner import Preconditioner
+from nareg.herta.problem import Problem
+
+#: Pairs that L-BFGS remembers.
+MEMORY = 20
+#: Sufficient decrease and curvature conditions of the line search (weak Wolfe).
+DECREASE, CURVATURE = 1e-4, 0.9
+#: Trial steps of a line search before it is given up: rounding leaves nothing to gain.
+TRIALS = 25
+#: Relaxed inner solves never get looser than this.
+LOOSEST = 1e-3
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a method stands: W, the loss there, and, where P is near the Hessian, what is left to gain: ``<g, P^-1 g> / 2``."""
+
+    W: torch.Tensor
+    loss: float
+    gap: float | None = None
+    trial: bool = False  # of a line search: W was not moved
+
+
+#: A step, the difference of the gradients at its ends, and their inner product.
+Pair = tuple[torch.Tensor, torch.Tensor, float]
+#: A new preconditioner for these outputs, or None to keep the one at hand.
+Refresh = Callable[[torch.Tensor], Preconditioner | None]
+
+
+def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor) -> Iterator[Step]:
+    """Preconditioned conjugate gradients on the normal equations of the squared error, every output by itself.
+
+    The loss falls by ``alpha <r, P^-1 r> / 2`` a step. The inner solves get looser as the residual gets smaller: an error in a
+    product counts times the residual's size (inexact Krylov methods).
+    """
+    loss, gradient, Z = problem.evaluate(W)
+    R = -gradient
+    U = P.solve(R)
+    D, ru = U, (R * U).sum(0)
+    first = float(ru.sum())
+    yield Step(W, loss, 0.5 * first if P.factors else None)
+    while first > 0 and bool((ru > 0).any()):
+        relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
+        Q = problem.hessian(Z, D, relaxed)
+        bend = (D * Q).sum(0)
+        alpha = torch.where(bend > 0, ru / bend, torch.zeros_like(ru))
+        W = W + D * alpha
+        R = R - Q * alpha
+        loss -= 0.5 * float((alpha * ru).sum())
+        U = P.solve(R)
+        new = (R * U).sum(0)
+        yield Step(W, loss, 0.5 * float(new.sum()) if P.factors else None)
+        D = U + D * torch.where(ru > 0, new / ru, torch.zeros_like(ru))
+        ru = new
+
+
+def gradient_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float) -> Iterator[Step]:
+    """``W <- W - step P^-1 gradient``: gradient descent in ``W'``."""
+    while True:
+        loss, gradient, _ = problem.evaluate(W)
+        yield Step(W, loss)
+        W = W - step * P.solve(gradient)
+
+
+def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float) -> Iterator[Step]:
+    """PyTorch's Adam on ``W'``."""
+    inner = P.unroot(W).clone().requires_grad_(True)
+    optimizer = torch.optim.Adam([inner], lr=lr)
+    while True:
+        W = P.root(inner.detach())
+        loss, gradient, _ = problem.evaluate(W)
+        yield Step(W, loss)
+        inner.grad = P.root_transposed(gradient)
+        optimizer.step()
+
+
+def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:
+    """Limited-memory BFGS whose first inverse Hessian is ``P^-1``; a weak Wolfe line search.
+
+    Pairs of steps and gradient differences are kept in W's own coordinates, so that they outlive a refreshed preconditioner.
+    Every evaluation is a step of the curve, those of the line search too; steps that were not taken repeat the best loss.
+    """
+    loss, gradient, Z = problem.evaluate(W)
+    memory: list[Pair] = []
+    while True:
+        P = P if refresh is None else refresh(Z) or P
+        direction = -_two_loops(gradient, memory, P)
+        slope = float((direction * gradient).sum())
+        yield Step(W, loss, -0.5 * slope if P.factors else None)
+        if not slope < 0:
+            return
+        # a first step without any scale: as far as a straight line would take the loss to zero
+        t, low, high = 1.0 if memory or P.factors else loss / -slope, 0.0, float("inf")
+        for _ in range(TRIALS):
+            trial, after, Z_after = problem.evaluate(W + t * direction)
+            if not trial <= loss + DECREASE * t * slope:
+                high = t
+                parabola = -slope * t * t / (2 * (trial - loss - slope * t)) if trial < float("inf") else 0.1 * t
+                t = min(max(parabola, 0.1 * t), 0.5 * t) if low == 0 else (low + high) / 2
+            elif float((after * direction).sum()) < CURVATURE * slope:
+                low = t
+                t = 2 * t if high == float("inf") else (low + high) / 2
+            else:
+                break
+            yield Step(W, loss, trial=True)
+        else:
+            return
+        s, y = t * direction, after - gradient
+        bend = float((s * y).sum())
+        if bend > 0:
+            memory = [*memory, (s, y, bend)][-MEMORY:]
+        W, loss, gradient, Z = W + s, trial, after, Z_after
+
+
+def _two_loops(gradient: torch.Tensor, memory: list[Pair], P: Preconditioner) -> torch.Tensor:
+    """The inverse Hessian of L-BFGS times the gradient."""
+    q, shares = gradient.clone(), []
+    for s, y, bend in reversed(memory):
+        share = float((s * q).sum()) / bend
+        q -= share * y
+        shares.append(share)
+    if P.factors or not memory:
+        q = P.solve(q)
+    else:
+        _, y, bend = memory[-1]
+        q *= bend / float((y * y).sum())
+    for (s, y, bend), share in zip(memory, reversed(shares), strict=True):
+        q += (share - float((y * q).sum()) / bend) * s
+    return q

@@ -1,0 +1,169 @@
+"""What a user asks to be trained, checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn.adjacency import Adjacency, as_adjacency
+from nareg.herta.features import Features
+from nareg.herta.losses import CrossEntropy, Loss, SquaredError
+from nareg.herta.system import System, laplacian_of
+
+LOSSES = ("mse", "ce")
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A training problem: the graph's system, features, training nodes and the loss at them."""
+
+    adjacency: Adjacency
+    kind: str
+    system: System
+    features: Features
+    train: torch.Tensor
+    loss: Loss
+    labels: torch.Tensor | None
+    weight_decay: float
+    as_tensors: bool
+
+    @property
+    def like(self) -> torch.Tensor:
+        """An empty tensor of the dtype and device of the weights."""
+        return torch.empty(0, dtype=self.features.dtype, device=self.features.device)
+
+    def returned(self, value: torch.Tensor) -> Any:
+        """A result in the kind of array that the features came in."""
+        return value if self.as_tensors else value.cpu().numpy()
+
+
+def read(
+    graph: Any,
+    features: Any,
+    targets: Any,
+    *,
+    lam: float,
+    train: Any,
+    loss: str,
+    kind: str,
+    weight_decay: float,
+    device: Any,
+    dtype: Any,
+) -> Task:
+    """Check everything that describes the problem; float64 on the CPU unless told."""
+    lam = _checks.number("lam", lam, low=0)
+    loss = _checks.choice("loss", loss, LOSSES)
+    place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
+    number = checked_dtype(dtype)
+    X = Features.read(features, dtype=number, device=place)
+    n = X.shape[0]
+    adjacency = as_adjacency(graph, n)
+    index = node_index("train", np.arange(n) if train is None else train, n)
+    if index.size == 0:
+        raise InputError("train is empty: name at least one node to train on.")
+    if X.shape[1] and not bool(X.transposed_times(torch.ones((n, 1), dtype=number, device=place)).isfinite().all()):
+        raise InputError(f"features overflow in {number}: scale them down, or take dtype float64.")
+    rows = torch.as_tensor(index, device=place)
+    Y, labels = _targets(targets, n, index, loss, train is None)
+    if loss == "mse":
+        target: Loss = SquaredError(torch.as_tensor(Y[index], dtype=number, device=place))
+    else:
+        assert labels is not None
+        n_classes = int(labels.max()) + 1
+        target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=place), n_classes)
+    return Task(
+        adjacency=adjacency,
+        kind=kind,
+        system=System(laplacian_of(adjacency, kind), lam, dtype=number, device=place),
+        features=X,
+        train=rows,
+        loss=target,
+        labels=None if labels is None else torch.as_tensor(labels, device=place),
+        weight_decay=_checks.number("weight_decay", weight_decay, low=0),
+        as_tensors=hasattr(features, "detach"),
+    )
+
+
+def _targets(value: Any, n: int, index: np.ndarray, loss: str, everywhere: bool) -> tuple[np.ndarray, np.ndarray | None]:
+    """One row of targets a node, and classes if there are any: (N,) labels, or (N, C) numbers."""
+    array = _checks.array_of("targets", value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    if array.shape[:1] != (n,):
+        raise InputError(
+            f"targets have shape {array.shape} but there are {n} nodes: (N,) labels or (N, C) numbers are expected."
+        )
+    if array.ndim == 2 and loss == "mse":
+        Y = _checks.floats("targets", array, ndim=(2,), finite=False).astype(np.float64)
+        if Y.shape[1] == 0:
+            raise InputError("targets have no columns: at least one output is needed.")
+        bad = ~np.isfinite(Y[index]).all(axis=1)
+        if bad.any():
+            raise InputError(
+                f"targets[{int(index[bad][0])}] is not finite but node {int(index[bad][0])} is trained on: leave it out."
+            )
+        return Y, Y.argmax(axis=1) if ((Y == 0) | (Y == 1)).all() and (Y.sum(axis=1) == 1).all() else None
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        wanted = "(N,) integer labels" + (" or (N, C) numbers" if loss == "mse" else "")
+        raise InputError(f"targets have shape {array.shape} and dtype {array.dtype}: {wanted} are expected for loss={loss!r}.")
+    labels = array.astype(np.int64)
+    if (labels[index] < 0).any():
+        node = int(index[labels[index] < 0][0])
+        raise InputError(f"targets[{node}] is {labels[node]}, no class, but node {node} is trained on: leave it out of train.")
+    n_classes = int(labels.max()) + 1
+    if n_classes < 2 and loss == "ce":
+        raise InputError("targets hold a single class: there is nothing to tell apart.")
+    if n_classes > n:
+        raise InputError(f"targets hold class {n_classes - 1} for {n} nodes: number the classes from 0 without gaps.")
+    Y = np.zeros((n, n_classes))
+    known = labels >= 0
+    Y[np.flatnonzero(known), labels[known]] = 1
+    return Y, labels
+
+
+def node_index(name: str, value: Any, n: int) -> np.ndarray:
+    """Node indices without repeats, from indices or a boolean mask, array or tensor."""
+    array = _checks.array_of(name, value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    if array.dtype == bool:
+        if array.shape != (n,):
+            raise InputError(f"{name} is a mask of shape {array.shape} for {n} nodes: ({n},) is expected.")
+        return np.flatnonzero(array)
+    if array.size == 0:
+        return np.empty(0, dtype=np.int64)
+    if array.ndim != 1 or array.dtype.kind not in "iu":
+        raise InputError(
+            f"{name} has shape {array.shape} and dtype {array.dtype}: node indices or a boolean mask are expected."
+        )
+    if array.min() < 0 or array.max() >= n:
+        bad = int(array.min() if array.min() < 0 else array.max())
+        raise InputError(f"{name} holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}.")
+    if np.unique(array).size != array.size:
+        raise InputError(f"{name} names a node twice: numpy.unique({name}) names each once.")
+    return array.astype(np.int64)
+
+
+def checked_device(value: Any) -> torch.device:
+    """A device that is there."""
+    try:
+        device = torch.device(value)
+    except (RuntimeError, TypeError) as error:
+        raise InputError(f"device is {value!r}, no device of torch ({error}): 'cpu' or 'cuda'.") from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device is {value!r} but torch finds no GPU here: take device='cpu'.")
+    if device.type not in ("cpu", "cuda"):
+        raise InputError(f"device is {value!r}: 'cpu' or 'cuda' is expected.")
+    return device
+
+
+def checked_dtype(value: Any) -> torch.dtype:
+    """float64 (default) or float32, named by torch, NumPy or a string."""
+    if value is None:
+        return torch.float64
+    named = {"float32": torch.float32, "float64": torch.float64}
+    try:
+        return named[str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else np.dtype(value).name]
+    except (KeyError, TypeError):
+        raise InputError(f"dtype is {value!r}: float32 or float64 is expected.") from None

@@ -1,0 +1,360 @@
+"""Train the weights of an unfolded graph network ``Z* = (I + lam L)^-1 X W`` to its optimum."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.herta import choice, direct, optimizers
+from nareg.herta.drive import Curve, drive
+from nareg.herta.hadamard import SRHT
+from nareg.herta.losses import SquaredError
+from nareg.herta.optimizers import Refresh, Step
+from nareg.herta.preconditioner import SKETCH, TOLERANCE, Factor, Preconditioner, check_sketch, gauss_newton
+from nareg.herta.problem import Problem, spectrum
+from nareg.herta.task import Task, node_index, read
+from nareg.herta.training import TrainingResult
+from nareg.herta.unfolded import Formed, Implicit, form, sketched
+
+OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam")
+PRECONDITIONERS = ("auto", "exact", "sketched", "none")
+#: ``progress(steps, loss)``
+Progress = Callable[[int, float], None]
+#: A weighted preconditioner is made anew when its weights have changed by more than this share.
+STALE = 0.2
+#: Learning rates where none is told: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
+ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
+#: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes to zero, its second
+#: derivative with it, and plain L-BFGS is ahead (Cora: 31 evaluations to 1e-6 of the start, 237 with the preconditioner).
+SEPARABLE = 2
+#: Eigenvalues below this share of the largest are flat directions (all outputs of a softmax moved alike).
+FLAT = 1e-6
+#: Bound of the condition number behind the accuracy of inner solves where it is not estimated.
+CONDITION = 10.0
+
+
+@dataclass
+class Plan:
+    """How a task is going to be trained."""
+
+    optimizer: str
+    preconditioner: str
+    formed: bool
+    reason: str
+
+
+def fit(
+    graph: Any,
+    features: Any,
+    targets: Any,
+    *,
+    lam: float = 1.0,
+    train: Any = None,
+    loss: str = "mse",
+    optimizer: str = "auto",
+    preconditioner: str = "auto",
+    kind: str = "normalized",
+    sketch_size: int | None = None,
+    weight_decay: float = 0.0,
+    learning_rate: float | None = None,
+    tol: float = 1e-8,
+    inner_tol: float | None = None,
+    max_iterations: int = 1000,
+    stop_below: float | None = None,
+    validation: Any = None,
+    patience: int = 20,
+    device: Any = None,
+    dtype: Any = None,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> TrainingResult:
+    """Minimise ``loss(Z*, targets)`` at the training nodes over W, with ``Z* = (I + lam L)^-1 X W``.
+
+    Parameters
+    ----------
+    graph : Graph, Adjacency, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
+    features : (N, F) SciPy sparse, NumPy array or torch tensor
+        X.
+    targets : (N,) integer labels, or for ``loss="mse"`` also (N, C) numbers
+        Labels count as rows of the identity for ``loss="mse"``. What is not trained on may hold -1, or NaN.
+    lam : float
+        Strength of the graph, at least 0 (0: no graph).
+    train : (n,) indices or (N,) mask, optional
+        Nodes whose targets count; default all.
+    loss : {"mse", "ce"}
+        ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes.
+    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam"}
+        "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorisation of its Gram matrix. "pcg" (mse): preconditioned conjugate
+        gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
+        (mse), or "lbfgs" (ce).
+    preconditioner : {"auto", "exact", "sketched", "none"}
+        "exact": the Gram matrix of F, which is formed, and after which no solve is needed; for cross-entropy weighted by the
+        second derivatives, and made anew when these have changed. "sketched": from ``sketch_size`` rows of a randomised
+        Hadamard transform of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
+    kind : {"normalized", "combinatorial"}
+        ``L = I - D~^-1/2 (A + I) D~^-1/2`` or ``D - A``.
+    sketch_size : int, optional
+        Default 8 F.
+    weight_decay : float
+        ``weight_decay / 2 ||W||_F^2`` is added to the loss.
+    learning_rate : float, optional
+        Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, for
+        "adam" 0.1 (0.01 without preconditioner).
+    tol : float
+        Converged when four steps lowered the loss by less than ``tol`` times the loss.
+    inner_tol : float, optional
+        Relative residual of the solves behind values and gradients. Default ``sqrt(tol) / (50 kappa max(lam, 1))``, after
+        Lemma 5.1.
+    max_iterations : int
+        Iterations of "pcg", evaluations of the others.
+    stop_below : float, optional
+        Stop once the loss is at most this.
+    validation : (n,) indices or (N,) mask, optional
+        Nodes with labels at which the accuracy is watched; the weights with the best are returned.
+    patience : int
+        Steps without a better validation accuracy after which training stops.
+    device : str, optional
+        "cpu" or "cuda"; default: where the features are.
+    dtype : optional
+        float64 (default) or float32.
+    rng : numpy.random.Generator, optional
+        For sketches and the estimated spectrum; default ``numpy.random.default_rng(0)``.
+    progress : callable, optional
+        ``progress(steps, loss)``.
+
+    Returns
+    -------
+    TrainingResult
+
+    Raises
+    ------
+    InputError
+
+    References
+    ----------
+    HERTA, Algorithm 1 with the corrections of the errata; D.11 for cross-entropy.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((20, 20))
+    >>> X, labels = rng.standard_normal((400, 10)), rng.integers(0, 3, 400)
+    >>> result = herta.fit(g, X, labels, train=np.arange(300), loss="ce")
+    >>> result.status.name, result.losses.size - 1, round(result.loss, 3)  # steps, loss
+    ('CONVERGED', 6, 319.831)
+    """
+    clock = time.perf_counter()
+    optimizer = _checks.choice("optimizer", optimizer, OPTIMIZERS)
+    preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
+    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+    if learning_rate is not None:
+        learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
+    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    task = read(
+        graph,
+        features,
+        targets,
+        lam=lam,
+        train=train,
+        loss=loss,
+        kind=kind,
+        weight_decay=weight_decay,
+        device=device,
+        dtype=dtype,
+    )
+    d = task.features.shape[1]
+    rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    if inner_tol is None:
+        floor = 50 * torch.finfo(task.features.dtype).eps
+        inner_tol = max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor)
+    inner_tol = _checks.number("inner_tol", inner_tol, low=0, high=1, strict=True)
+    plan = _plan(task, optimizer, preconditioner, rows, inner_tol)
+    timings = {"checks": time.perf_counter() - clock}
+
+    built = time.perf_counter()
+    model, P, refresh = _build(task, plan, rows, inner_tol, rng)
+    timings["build"] = time.perf_counter() - built
+    problem = Problem(model, task.loss, d, weight_decay=task.weight_decay, tol=inner_tol)
+    steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
+    watched = None if validation is None else _watched(task, validation, inner_tol)
+    curve = drive(
+        steps, tol=tol, most=max_iterations, stop_below=stop_below, watched=watched, patience=patience, clock=clock,
+        progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer not in ("gd", "adam"),
+    )  # fmt: skip
+    timings["steps"] = time.perf_counter() - built - timings["build"]
+    return _result(task, plan, problem, curve, condition, clock, timings)
+
+
+def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol: float) -> Plan:
+    """Settle what was left to us, and refuse what does not go together."""
+    squared = isinstance(task.loss, SquaredError)
+    if optimizer in ("direct", "pcg") and not squared:
+        raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
+    if optimizer == "direct":
+        if preconditioner != "auto":
+            raise InputError(
+                f"optimizer='direct' takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
+            )
+        return Plan("direct", "none", True, "")
+    iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
+    if preconditioner == "none":
+        return Plan(iterative, "none", False, "")
+    if not squared and preconditioner == "auto" and task.train.numel() < SEPARABLE * task.features.shape[1]:
+        why = "fewer than two training nodes a feature: the classes are likely separable, and no fixed curvature is near"
+        return Plan(iterative, "none", False, why)
+    ways = {"auto": ("formed", "exact", "sketched"), "exact": ("formed", "exact"), "sketched": ("sketched",)}[preconditioner]
+    if squared and not (optimizer == preconditioner == "auto"):
+        ways = tuple(way for way in ways if way != "formed")  # with F at full accuracy there is nothing left to iterate
+    sizes = choice.Sizes(
+        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
+        n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
+    )  # fmt: skip
+    way, reason = choice.cheapest(sizes, ways)
+    if way != "formed":
+        return Plan(iterative, way, False, reason)
+    return Plan("direct", "none", True, reason) if squared else Plan(iterative, "exact", True, reason)
+
+
+def _build(
+    task: Task, plan: Plan, rows: int, tol: float, rng: np.random.Generator
+) -> tuple[Implicit | Formed, Preconditioner, Refresh | None]:
+    """The map J, the preconditioner at the start, and how it is kept fresh."""
+    model = Implicit(task.system, task.features, task.train)
+    if plan.preconditioner == "none" and not plan.formed:
+        return model, Preconditioner(), None
+    began = time.perf_counter()
+    squared, n_train = isinstance(task.loss, SquaredError), task.train.numel()
+    if plan.preconditioner == "sketched" and rows < n_train:
+        if squared:
+            Q = sketched(task.system, task.features, task.train, SRHT(n_train, rows, rng=rng), tol=TOLERANCE)
+            check_sketch(rows, n_train, Q)
+            return model, _unweighted(task, Q, "sketched", began), None
+        part = torch.as_tensor(np.sort(rng.choice(n_train, rows, replace=False)), device=task.train.device)
+        F = form(task.system, task.features, task.train[part], tol=TOLERANCE) * math.sqrt(n_train / rows)
+        return model, *_weighted(task, F, part, "sketched")
+    # F is a polynomial in H times X: all rows of it have the row space of X, some rows only as far as they are exact
+    loose = not plan.formed and n_train >= task.features.shape[1]
+    F = form(task.system, task.features, task.train, tol=TOLERANCE if loose else tol)
+    if plan.optimizer == "direct":
+        return Formed(F), Preconditioner(), None
+    if squared:
+        return model, _unweighted(task, F, plan.preconditioner, began), None
+    every = torch.arange(n_train, device=F.device)
+    return Formed(F) if plan.formed else model, *_weighted(task, F, every, plan.preconditioner)
+
+
+def _unweighted(task: Task, Q: torch.Tensor, kind: str, began: float) -> Preconditioner:
+    factor = Factor(Q, weight_decay=task.weight_decay)
+    return Preconditioner([factor], kind, Q.shape[0], time.perf_counter() - began)
+
+
+def _weighted(task: Task, F: torch.Tensor, part: torch.Tensor, kind: str) -> tuple[Preconditioner, Refresh]:
+    """Preconditioner of cross-entropy at W = 0, and its renewal: some rows of F, weighted by the loss' second derivatives."""
+    at: torch.Tensor | None = None
+
+    def refresh(Z: torch.Tensor) -> Preconditioner | None:
+        nonlocal at
+        began = time.perf_counter()
+        now = task.loss.curvature(Z[part])
+        if at is not None and float((now - at).abs().sum()) <= STALE * float(at.sum()):
+            return None
+        at = now
+        factors = gauss_newton(F, now, shared=False, weight_decay=task.weight_decay)
+        return Preconditioner(factors, kind, F.shape[0], time.perf_counter() - began)
+
+    start = refresh(torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=F.dtype, device=F.device))
+    assert start is not None
+    return start, refresh
+
+
+def _method(
+    problem: Problem,
+    plan: Plan,
+    P: Preconditioner,
+    refresh: Refresh | None,
+    task: Task,
+    learning_rate: float | None,
+    rng: np.random.Generator,
+) -> tuple[Iterator[Step], float | None]:
+    """The optimiser's steps, and the condition number if the step size needed the spectrum."""
+    W = problem.zeros(task.like)
+    if plan.optimizer == "direct":
+        assert isinstance(problem.model, Formed)
+        assert isinstance(task.loss, SquaredError)
+        return direct.solve(problem.model.F, task.loss.Y, weight_decay=task.weight_decay), None
+    if plan.optimizer == "pcg":
+        return optimizers.conjugate_gradients(problem, P, W), None
+    if plan.optimizer == "lbfgs":
+        return optimizers.lbfgs(problem, P, W, refresh=refresh), None
+    if plan.optimizer == "adam":
+        rate = learning_rate or (ADAM if P.factors else PLAIN_ADAM)
+        return optimizers.adam(problem, P, W, lr=rate), None
+    if learning_rate is not None:
+        return optimizers.gradient_descent(problem, P, W, step=learning_rate), None
+    seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
+    Z = torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=W.dtype, device=W.device)
+    values = spectrum(problem, Z, P, generator=seed)
+    high = float(values.max())
+    low = float(values[values > FLAT * high].min())
+    # the squared error's spectrum stays what it is; that of cross-entropy moves, and has directions that are all but flat
+    step = SAFE * 2 / (low + high) if isinstance(task.loss, SquaredError) else 1 / high
+    return optimizers.gradient_descent(problem, P, W, step=step), high / low
+
+
+def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:
+    """Accuracy at the validation nodes, as a function of W."""
+    nodes = torch.as_tensor(node_index("validation", validation, task.system.n_nodes), device=task.train.device)
+    if task.labels is None:
+        raise InputError("validation needs classes: pass labels, or one-hot rows, as targets.")
+    if nodes.numel() == 0 or bool((task.labels[nodes] < 0).any()):
+        raise InputError("validation must name at least one node, and only nodes whose label is known (not -1).")
+    model, labels = Implicit(task.system, task.features, nodes), task.labels[nodes]
+    return lambda W: float((model.apply(W, max(tol, 1e-4), again=True).argmax(1) == labels).double().mean())
+
+
+def _result(
+    task: Task, plan: Plan, problem: Problem, curve: Curve, condition: float | None, clock: float, timings: dict[str, float]
+) -> TrainingResult:
+    """Everything that is reported, the loss and the gradient computed anew from the returned weights."""
+    began = time.perf_counter()
+    counted = problem.evaluations, problem.hessian_products
+    tight = max(problem.tol * 1e-2, 50 * torch.finfo(task.features.dtype).eps)
+    Z = task.system.solve(task.features.times(curve.W), tol=tight)
+    outputs = Z[task.train]
+    value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((curve.W**2).sum())
+    gradient = problem.model.adjoint(task.loss.gradient(outputs), tight) + task.weight_decay * curve.W
+    timings["outputs"] = time.perf_counter() - began
+    losses, seconds = np.array(curve.losses), np.array(curve.seconds)
+    if curve.W_is_last:
+        losses[-1] = value
+    else:
+        losses, seconds = np.append(losses, value), np.append(seconds, time.perf_counter() - clock)
+    return TrainingResult(
+        weights=task.returned(curve.W),
+        outputs=task.returned(Z),
+        losses=losses,
+        seconds=seconds,
+        status=curve.status,
+        optimizer=plan.optimizer,
+        preconditioner=plan.preconditioner,
+        reason=plan.reason,
+        condition=condition,
+        evaluations=counted[0],
+        hessian_products=counted[1],
+        products=task.system.products,
+        gradient_norm=float(gradient.norm()),
+        validation=None if curve.validation is None else np.array(curve.validation),
+        lam=task.system.lam,
+        timings=timings,
+    )

@@ -1,0 +1,113 @@
+"""What training returns, and how it ended."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class TrainingStatus(enum.Enum):
+    """How a training ended; the text says what to do about it."""
+
+    CONVERGED = "converged: the last steps lowered the loss by less than tol"
+    MAX_ITERATIONS = "not converged: max_iterations was reached; raise it, or take another optimizer or preconditioner"
+    EARLY_STOP = (
+        "stopped early: the validation accuracy did not rise for as long as patience says; its best weights are returned"
+    )
+    ZERO_LOSS = "the loss is zero to within tol"
+    SEPARABLE = (
+        "the classes are separable: the loss has no minimum, its lower limit is zero and the weights grow without end; "
+        "add weight_decay, or stop early by validation"
+    )
+    TARGET = "the loss reached stop_below, as asked for"
+    STALLED = "rounding or the accuracy of the inner solves left nothing to gain: raise inner accuracy (inner_tol) or tol"
+    DIVERGED = "diverged: the loss is not finite any more; take a smaller learning_rate"
+    INTERRUPTED = "interrupted: the best weights reached so far are returned"
+
+    @property
+    def ok(self) -> bool:
+        """Whether the training ended as it should."""
+        return self not in (
+            TrainingStatus.MAX_ITERATIONS,
+            TrainingStatus.DIVERGED,
+            TrainingStatus.INTERRUPTED,
+            TrainingStatus.STALLED,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingResult:
+    """A trained unfolded network ``Z* = (I + lam L)^-1 X W``.
+
+    Attributes
+    ----------
+    weights : (F, C) array or tensor
+        W, of the kind of the features (tensor for tensors).
+    outputs : (N, C) array or tensor
+        Z* at all nodes.
+    losses : (T,) array
+        Loss at the start, then after every iteration (pcg) or evaluation (the others); the last is computed anew from the
+        returned weights.
+    seconds : (T,) array
+        When each was known, from the start of the call, everything built before it included.
+    status : TrainingStatus
+    optimizer, preconditioner : str
+        What was used.
+    reason : str
+        Why, where it was chosen by estimated cost.
+    condition : float or None
+        Estimated condition number of the preconditioned Hessian at the start (Lanczos; from below).
+    evaluations, hessian_products : int
+        Values with gradients, and products with the Hessian.
+    products : int
+        Products of H with one column, in the whole run.
+    gradient_norm : float
+        At the returned weights.
+    validation : (T,) array or None
+        Accuracy at the validation nodes along the way.
+    lam : float
+    timings : dict of seconds
+    """
+
+    weights: Any
+    outputs: Any
+    losses: np.ndarray
+    seconds: np.ndarray
+    status: TrainingStatus
+    optimizer: str
+    preconditioner: str
+    reason: str
+    condition: float | None
+    evaluations: int
+    hessian_products: int
+    products: int
+    gradient_norm: float
+    validation: np.ndarray | None
+    lam: float
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def loss(self) -> float:
+        """Loss at the returned weights."""
+        return float(self.losses[-1])
+
+    def predict(self) -> Any:
+        """Class of every node: its largest output."""
+        return self.outputs.argmax(1)
+
+    def summary(self) -> str:
+        """A few lines for a person."""
+        condition = "" if self.condition is None else f", condition number {self.condition:.3g}"
+        return "\n".join(
+            (
+                f"{self.optimizer}: {self.status.value}",
+                f"  loss {self.losses[0]:.6g} -> {self.loss:.10g} in {self.losses.size - 1} steps, {self.seconds[-1]:.3g} s",
+                f"  preconditioner {self.preconditioner}{condition}",
+                f"  {self.evaluations} evaluations, {self.hessian_products} Hessian products, {self.products} products",
+                f"  {self.reason}" if self.reason else "  as asked for",
+                "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
+            )
+        )

@@ -1,0 +1,105 @@
+"""The linear map from weights to outputs at the training nodes, ``J V = M H^-1 X V``, and its transpose.
+
+Two forms: by solves (no array larger than N x C), or with ``F = M H^-1 X`` formed once, (n_train, F), after which no solve is
+needed any more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+
+from nareg.herta.features import Features
+from nareg.herta.system import System
+
+#: Columns that are solved for at a time: enough for the sparse product, few enough for the cache.
+BLOCK = 64
+#: ``progress(columns done, columns in all)``
+Progress = Callable[[int, int], None]
+
+
+class Implicit:
+    """J by solves with H: two for a gradient."""
+
+    def __init__(self, system: System, features: Features, train: torch.Tensor) -> None:
+        self.system, self.features, self.train = system, features, train
+        self._last: dict[str, torch.Tensor] = {}
+
+    def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
+        """``J V``; ``again`` where V is near the one before, whose solution is then the first guess."""
+        return self._solve("forward", self.features.times(V), tol, again)[self.train]
+
+    def adjoint(self, R: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
+        """``J^T R``."""
+        B = R.new_zeros((self.system.n_nodes, R.shape[1]))
+        B[self.train] = R
+        return self.features.transposed_times(self._solve("backward", B, tol, again))
+
+    def _solve(self, way: str, B: torch.Tensor, tol: float, again: bool) -> torch.Tensor:
+        if not again:
+            return self.system.solve(B, tol=tol)
+        found = self.system.solve(B, tol=tol, start=self._last.get(way))
+        self._last[way] = found
+        return found
+
+
+class Formed:
+    """J as a dense matrix."""
+
+    def __init__(self, F: torch.Tensor) -> None:
+        self.F = F
+
+    def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
+        """``F V``."""
+        return self.F @ V
+
+    def adjoint(self, R: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
+        """``F^T R``."""
+        return self.F.T @ R
+
+
+def form(
+    system: System, features: Features, train: torch.Tensor, *, tol: float, progress: Progress | None = None
+) -> torch.Tensor:
+    """``F = M H^-1 X``, (n_train, F), from as many solves as it has columns or rows, whichever are fewer."""
+    n_train, d = train.numel(), features.shape[1]
+    F = torch.empty((n_train, d), dtype=features.dtype, device=features.device)
+    if d <= n_train:
+        for first, last, solved in _solved(system, features, tol, progress):
+            F[:, first:last] = solved[train]
+        return F
+    for first in range(0, n_train, BLOCK):
+        part = train[first : first + BLOCK]
+        B = torch.zeros((system.n_nodes, part.numel()), dtype=features.dtype, device=features.device)
+        B[part, torch.arange(part.numel(), device=B.device)] = 1
+        F[first : first + BLOCK] = features.transposed_times(system.solve(B, tol=tol)).T
+        if progress is not None:
+            progress(min(first + BLOCK, n_train), n_train)
+    return F
+
+
+def sketched(
+    system: System,
+    features: Features,
+    train: torch.Tensor,
+    sketch: Callable[[torch.Tensor], torch.Tensor],
+    *,
+    tol: float,
+    progress: Progress | None = None,
+) -> torch.Tensor:
+    """``sketch(M H^-1 X)``, some columns at a time, so that F itself is never held."""
+    parts: list[Any] = [sketch(solved[train].contiguous()) for _, _, solved in _solved(system, features, tol, progress)]
+    return torch.cat(parts, dim=1)
+
+
+def _solved(
+    system: System, features: Features, tol: float, progress: Progress | None
+) -> Iterator[tuple[int, int, torch.Tensor]]:
+    d = features.shape[1]
+    for first in range(0, d, BLOCK):
+        last = min(first + BLOCK, d)
+        yield first, last, system.solve(features.columns(first, last), tol=tol)
+        if progress is not None:
+            progress(last, d)

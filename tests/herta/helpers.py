@@ -1,0 +1,54 @@
+"""Small problems with their dense float64 answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.optimize
+from scipy.special import logsumexp, softmax
+
+import nareg
+from nareg.gnn import Adjacency
+
+
+def laplacian(graph, kind="normalized"):
+    adjacency = Adjacency(graph)
+    return (adjacency.normalized_laplacian if kind == "normalized" else adjacency.laplacian).toarray()
+
+
+def propagated(graph, X, lam, kind="normalized"):
+    """``F = H^-1 X`` at all nodes."""
+    L = laplacian(graph, kind)
+    return np.linalg.solve(np.eye(len(L)) + lam * L, X)
+
+
+def problem(rng, n=60, d=8, classes=3):
+    graph = nareg.graphs.erdos_renyi(n, 0.1, rng=rng)
+    return graph, rng.standard_normal((n, d)), rng.integers(0, classes, n), np.sort(rng.permutation(n)[: 3 * n // 4])
+
+
+def best_squared(F, Y, weight_decay=0.0):
+    """Smallest ``1/2 ||F W - Y||^2 + weight_decay/2 ||W||^2``."""
+    d = F.shape[1]
+    stacked = np.vstack([F, np.sqrt(weight_decay) * np.eye(d)])
+    W = np.linalg.lstsq(stacked, np.vstack([Y, np.zeros((d, Y.shape[1]))]), rcond=None)[0]
+    return 0.5 * ((F @ W - Y) ** 2).sum() + 0.5 * weight_decay * (W**2).sum()
+
+
+def cross_entropy(F, labels, W, weight_decay=0.0):
+    Z = F @ W
+    rows = np.arange(len(labels))
+    value = (logsumexp(Z, axis=1) - Z[rows, labels]).sum() + 0.5 * weight_decay * (W**2).sum()
+    P = softmax(Z, axis=1)
+    P[rows, labels] -= 1
+    return value, F.T @ P + weight_decay * W
+
+
+def best_cross_entropy(F, labels, classes, weight_decay=0.0):
+    shape = (F.shape[1], classes)
+
+    def flat(w):
+        value, gradient = cross_entropy(F, labels, w.reshape(shape), weight_decay)
+        return value, gradient.ravel()
+
+    options = {"maxiter": 5000, "maxfun": 10**5, "ftol": 0, "gtol": 1e-9}
+    return scipy.optimize.minimize(flat, np.zeros(shape[0] * classes), jac=True, method="L-BFGS-B", options=options).fun

@@ -1,0 +1,141 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import nareg
+from nareg import herta
+from nareg.errors import InputError
+from nareg.herta.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
+from nareg.herta.sparsifier import spectral_error
+from nareg.herta.system import KINDS, System
+from tests.herta.helpers import laplacian
+
+
+def dense_error(L, sparse, lam):
+    """Smallest eps of the inequality, from all eigenvalues."""
+    eye = np.eye(len(L))
+    values = scipy.linalg.eigvalsh(eye + lam * L, eye + lam * sparse)
+    return max(values[-1] - 1, 1 - values[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_incidence_matrix_makes_the_laplacian(kind, rng):
+    graph = nareg.Graph.from_knn(rng.random((40, 2)), 4)
+    incidence = Incidence.of(graph, kind)
+    np.testing.assert_allclose(incidence.laplacian().toarray(), laplacian(graph, kind), atol=1e-12)
+    np.testing.assert_allclose((incidence.matrix.T @ incidence.matrix).toarray(), laplacian(graph, kind), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lam", [0.5, 20.0])
+def test_scores_are_leverages_and_add_up_to_the_effective_dimension(kind, lam, rng):
+    graph = nareg.Graph.from_knn(rng.random((50, 2)), 5)
+    incidence = Incidence.of(graph, kind)
+    system = System(incidence.laplacian(), lam)
+    scores = exact_scores(incidence, system)
+    L = laplacian(graph, kind)
+    B = incidence.matrix.toarray()
+    np.testing.assert_allclose(scores, np.einsum("ei,ij,ej->e", B, np.linalg.inv(L + np.eye(50) / lam), B))
+    n_lam = np.trace(L @ np.linalg.inv(L + np.eye(50) / lam))
+    assert scores.sum() == pytest.approx(n_lam) == effective_dimension(system, rng=rng)[0]
+    assert (scores > 0).all()
+    assert (scores <= 1 + 1e-12).all()
+
+
+def test_projected_scores_are_unbiased_and_near(rng):
+    graph = nareg.graphs.power_law(300, mean_degree=8, rng=rng)
+    incidence = Incidence.of(graph, "normalized")
+    system = System(incidence.laplacian(), 3.0)
+    ratio = approximate_scores(incidence, system, rng=rng) / exact_scores(incidence, system)
+    low, high = np.quantile(ratio, [0.05, 0.95])
+    assert 0.6 < low < 1 < high < 1.5
+    many = approximate_scores(incidence, system, rng=rng, projections=4000) / exact_scores(incidence, system)
+    assert abs(many - 1).max() < 0.15
+
+
+def test_the_effective_dimension_of_large_graphs_is_estimated_within_its_error(rng):
+    graph = nareg.graphs.grid((60, 60))  # above the dense limit
+    L = Incidence.of(graph, "combinatorial").laplacian()
+    found, error = effective_dimension(System(L, 2.0), rng=rng)
+    waves = 4 * np.sin(np.pi * np.arange(60) / 120) ** 2
+    values = waves[:, None] + waves[None, :]
+    assert abs(found - (values / (values + 0.5)).sum()) < 4 * error < 0.02 * found
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("n", [80, 450])  # dense, and LOBPCG
+def test_the_measured_error_is_the_true_one(kind, n, rng):
+    graph = nareg.graphs.erdos_renyi(n, 40 / n, rng=rng)
+    found = herta.sparsify(graph, lam=2.0, epsilon=0.5, rng=rng, kind=kind, draws=4 * graph.n_edges)
+    true = dense_error(laplacian(graph, kind), found.laplacian.toarray(), 2.0)
+    assert true - 1e-9 <= found.error <= 1.1 * true
+    again = spectral_error(Incidence.of(graph, kind).laplacian(), found.laplacian, 2.0, rng=rng)
+    assert again == pytest.approx(found.error, rel=0.05)
+
+
+def test_the_error_holds_for_nearly_every_seed():
+    graphs = [nareg.graphs.erdos_renyi(90, 0.5, rng=np.random.default_rng(s)) for s in range(4)]
+    held = []
+    for seed in range(200):
+        graph = graphs[seed % 4]
+        found = herta.sparsify(graph, lam=1.0, epsilon=0.5, rng=np.random.default_rng(seed))
+        held.append(dense_error(laplacian(graph), found.laplacian.toarray(), 1.0) <= 0.5)
+        assert found.n_edges < 0.6 * graph.n_edges
+    assert np.mean(held) >= 0.95
+
+
+def test_leverage_finds_the_bridge_that_uniform_sampling_drops():
+    """Two cliques joined by one edge, at a large lam: the bridge has a score near one."""
+    n = 40
+    A = np.kron(np.eye(2), np.ones((n, n)) - np.eye(n))
+    A[0, n] = A[n, 0] = 1
+    graph = nareg.Graph(A)
+    kept = {"exact": 0, "uniform": 0}
+    for seed in range(10):
+        for scores in kept:
+            found = herta.sparsify(
+                graph, lam=1e3, epsilon=0.5, rng=np.random.default_rng(seed), kind="combinatorial", scores=scores, draws=600
+            )
+            kept[scores] += bool(((found.edges[0] == 0) & (found.edges[1] == n)).any())
+    assert kept["exact"] == 10 > 6 > kept["uniform"]
+
+
+def test_the_same_seed_gives_the_same_edges_and_weights_have_the_right_mean():
+    graph = nareg.graphs.erdos_renyi(60, 0.5, rng=np.random.default_rng(0))
+    told = {"lam": 1.0, "epsilon": 0.4, "draws": 500}
+    first, second = (herta.sparsify(graph, rng=np.random.default_rng(3), **told) for _ in range(2))
+    np.testing.assert_array_equal(first.factors, second.factors)
+    mean = np.mean(
+        [herta.sparsify(graph, rng=np.random.default_rng(s), **told).laplacian.toarray() for s in range(300)], axis=0
+    )
+    assert np.linalg.norm(mean - laplacian(graph)) < 0.1 * np.linalg.norm(laplacian(graph))
+
+
+def test_graphs_without_edges_or_with_few_stay_as_they_are(rng):
+    empty = herta.sparsify(nareg.Graph(np.zeros((5, 5))), lam=1.0, epsilon=0.5, rng=rng)
+    assert (empty.n_edges, empty.error, empty.effective_dimension) == (0, 0.0, 0.0)
+    A = np.zeros((6, 6))
+    A[0, 1] = A[1, 0] = A[1, 2] = A[2, 1] = 1  # three isolated nodes
+    path = herta.sparsify(nareg.Graph(A), lam=5.0, epsilon=0.2, rng=rng)
+    assert (path.n_edges, path.draws, path.error) == (2, 0, 0.0)
+    np.testing.assert_allclose(path.laplacian.toarray(), laplacian(nareg.Graph(A)))
+    assert "2 of 2 edges (100.0%) after 0 draws" in path.summary()
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"lam": 0.0}, "lam is 0.0, it must be above 0"),
+        ({"epsilon": 1.0}, "epsilon is 1, it must be below 1"),
+        ({"epsilon": -0.1}, "epsilon is -0.1"),
+        ({"rng": 0}, "rng is 0, a numpy generator is expected"),
+        ({"scores": "random"}, "scores is 'random'; choose one of"),
+        ({"kind": "signless"}, "kind is 'signless'; choose one of"),
+        ({"draws": 0}, "draws is 0, an integer of at least 1"),
+    ],
+)
+def test_what_cannot_work_is_refused(told, message):
+    with pytest.raises(InputError, match=message):
+        herta.sparsify(nareg.graphs.grid((4, 4)), **{"lam": 1.0, "epsilon": 0.5, "rng": np.random.default_rng(0), **told})

@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import nareg
+from nareg.herta.system import KINDS, System, laplacian_of, largest_eigenvalue
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("lam", [0.0, 0.3, 20.0])
+def test_solves_are_within_their_tolerance_of_the_dense_inverse(kind, lam, rng):
+    graph = nareg.graphs.power_law(200, rng=rng)
+    L = laplacian_of(graph, kind)
+    system, B = System(L, lam), rng.standard_normal((200, 5))
+    exact = np.linalg.solve(np.eye(200) + lam * L.toarray(), B)
+    for tol in (1e-2, 1e-6, 1e-10):
+        found = system.solve(torch.as_tensor(B), tol=tol).numpy()
+        assert (np.linalg.norm(found - exact, axis=0) <= 1.5 * tol * np.linalg.norm(B, axis=0) + 1e-12).all()
+
+
+def test_wide_spectra_are_solved_by_conjugate_gradients(rng):
+    """A star with 400 leaves at lam = 100: Chebyshev would take over a thousand products."""
+    star = sp.csr_array((np.ones(400), (np.zeros(400, int), np.arange(1, 401))), shape=(401, 401))
+    L = laplacian_of(nareg.Graph(star + star.T), "combinatorial")
+    system, B = System(L, 100.0), rng.standard_normal((401, 2))
+    found = system.solve(torch.as_tensor(B), tol=1e-9).numpy()
+    assert np.abs(found - np.linalg.solve(np.eye(401) + 100 * L.toarray(), B)).max() < 1e-7
+    assert system.degree(1e-9) > 1000 > system.products
+
+
+@pytest.mark.parametrize("part", [1e-3, 0.0])
+def test_a_guess_saves_products_and_changes_nothing_else(part, rng):
+    graph = nareg.graphs.grid((12, 12))
+    L = laplacian_of(graph, "normalized")
+    system, B = System(L, 5.0), torch.as_tensor(rng.standard_normal((144, 3)))
+    exact = system.solve(B, tol=1e-12)
+    before = system.products
+    system.solve(B, tol=1e-6)
+    cold, before = system.products - before, system.products
+    found = system.solve(B, tol=1e-6, start=exact + part * torch.as_tensor(rng.standard_normal((144, 3))))
+    assert system.products - before < cold
+    assert float((found - exact).norm() / B.norm()) < 2e-6
+
+
+def test_products_are_counted_by_column(rng):
+    system = System(laplacian_of(nareg.graphs.grid((5, 5)), "normalized"), 1.0)
+    P = torch.as_tensor(rng.standard_normal((25, 4)))
+    system.product(P, torch.empty_like(P))
+    assert system.products == 4
+    system.solve(P, tol=1e-3)
+    assert system.products == 4 + 4 * system.degree(1e-3)
+
+
+def test_the_largest_eigenvalue_is_bounded_from_above(rng):
+    for graph in (
+        nareg.graphs.grid((15, 15)),
+        nareg.graphs.power_law(300, rng=rng),
+        nareg.graphs.erdos_renyi(10, 0.5, rng=rng),
+    ):
+        for kind in KINDS:
+            L = laplacian_of(graph, kind)
+            top = np.linalg.eigvalsh(L.toarray())[-1]
+            assert top <= largest_eigenvalue(L) <= max(1.05 * top, top + 1e-9) or L.shape[0] < 20

@@ -1,0 +1,256 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import nareg
+from nareg import herta
+from nareg.errors import InputError
+from nareg.herta import TrainingStatus
+from tests.herta.helpers import best_cross_entropy, best_squared, cross_entropy, problem, propagated
+
+ONE_HOT = np.eye(3)
+
+
+@pytest.mark.parametrize("kind", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.3])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"optimizer": "direct"},
+        {"optimizer": "pcg", "preconditioner": "exact"},
+        {"optimizer": "pcg", "preconditioner": "sketched", "sketch_size": 40},
+        {"optimizer": "pcg", "preconditioner": "none"},
+        {"optimizer": "lbfgs", "preconditioner": "exact"},
+        {"optimizer": "gd", "preconditioner": "exact"},
+        {"optimizer": "gd", "preconditioner": "sketched", "max_iterations": 300},
+        {"optimizer": "adam", "preconditioner": "exact", "max_iterations": 600},
+    ],
+)
+def test_the_squared_error_reaches_the_dense_optimum(kind, weight_decay, told, rng):
+    graph, X, labels, train = problem(rng)
+    F = propagated(graph, X, 2.0, kind)[train]
+    best = best_squared(F, ONE_HOT[labels[train]], weight_decay)
+    found = herta.fit(graph, X, labels, lam=2.0, train=train, kind=kind, weight_decay=weight_decay, rng=rng, **told)
+    assert found.loss == pytest.approx(best, rel=1e-6)
+    np.testing.assert_allclose(found.outputs, propagated(graph, X @ found.weights, 2.0, kind), atol=1e-6)
+    true = 0.5 * ((found.outputs[train] - ONE_HOT[labels[train]]) ** 2).sum() + 0.5 * weight_decay * (found.weights**2).sum()
+    assert found.loss == pytest.approx(true, rel=1e-9)
+    assert found.losses[0] == pytest.approx(0.5 * len(train))
+
+
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+@pytest.mark.parametrize(
+    "told",
+    [
+        {},
+        {"preconditioner": "exact"},
+        {"preconditioner": "sketched", "sketch_size": 100},
+        {"preconditioner": "none"},
+        {"optimizer": "gd", "preconditioner": "exact", "max_iterations": 400},
+        {"optimizer": "adam", "preconditioner": "exact", "max_iterations": 600},
+    ],
+)
+def test_cross_entropy_reaches_the_optimum(weight_decay, told, rng):
+    graph, X, labels, train = problem(rng, n=200)
+    F = propagated(graph, X, 2.0)[train]
+    best = best_cross_entropy(F, labels[train], 3, weight_decay)
+    found = herta.fit(graph, X, labels, lam=2.0, train=train, loss="ce", weight_decay=weight_decay, rng=rng, **told)
+    assert found.loss == pytest.approx(best, rel=1e-6)
+    value, gradient = cross_entropy(F, labels[train], found.weights, weight_decay)
+    assert found.loss == pytest.approx(value, rel=1e-8)
+    assert found.gradient_norm == pytest.approx(np.linalg.norm(gradient), abs=1e-6)
+    assert found.losses[0] == pytest.approx(len(train) * np.log(3))
+
+
+def test_the_preconditioner_makes_it_a_handful_of_iterations(rng):
+    """Features of very different sizes, all but dependent: hopeless without, the same as ever with."""
+    graph, X, labels, train = problem(rng, n=400, d=20)
+    X = X @ np.diag(10.0 ** np.linspace(-3, 3, 20))
+    X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
+    told = {"lam": 5.0, "train": train, "optimizer": "pcg", "tol": 1e-9}
+    best = best_squared(propagated(graph, X, 5.0)[train], ONE_HOT[labels[train]])
+    quick = herta.fit(graph, X, labels, preconditioner="sketched", inner_tol=1e-11, rng=rng, **told)
+    assert quick.loss == pytest.approx(best, rel=1e-6)
+    assert quick.hessian_products < 40
+    slow = herta.fit(graph, X, labels, preconditioner="none", max_iterations=40, **told)
+    assert slow.loss > 1.01 * best
+
+
+def test_lam_zero_is_least_squares_without_a_graph(rng):
+    graph, X, labels, train = problem(rng)
+    found = herta.fit(graph, X, labels, lam=0.0, train=train)
+    assert found.loss == pytest.approx(best_squared(X[train], ONE_HOT[labels[train]]), rel=1e-9)
+
+
+@pytest.mark.parametrize("optimizer", ["direct", "pcg", "lbfgs"])
+def test_features_of_deficient_rank_reach_the_optimum(optimizer, rng):
+    graph, X, labels, train = problem(rng)
+    X = np.hstack([X, X[:, :4] + X[:, 4:], np.zeros((60, 2))])
+    best = best_squared(propagated(graph, X, 1.0)[train], ONE_HOT[labels[train]])
+    found = herta.fit(graph, X, labels, train=train, optimizer=optimizer, rng=rng)
+    assert found.loss == pytest.approx(best, rel=1e-6)
+    assert np.isfinite(found.weights).all()
+
+
+@pytest.mark.parametrize("optimizer", ["direct", "pcg"])
+def test_more_features_than_nodes_interpolate(optimizer, rng):
+    graph, X, labels, train = problem(rng, n=30, d=50)
+    found = herta.fit(graph, X, labels, train=train, optimizer=optimizer, rng=rng)
+    assert found.loss < 1e-7 * found.losses[0]
+    assert (found.predict()[train] == labels[train]).all()
+
+
+def test_the_direct_solution_is_the_shortest(rng):
+    graph, X, labels, train = problem(rng, n=30, d=50)
+    found = herta.fit(graph, X, labels, train=train, optimizer="direct", inner_tol=1e-12)
+    shortest = np.linalg.pinv(propagated(graph, X, 1.0)[train]) @ ONE_HOT[labels[train]]
+    np.testing.assert_allclose(found.weights, shortest, atol=1e-6)
+
+
+def test_separable_classes_are_named(rng):
+    graph, X, labels, train = problem(rng, n=30, d=50)
+    found = herta.fit(graph, X, labels, train=train, loss="ce", tol=1e-6)
+    assert found.status is TrainingStatus.SEPARABLE
+    assert "add weight_decay" in found.status.value
+    bounded = herta.fit(graph, X, labels, train=train, loss="ce", weight_decay=0.1)
+    assert bounded.status is TrainingStatus.CONVERGED
+
+
+def test_arrays_come_back_in_kind(rng):
+    graph, X, labels, train = problem(rng)
+    dense = herta.fit(graph, X, labels, train=train)
+    for features in (sp.csr_array(X), torch.as_tensor(X)):
+        for nodes in (train, torch.as_tensor(train), np.isin(np.arange(60), train)):
+            found = herta.fit(graph, features, labels, train=nodes)
+            np.testing.assert_allclose(np.asarray(found.weights), dense.weights, atol=1e-8)
+            assert isinstance(found.weights, torch.Tensor) == isinstance(features, torch.Tensor)
+    single = herta.fit(graph, X, labels, train=train, dtype=np.float32)
+    assert single.weights.dtype == np.float32
+    assert single.loss == pytest.approx(dense.loss, rel=1e-3)
+    edge_index, _ = graph.to_edge_index()
+    np.testing.assert_allclose(herta.fit(edge_index, X, labels, train=train).weights, dense.weights, atol=1e-8)
+
+
+def test_sparse_and_dense_features_agree(rng):
+    graph, X, labels, train = problem(rng, n=200, d=30)
+    X *= rng.random(X.shape) < 0.05
+    dense, sparse = (herta.fit(graph, x, labels, train=train, loss="ce", weight_decay=0.1) for x in (X, sp.csr_array(X)))
+    np.testing.assert_allclose(dense.weights, sparse.weights, atol=1e-8)
+
+
+def test_targets_may_be_numbers_and_unknown_where_not_trained_on(rng):
+    graph, X, labels, train = problem(rng)
+    Y = rng.standard_normal((60, 2))
+    best = best_squared(propagated(graph, X, 1.0)[train], Y[train])
+    rest = np.setdiff1d(np.arange(60), train)
+    Y[rest] = np.nan
+    assert herta.fit(graph, X, Y, train=train).loss == pytest.approx(best, rel=1e-6)
+    labels[rest] = -1
+    assert herta.fit(graph, X, labels, train=train).weights.shape == (8, 3)
+
+
+def test_validation_returns_the_best_weights(rng):
+    graph, X, labels, train = problem(rng, n=200, d=60)
+    held = np.setdiff1d(np.arange(200), train)
+    found = herta.fit(graph, X, labels, train=train, loss="ce", optimizer="adam", validation=held, patience=15, rng=rng)
+    accuracy = (found.outputs[held].argmax(1) == labels[held]).mean()
+    assert accuracy == pytest.approx(found.validation.max())
+    assert found.status is TrainingStatus.EARLY_STOP
+    assert len(found.validation) - 1 - found.validation.argmax() == 15
+
+
+def test_stop_below_and_max_iterations_are_kept(rng):
+    graph, X, labels, train = problem(rng)
+    told = {"train": train, "optimizer": "gd", "preconditioner": "none", "learning_rate": 1e-3}
+    short = herta.fit(graph, X, labels, max_iterations=7, **told)
+    assert (len(short.losses) - 1, short.status) == (7, TrainingStatus.MAX_ITERATIONS)
+    assert (np.diff(short.losses) < 0).all()
+    half = herta.fit(graph, X, labels, stop_below=0.9 * short.losses[0], **told)
+    assert half.status is TrainingStatus.TARGET
+    assert half.losses[-2] > 0.9 * short.losses[0] >= half.loss
+
+
+def test_a_step_too_long_is_told(rng):
+    graph, X, labels, train = problem(rng)
+    found = herta.fit(graph, X, labels, train=train, optimizer="gd", learning_rate=50.0)
+    assert found.status is TrainingStatus.DIVERGED
+    assert np.isfinite(found.weights).all()
+
+
+def test_an_interrupt_keeps_what_was_reached(rng):
+    graph, X, labels, train = problem(rng)
+
+    def stop(step, loss):
+        if step == 3:
+            raise KeyboardInterrupt
+
+    found = herta.fit(graph, X, labels, train=train, optimizer="gd", preconditioner="none", learning_rate=1e-3, progress=stop)
+    assert found.status is TrainingStatus.INTERRUPTED
+    assert found.loss < found.losses[0]
+
+
+def test_work_is_counted(rng):
+    graph, X, labels, train = problem(rng)
+    found = herta.fit(
+        graph, X, labels, train=train, optimizer="gd", preconditioner="none", max_iterations=5, learning_rate=1e-3
+    )
+    assert found.evaluations == 6
+    assert found.products >= 2 * 3 * 6
+    assert "6 evaluations, 0 Hessian products" in found.summary()
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"lam": -1.0}, "lam is -1.0, it must be at least 0"),
+        ({"train": []}, "train is empty: name at least one node"),
+        ({"train": [0, 60]}, "train holds node 60, out of range"),
+        ({"train": [1, 1]}, "train names a node twice"),
+        ({"train": np.ones(4, bool)}, r"train is a mask of shape \(4,\) for 60 nodes"),
+        ({"targets": np.full(60, -1)}, r"targets\[0\] is -1, no class, but node 0 is trained on"),
+        ({"targets": np.ones(59, int)}, r"targets have shape \(59,\) but there are 60 nodes"),
+        ({"targets": np.full((60, 2), np.nan)}, r"targets\[0\] is not finite but node 0 is trained on"),
+        ({"targets": np.zeros(60, int), "loss": "ce"}, "targets hold a single class"),
+        ({"targets": np.ones((60, 2)), "loss": "ce"}, "are expected for loss='ce'"),
+        ({"features": np.full((60, 3), np.inf)}, r"features\[0, 0\] is inf"),
+        ({"features": sp.csr_array(np.diag(np.full(60, np.nan)))}, "features hold a value that is not finite"),
+        ({"features": np.ones((59, 3))}, "graph has 60 nodes but"),
+        ({"loss": "mae"}, "loss is 'mae'; choose one of"),
+        ({"optimizer": "sgd"}, "optimizer is 'sgd'; choose one of"),
+        ({"optimizer": "pcg", "loss": "ce"}, "optimizer is 'pcg', which needs loss='mse'"),
+        ({"optimizer": "direct", "preconditioner": "exact"}, "optimizer='direct' takes no preconditioner"),
+        ({"preconditioner": "sketched", "sketch_size": 5}, "sketch_size is 5 but the propagated features have a rank"),
+        ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
+        ({"device": "gpu"}, "device is 'gpu', no device of torch"),
+        ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
+        ({"rng": 3}, "rng is 3, a numpy generator is expected"),
+        ({"validation": []}, "validation must name at least one node"),
+        ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
+    ],
+)
+def test_what_cannot_work_is_refused_in_one_sentence(told, message, rng):
+    graph, X, labels, _ = problem(rng)
+    told = dict(told)
+    arguments = [graph, told.pop("features", X), told.pop("targets", labels)]
+    with pytest.raises(InputError, match=message):
+        herta.fit(*arguments, **told)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_a_gpu_that_is_not_there_is_refused(rng):
+    graph, X, labels, _ = problem(rng)
+    with pytest.raises(InputError, match="torch finds no GPU here: take device='cpu'"):
+        herta.fit(graph, X, labels, device="cuda")
+
+
+def test_isolated_nodes_see_their_own_features_only(rng):
+    A = np.zeros((20, 20))
+    A[:10, :10] = np.ones((10, 10)) - np.eye(10)
+    X, Y = rng.standard_normal((20, 3)), rng.standard_normal((20, 2))
+    found = herta.fit(nareg.Graph(A), X, Y, lam=4.0)
+    np.testing.assert_allclose(found.outputs[10:], X[10:] @ found.weights, atol=1e-8)
+    assert found.loss == pytest.approx(best_squared(propagated(nareg.Graph(A), X, 4.0), Y), rel=1e-8)
