@@ -17,5 +17,6 @@ except ModuleNotFoundError as error:
 from nareg.herta.sparsifier import Sparsifier, sparsify
 from nareg.herta.trainer import fit
 from nareg.herta.training import TrainingResult, TrainingStatus
+from nareg.herta.wrapping import Preconditioned, precondition
 
-__all__ = ["Sparsifier", "TrainingResult", "TrainingStatus", "fit", "sparsify"]
+__all__ = ["Preconditioned", "Sparsifier", "TrainingResult", "TrainingStatus", "fit", "precondition", "sparsify"]

@@ -8,12 +8,10 @@ The ridge makes ``P^-1`` and its root exist for features of any rank.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import torch
-
-from nareg.errors import InputError
 
 #: Relative ridge: anything from 1e-12 to 1e-4 works on the citation graphs (measured), with none Cholesky fails on Cora.
 RIDGE = 1e-8
@@ -48,6 +46,16 @@ class Factor:
         self._gram.diagonal().add_(weight_decay * self._scale[:, 0] ** 2)
         #: an all-zero Q is no preconditioner, and P the identity
         self.added = ridge * float(self._gram.trace()) / d or 1.0
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F."""
+        return int(self._scale.shape[0])
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """Of what it is applied to."""
+        return self._scale.dtype
 
     @cached_property
     def _cholesky(self) -> torch.Tensor:
@@ -98,17 +106,34 @@ class Preconditioner:
     factors : list of Factor
         One, or as many as there are outputs.
     kind : str
-        "none", "exact", "sketched", or "gauss-newton" (exact, weighted by the loss' second derivatives).
+        "none", "exact" or "sketched".
     rows : int
         Rows of Q~ that it was made of.
     seconds : float
         Time that building it took.
+    condition : float or None
+        Estimated condition number of the preconditioned Hessian (Lanczos, from below), along directions that it sees.
     """
 
     factors: list[Factor] = field(default_factory=list)
     kind: str = "none"
     rows: int = 0
     seconds: float = 0.0
+    condition: float | None = None
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F; 0 for no preconditioner."""
+        return self.factors[0].n_features if self.factors else 0
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """In which it is applied."""
+        return self.factors[0].dtype if self.factors else torch.float64
+
+    def with_condition(self, condition: float) -> Preconditioner:
+        """The same, with the condition number that was found."""
+        return replace(self, condition=condition)
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""
@@ -132,25 +157,3 @@ class Preconditioner:
         if len(self.factors) == 1:
             return apply(self.factors[0], G)
         return torch.cat([apply(factor, G[:, k : k + 1]) for k, factor in enumerate(self.factors)], dim=1)
-
-
-def check_sketch(size: int, n_train: int, Q: torch.Tensor) -> None:
-    """Refuse a sketch of fewer rows than the features have rank: directions it does not see stay unreachable."""
-    limit = min(n_train, Q.shape[1])
-    if size >= limit:
-        return
-    values = torch.linalg.eigvalsh(Q @ Q.T)
-    if float(values[0]) > NEGLIGIBLE * float(values[-1]):
-        raise InputError(
-            f"sketch_size is {size} but the propagated features have a rank above {size - 1} (at most {limit}): "
-            f"take sketch_size of at least {limit}, or preconditioner='exact'."
-        )
-
-
-def gauss_newton(F: torch.Tensor, curvature: torch.Tensor, *, shared: bool, weight_decay: float = 0.0) -> list[Factor]:
-    """``F^T diag(curvature[:, k]) F`` for every output k, or one with the mean over outputs.
-
-    The diagonal blocks of the Hessian of cross-entropy: HERTA D.11, summed over nodes.
-    """
-    weights = curvature.mean(dim=1, keepdim=True) if shared else curvature
-    return [Factor(F * weights[:, k : k + 1].sqrt(), weight_decay=weight_decay) for k in range(weights.shape[1])]

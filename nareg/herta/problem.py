@@ -12,6 +12,8 @@ from nareg.herta.unfolded import Formed, Implicit
 
 #: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
 LANCZOS = 12
+#: Eigenvalues below this share of the largest are flat directions: features of deficient rank, a softmax' outputs moved alike.
+FLAT = 1e-6
 
 
 class Problem:

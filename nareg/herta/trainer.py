@@ -13,30 +13,25 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import choice, direct, optimizers
+from nareg.herta import build, choice, direct, optimizers
 from nareg.herta.drive import Curve, drive
-from nareg.herta.hadamard import SRHT
 from nareg.herta.losses import SquaredError
 from nareg.herta.optimizers import Refresh, Step
-from nareg.herta.preconditioner import SKETCH, TOLERANCE, Factor, Preconditioner, check_sketch, gauss_newton
-from nareg.herta.problem import Problem, spectrum
+from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta.problem import FLAT, Problem, spectrum
 from nareg.herta.task import Task, node_index, read
 from nareg.herta.training import TrainingResult
-from nareg.herta.unfolded import Formed, Implicit, form, sketched
+from nareg.herta.unfolded import Formed, Implicit, form
 
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam")
 PRECONDITIONERS = ("auto", "exact", "sketched", "none")
 #: ``progress(steps, loss)``
 Progress = Callable[[int, float], None]
-#: A weighted preconditioner is made anew when its weights have changed by more than this share.
-STALE = 0.2
 #: Learning rates where none is told: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
 ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
 #: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes to zero, its second
 #: derivative with it, and plain L-BFGS is ahead (Cora: 31 evaluations to 1e-6 of the start, 237 with the preconditioner).
 SEPARABLE = 2
-#: Eigenvalues below this share of the largest are flat directions (all outputs of a softmax moved alike).
-FLAT = 1e-6
 #: Bound of the condition number behind the accuracy of inner solves where it is not estimated.
 CONDITION = 10.0
 
@@ -233,49 +228,25 @@ def _build(
     model = Implicit(task.system, task.features, task.train)
     if plan.preconditioner == "none" and not plan.formed:
         return model, Preconditioner(), None
-    began = time.perf_counter()
-    squared, n_train = isinstance(task.loss, SquaredError), task.train.numel()
-    if plan.preconditioner == "sketched" and rows < n_train:
-        if squared:
-            Q = sketched(task.system, task.features, task.train, SRHT(n_train, rows, rng=rng), tol=TOLERANCE)
-            check_sketch(rows, n_train, Q)
-            return model, _unweighted(task, Q, "sketched", began), None
-        part = torch.as_tensor(np.sort(rng.choice(n_train, rows, replace=False)), device=task.train.device)
-        F = form(task.system, task.features, task.train[part], tol=TOLERANCE) * math.sqrt(n_train / rows)
-        return model, *_weighted(task, F, part, "sketched")
-    # F is a polynomial in H times X: all rows of it have the row space of X, some rows only as far as they are exact
-    loose = not plan.formed and n_train >= task.features.shape[1]
-    F = form(task.system, task.features, task.train, tol=TOLERANCE if loose else tol)
+    n_train, decay = task.train.numel(), task.weight_decay
+    sketch = plan.preconditioner == "sketched"
     if plan.optimizer == "direct":
-        return Formed(F), Preconditioner(), None
-    if squared:
-        return model, _unweighted(task, F, plan.preconditioner, began), None
-    every = torch.arange(n_train, device=F.device)
-    return Formed(F) if plan.formed else model, *_weighted(task, F, every, plan.preconditioner)
-
-
-def _unweighted(task: Task, Q: torch.Tensor, kind: str, began: float) -> Preconditioner:
-    factor = Factor(Q, weight_decay=task.weight_decay)
-    return Preconditioner([factor], kind, Q.shape[0], time.perf_counter() - began)
-
-
-def _weighted(task: Task, F: torch.Tensor, part: torch.Tensor, kind: str) -> tuple[Preconditioner, Refresh]:
-    """Preconditioner of cross-entropy at W = 0, and its renewal: some rows of F, weighted by the loss' second derivatives."""
-    at: torch.Tensor | None = None
-
-    def refresh(Z: torch.Tensor) -> Preconditioner | None:
-        nonlocal at
-        began = time.perf_counter()
-        now = task.loss.curvature(Z[part])
-        if at is not None and float((now - at).abs().sum()) <= STALE * float(at.sum()):
-            return None
-        at = now
-        factors = gauss_newton(F, now, shared=False, weight_decay=task.weight_decay)
-        return Preconditioner(factors, kind, F.shape[0], time.perf_counter() - began)
-
-    start = refresh(torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=F.dtype, device=F.device))
-    assert start is not None
-    return start, refresh
+        return Formed(form(task.system, task.features, task.train, tol=tol)), Preconditioner(), None
+    if isinstance(task.loss, SquaredError):
+        P = build.squared(
+            task.system, task.features, task.train, rows=rows if sketch else None, tight=tol, weight_decay=decay, rng=rng
+        )
+        return model, P, None
+    size = min(rows, n_train) if sketch else n_train
+    part = torch.as_tensor(np.sort(rng.choice(n_train, size, replace=False)), device=task.train.device)
+    if plan.formed:
+        F = form(task.system, task.features, task.train, tol=tol)
+    else:
+        F = build.propagated(task.system, task.features, task.train[part], tight=tol)
+    renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner)
+    first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
+    assert first is not None
+    return Formed(F) if plan.formed else model, first, renew
 
 
 def _method(

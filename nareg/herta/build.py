@@ -1,0 +1,89 @@
+"""Build preconditioners from solves: of the squared error once, of cross-entropy again and again."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+import torch
+
+from nareg.errors import InputError
+from nareg.herta.features import Features
+from nareg.herta.hadamard import SRHT
+from nareg.herta.losses import Loss
+from nareg.herta.preconditioner import NEGLIGIBLE, TOLERANCE, Factor, Preconditioner
+from nareg.herta.system import System
+from nareg.herta.unfolded import form, sketched
+
+#: A weighted preconditioner is made anew when its weights have changed by more than this share.
+STALE = 0.2
+
+
+def propagated(system: System, features: Features, train: torch.Tensor, *, tight: float) -> torch.Tensor:
+    """``F = M H^-1 X``, accurate enough for a preconditioner.
+
+    All rows of a polynomial in H times X have the row space of X, however rough the polynomial; of fewer rows than columns the
+    row space is only as good as the rows, and outside it the preconditioner is next to singular: those are solved for tightly.
+    """
+    loose = train.numel() >= features.shape[1]
+    return form(system, features, train, tol=TOLERANCE if loose else tight)
+
+
+def squared(
+    system: System,
+    features: Features,
+    train: torch.Tensor,
+    *,
+    rows: int | None,
+    tight: float,
+    weight_decay: float,
+    rng: np.random.Generator,
+) -> Preconditioner:
+    """``P ~ F^T F`` from all rows of F, or from a sketch of so many rows, in which case F is not held."""
+    began = time.perf_counter()
+    n_train = train.numel()
+    if rows is None or rows >= n_train:
+        Q = propagated(system, features, train, tight=tight)
+    else:
+        Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=TOLERANCE)
+        _check_sketch(n_train, Q)
+    kind = "exact" if rows is None else "sketched"
+    return Preconditioner([Factor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)
+
+
+class Weighted:
+    """``F^T diag(curvature[:, k]) F`` for every output k, kept up to date: the diagonal blocks of cross-entropy's Hessian.
+
+    HERTA D.11, summed over nodes; from all rows of F or from some, chosen at random and weighted accordingly.
+    """
+
+    def __init__(
+        self, F: torch.Tensor, part: torch.Tensor, n_train: int, loss: Loss, *, weight_decay: float, kind: str
+    ) -> None:
+        self._F, self._part, self._loss = F * math.sqrt(n_train / part.numel()), part, loss
+        self._weight_decay, self._kind = weight_decay, kind
+        self._at: torch.Tensor | None = None
+
+    def __call__(self, Z: torch.Tensor) -> Preconditioner | None:
+        """A new preconditioner for these outputs; None if the one at hand is still good."""
+        began = time.perf_counter()
+        now = self._loss.curvature(Z[self._part])
+        if self._at is not None and float((now - self._at).abs().sum()) <= STALE * float(self._at.sum()):
+            return None
+        self._at = now
+        factors = [Factor(self._F * now[:, k : k + 1].sqrt(), weight_decay=self._weight_decay) for k in range(now.shape[1])]
+        return Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
+
+
+def _check_sketch(n_train: int, Q: torch.Tensor) -> None:
+    """Refuse a sketch of fewer rows than the features have rank: directions that it does not see stay unreachable."""
+    size, limit = Q.shape[0], min(n_train, Q.shape[1])
+    if size >= limit:
+        return
+    values = torch.linalg.eigvalsh(Q @ Q.T)
+    if float(values[0]) > NEGLIGIBLE * float(values[-1]):
+        raise InputError(
+            f"sketch_size is {size} but the propagated features have a rank above {size - 1} (at most {limit}): "
+            f"take sketch_size of at least {limit}, or preconditioner='exact'."
+        )

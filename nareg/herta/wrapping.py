@@ -1,0 +1,235 @@
+"""Precondition any PyTorch optimiser of an existing training loop: two more lines.
+
+    P = herta.precondition(graph, X, lam=1.0, train=train)
+    optimizer = herta.Preconditioned(torch.optim.Adam([layer.weight], lr=0.1), P)
+
+The optimiser works on ``W' = R^-1 W`` with ``R R^T = P^-1`` (HERTA, Algorithm 1, for any loss and optimiser: Section 6); the
+model keeps seeing W.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn.adjacency import as_adjacency
+from nareg.herta import build, choice
+from nareg.herta.features import Features
+from nareg.herta.losses import SquaredError
+from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta.problem import FLAT, Problem, spectrum
+from nareg.herta.system import System, laplacian_of
+from nareg.herta.task import checked_device, checked_dtype, node_index
+from nareg.herta.unfolded import Implicit
+
+KINDS = ("auto", "exact", "sketched")
+#: Accuracy of solves that a preconditioner cannot do with less of.
+TIGHT = 1e-6
+
+
+def precondition(
+    graph: Any,
+    features: Any,
+    *,
+    lam: float,
+    train: Any = None,
+    how: str = "auto",
+    kind: str = "normalized",
+    sketch_size: int | None = None,
+    weight_decay: float = 0.0,
+    device: Any = None,
+    dtype: Any = None,
+    rng: np.random.Generator | None = None,
+) -> Preconditioner:
+    """``P ~ X^T H^-1 M H^-1 X``, the Hessian of the squared error of an unfolded network, ``H = I + lam L``.
+
+    Parameters
+    ----------
+    graph, features, lam, train, kind, sketch_size, weight_decay, device, dtype, rng
+        As in :func:`nareg.herta.fit`.
+    how : {"auto", "exact", "sketched"}
+        From all training rows of ``H^-1 X``, or from a randomised Hadamard transform of them; "auto": the cheaper by estimate.
+
+    Returns
+    -------
+    Preconditioner
+        With the estimated condition number of the preconditioned Hessian.
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 10)) @ np.diag(10.0 ** np.arange(10))
+    >>> P = herta.precondition(nareg.graphs.grid((20, 20)), X, lam=5.0, rng=rng)
+    >>> P.condition < 1.2  # 1e18 without
+    True
+    """
+    how = _checks.choice("how", how, KINDS)
+    lam, weight_decay = _checks.number("lam", lam, low=0), _checks.number("weight_decay", weight_decay, low=0)
+    place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
+    X = Features.read(features, dtype=checked_dtype(dtype), device=place)
+    n, d = X.shape
+    index = node_index("train", np.arange(n) if train is None else train, n)
+    if index.size == 0:
+        raise InputError("train is empty: name at least one node to train on.")
+    rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    system = System(laplacian_of(as_adjacency(graph, n), kind), lam, dtype=X.dtype, device=place)
+    nodes = torch.as_tensor(index, device=place)
+    rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    if how == "auto":
+        sizes = choice.Sizes(
+            system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
+            itemsize=torch.finfo(X.dtype).bits // 8,
+        )  # fmt: skip
+        how, _ = choice.cheapest(sizes, ("exact", "sketched"))
+    P = build.squared(
+        system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
+    )
+    target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=place))
+    problem = Problem(Implicit(system, X, nodes), target, d, weight_decay=weight_decay, tol=TIGHT)
+    seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
+    values = spectrum(problem, target.Y, P, generator=seed)
+    # features of deficient rank have directions in which the loss does not change at all
+    seen = values[values > FLAT * values.max()]
+    return P.with_condition(float(seen.max() / seen.min()))
+
+
+class Preconditioned:
+    """A PyTorch optimiser that works in preconditioned coordinates.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Over the weights, and whatever else: parameters without a dimension of the size of the features stay as they are.
+    preconditioner : Preconditioner
+        From :func:`precondition`.
+    parameters : iterable of tensors, optional
+        Which parameters to precondition; default: those of ``optimizer`` with F columns, as ``torch.nn.Linear`` has them, or
+        else F rows.
+
+    Raises
+    ------
+    InputError
+        If no parameter fits.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> g, X = nareg.graphs.grid((10, 10)), torch.as_tensor(rng.standard_normal((100, 4)))
+    >>> layer = torch.nn.Linear(4, 2, dtype=torch.float64)
+    >>> P = herta.precondition(g, X, lam=1.0)
+    >>> optimizer = herta.Preconditioned(torch.optim.SGD(layer.parameters(), lr=0.5), P)
+    >>> ((nareg.gnn.propagate(layer(X), g, lam=1.0, solver="cg") - 1) ** 2).sum().backward()
+    >>> optimizer.step()
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        preconditioner: Preconditioner,
+        parameters: Iterable[torch.Tensor] | None = None,
+    ) -> None:
+        if not isinstance(optimizer, torch.optim.Optimizer):
+            raise InputError(f"optimizer is {optimizer!r}: an optimizer of torch.optim is expected.")
+        if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:
+            raise InputError("preconditioner is none for all outputs: pass what nareg.herta.precondition returns.")
+        self.optimizer, self.preconditioner = optimizer, preconditioner
+        d = preconditioner.n_features
+        held = [p for group in optimizer.param_groups for p in group["params"]]
+        chosen = held if parameters is None else list(parameters)
+        if any(all(p is not q for q in held) for p in chosen):
+            raise InputError("parameters hold one that the optimizer does not have: pass the optimizer's own.")
+        self._parameters = [p for p in chosen if p.ndim == 2 and d in p.shape]
+        if not self._parameters or (parameters is not None and len(self._parameters) != len(chosen)):
+            shapes = ", ".join(str(tuple(p.shape)) for p in chosen)
+            raise InputError(
+                f"parameters of shapes {shapes} do not fit a preconditioner for {d} features: pass one of (C, {d})."
+            )
+        #: weights as they were last written, and where the optimiser then stood
+        self._known: list[tuple[torch.Tensor, torch.Tensor] | None] = [None] * len(self._parameters)
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step of the optimiser on W', from the gradients in W."""
+        inner = [self._inner(k) for k in range(len(self._parameters))]
+        gradients = [p.grad for p in self._parameters]
+        self._enter(inner)
+        for p in self._parameters:
+            if p.grad is not None:
+                p.grad = self._turned(p.grad, self.preconditioner.root_transposed, p)
+        try:
+            result = self.optimizer.step() if closure is None else self.optimizer.step(self._outside(closure))
+        finally:
+            for k, p in enumerate(self._parameters):
+                moved = p.detach().clone()
+                p.copy_(self._turned(moved, self.preconditioner.root, p))
+                self._known[k] = (p.detach().clone(), moved)
+                if closure is None:
+                    p.grad = gradients[k]
+        return result
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """As of the optimiser."""
+        self.optimizer.zero_grad(set_to_none=set_to_none)
+
+    @property
+    def param_groups(self) -> list[dict[str, Any]]:
+        """As of the optimiser: learning rates are changed here, by schedulers too."""
+        return self.optimizer.param_groups
+
+    def state_dict(self) -> dict[str, Any]:
+        """As of the optimiser; its moments are those of W'."""
+        return self.optimizer.state_dict()
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """As of the optimiser."""
+        self.optimizer.load_state_dict(state)
+
+    def _inner(self, k: int) -> torch.Tensor:
+        """W', remembered unless somebody else has changed W since."""
+        p, known = self._parameters[k], self._known[k]
+        if known is not None and torch.equal(known[0], p):
+            return known[1]
+        return self._turned(p.detach(), self.preconditioner.unroot, p)
+
+    def _enter(self, inner: list[torch.Tensor]) -> None:
+        for p, value in zip(self._parameters, inner, strict=True):
+            p.copy_(value)
+
+    def _outside(self, closure: Callable[[], Any]) -> Callable[[], Any]:
+        """The user's closure, which evaluates at W, for an optimiser that is at W'."""
+
+        def evaluate() -> Any:
+            with torch.no_grad():
+                inner = [p.detach().clone() for p in self._parameters]
+                for p, value in zip(self._parameters, inner, strict=True):
+                    p.copy_(self._turned(value, self.preconditioner.root, p))
+            with torch.enable_grad():
+                result = closure()
+            with torch.no_grad():
+                self._enter(inner)
+                for p in self._parameters:
+                    if p.grad is not None:
+                        p.grad = self._turned(p.grad, self.preconditioner.root_transposed, p)
+            return result
+
+        return evaluate
+
+    def _turned(self, value: torch.Tensor, apply: Callable[[torch.Tensor], torch.Tensor], p: torch.Tensor) -> torch.Tensor:
+        """``apply`` along the dimension of the features."""
+        by_columns = p.shape[1] == self.preconditioner.n_features
+        like = self.preconditioner.dtype
+        turned = apply((value.T if by_columns else value).to(like)).to(value.dtype)
+        return turned.T.contiguous() if by_columns else turned

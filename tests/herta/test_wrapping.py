@@ -1,0 +1,166 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import nareg
+from nareg import herta
+from nareg.errors import InputError
+from tests.herta.helpers import best_squared, problem, propagated
+
+LAM = 3.0
+
+
+@pytest.fixture
+def task(rng):
+    """Ill-conditioned features, the propagated ones, targets, training nodes, and the smallest squared error."""
+    graph, X, labels, train = problem(rng, n=300, d=12)
+    X = X @ np.diag(10.0 ** np.linspace(-3, 3, 12))
+    Y = np.eye(3)[labels]
+    F = propagated(graph, X, LAM)
+    return graph, X, torch.as_tensor(F), torch.as_tensor(Y), train, best_squared(F[train], Y[train])
+
+
+def test_the_preconditioner_is_the_hessian_within_a_constant(task, rng):
+    graph, X, F, _, train, _ = task
+    G = (F[train].T @ F[train]).numpy()
+    for how, most in (("exact", 1.2), ("sketched", 12.0)):
+        P = herta.precondition(graph, X, lam=LAM, train=train, how=how, rng=rng)
+        R = P.root(torch.eye(12, dtype=torch.float64)).numpy()
+        values = np.linalg.eigvalsh(R.T @ G @ R)
+        assert values[-1] / values[0] < most
+        assert 0.5 * values[-1] / values[0] < P.condition <= 1.01 * values[-1] / values[0]
+        np.testing.assert_allclose(R @ R.T, P.solve(torch.eye(12, dtype=torch.float64)).numpy(), rtol=1e-4)
+        back = P.unroot(P.root(torch.as_tensor(rng.standard_normal((12, 2)))))
+        assert torch.allclose(P.root(back), P.root(P.unroot(P.root(back))), rtol=1e-6)
+
+
+@pytest.mark.parametrize("linear", [True, False])
+def test_gradient_descent_in_a_users_loop_takes_newton_steps(task, linear):
+    graph, X, F, Y, train, best = task
+    P = herta.precondition(graph, X, lam=LAM, train=train, how="exact")
+    layer = torch.nn.Linear(12, 3, bias=False, dtype=torch.float64)
+    W = layer.weight if linear else torch.nn.Parameter(layer.weight.detach().T.clone())
+    optimizer = herta.Preconditioned(torch.optim.SGD([W], lr=0.9), P)
+    for _ in range(15):
+        optimizer.zero_grad()
+        loss = 0.5 * ((F[train] @ (W.T if linear else W) - Y[train]) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+    W = W.detach().T if linear else W.detach()
+    assert 0.5 * float(((F[train] @ W - Y[train]) ** 2).sum()) == pytest.approx(best, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("build", "steps", "accuracy"),
+    [
+        (lambda p: torch.optim.Adam(p, lr=0.3), 400, 1e-4),
+        (lambda p: torch.optim.LBFGS(p, max_iter=20, line_search_fn="strong_wolfe"), 3, 1e-6),
+        (lambda p: torch.optim.SGD(p, lr=0.3, momentum=0.5, nesterov=True), 60, 1e-4),
+    ],
+)
+def test_any_optimiser_converges_in_preconditioned_coordinates_only(task, build, steps, accuracy):
+    graph, X, F, Y, train, best = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    reached = {}
+    for name in ("plain", "preconditioned"):
+        W = torch.nn.Parameter(torch.zeros(12, 3, dtype=torch.float64))
+        # without a preconditioner only a tiny step does not diverge
+        plain = build([W])
+        optimizer = herta.Preconditioned(plain, P) if name == "preconditioned" else plain
+
+        def closure(W=W, optimizer=optimizer):
+            optimizer.zero_grad()
+            loss = 0.5 * ((F[train] @ W - Y[train]) ** 2).sum()
+            loss.backward()
+            return loss
+
+        for _ in range(steps):
+            optimizer.step(closure)
+        reached[name] = 0.5 * float(((F[train] @ W.detach() - Y[train]) ** 2).sum())
+    assert reached["preconditioned"] == pytest.approx(best, rel=accuracy)
+    assert not reached["plain"] < 1.01 * best
+
+
+def test_it_equals_training_the_inner_weights_by_hand(task):
+    """Adam on W' with W = R W', written out."""
+    graph, X, F, Y, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    W, inner = (torch.nn.Parameter(torch.zeros(12, 3, dtype=torch.float64)) for _ in range(2))
+    wrapped, by_hand = herta.Preconditioned(torch.optim.Adam([W], lr=0.1), P), torch.optim.Adam([inner], lr=0.1)
+    for _ in range(10):
+        wrapped.zero_grad()
+        ((F[train] @ W - Y[train]) ** 2).sum().backward()
+        wrapped.step()
+        by_hand.zero_grad()
+        ((F[train] @ P.root(inner) - Y[train]) ** 2).sum().backward()
+        by_hand.step()
+    scale = W.detach().abs().amax(1, keepdim=True)
+    assert torch.allclose(W.detach() / scale, P.root(inner.detach()) / scale, atol=1e-7)
+
+
+def test_other_parameters_schedulers_and_outside_changes_are_left_alone(task):
+    graph, X, F, Y, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    layer = torch.nn.Linear(12, 3, dtype=torch.float64)
+    inner = torch.optim.SGD(layer.parameters(), lr=0.1)
+    optimizer, schedule = herta.Preconditioned(inner, P), torch.optim.lr_scheduler.StepLR(inner, 1, 0.5)
+    with torch.no_grad():
+        layer.weight.zero_()
+    before = layer.bias.detach().clone()
+    (0.5 * ((layer(F[train]) - Y[train]) ** 2).sum()).backward()
+    bias_gradient, gradient = layer.bias.grad.clone(), layer.weight.grad.clone()
+    optimizer.step()
+    schedule.step()
+    assert torch.equal(layer.bias.detach(), before - 0.1 * bias_gradient)
+    assert torch.equal(layer.weight.grad, gradient)
+    assert optimizer.param_groups[0]["lr"] == 0.05
+    step = -0.1 * P.solve(gradient.T).T
+    assert torch.allclose(layer.weight.detach(), step, rtol=1e-6)
+    with torch.no_grad():
+        layer.weight.copy_(2 * step)  # somebody loads other weights
+    optimizer.zero_grad()
+    (layer.weight.sum() * 0).backward()
+    optimizer.step()
+    assert torch.allclose(layer.weight.detach(), 2 * step, rtol=1e-6)
+    optimizer.load_state_dict(optimizer.state_dict())
+
+
+def test_what_cannot_work_is_refused(task):
+    graph, X, _, _, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    W, other = torch.nn.Parameter(torch.zeros(12, 3)), torch.nn.Parameter(torch.zeros(4, 3))
+    optimizer = torch.optim.SGD([W], lr=0.1)
+    with pytest.raises(InputError, match=r"optimizer is 'adam': an optimizer of torch\.optim is expected"):
+        herta.Preconditioned("adam", P)
+    with pytest.raises(InputError, match=r"pass what nareg\.herta\.precondition returns"):
+        herta.Preconditioned(optimizer, None)
+    with pytest.raises(InputError, match=r"parameters of shapes \(4, 3\) do not fit a preconditioner for 12 features"):
+        herta.Preconditioned(torch.optim.SGD([other], lr=0.1), P)
+    with pytest.raises(InputError, match="parameters hold one that the optimizer does not have"):
+        herta.Preconditioned(optimizer, P, [other])
+    with pytest.raises(InputError, match="how is 'rough'; choose one of"):
+        herta.precondition(graph, X, lam=LAM, how="rough")
+    with pytest.raises(InputError, match="train is empty"):
+        herta.precondition(graph, X, lam=LAM, train=[])
+
+
+def test_the_graph_network_layers_train_with_it(rng):
+    """Two more lines in a loop with a library layer."""
+    graph, X, labels, train = problem(rng, n=200, d=6)
+    X = torch.as_tensor(X @ np.diag(10.0 ** np.arange(6)))
+    layer = torch.nn.Linear(6, 3, bias=False, dtype=torch.float64)
+    torch.nn.init.zeros_(layer.weight)
+    optimizer = herta.Preconditioned(
+        torch.optim.Adam(layer.parameters(), lr=0.2), herta.precondition(graph, X, lam=LAM, train=train)
+    )
+    y, losses = torch.as_tensor(labels[train]), []
+    for _ in range(100):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(nareg.gnn.propagate(layer(X), graph, lam=LAM, solver="cg", tol=1e-8)[train], y)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    best = herta.fit(graph, X, labels, lam=LAM, train=train, loss="ce").loss / len(train)
+    assert losses[-1] == pytest.approx(best, rel=1e-3)
