@@ -74,11 +74,16 @@ class SRHT:
     def __init__(self, n_rows: int, size: int, *, rng: np.random.Generator) -> None:
         n_rows, size = _checks.integer("n_rows", n_rows, low=1), _checks.integer("size", size, low=1)
         rng = _checks.generator(rng)
-        self.length = 1 << (n_rows - 1).bit_length()
+        self.length = self.most(n_rows)
         if size > self.length:
             raise InputError(f"size is {size}: {n_rows} rows are filled up to {self.length}, of which no more can be kept.")
         self.signs = rng.choice([-1.0, 1.0], n_rows)
         self.rows = np.sort(rng.choice(self.length, size, replace=False))
+
+    @staticmethod
+    def most(n_rows: int) -> int:
+        """The next power of two: how many rows can be kept."""
+        return 1 << (n_rows - 1).bit_length()
 
     def __call__(self, Q: Any) -> Any:
         """Sketch of an (n_rows, F) array or tensor: (size, F), of its type and dtype."""

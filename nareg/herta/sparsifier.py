@@ -106,6 +106,7 @@ def sparsify(
     kind: str = "normalized",
     scores: str = "auto",
     draws: int | None = None,
+    measure: bool = True,
 ) -> Sparsifier:
     """Drop edges of a graph that its regularised Laplacian ``L + I/lam`` hardly needs.
 
@@ -125,6 +126,8 @@ def sparsify(
     draws : int, optional
         So many draws, whatever their error. Default: as many as ``epsilon`` needs, measured; the whole graph where that would
         keep nearly all of it.
+    measure : bool
+        Whether to measure error and effective dimension; only with ``draws`` can this be left out (both are NaN then).
 
     Returns
     -------
@@ -155,6 +158,8 @@ def sparsify(
     scores = _checks.choice("scores", scores, SCORES)
     if draws is not None:
         draws = _checks.integer("draws", draws, low=1)
+    if not measure and draws is None:
+        raise InputError("measure is False but draws is None: how many draws epsilon needs is found by measuring.")
     clock = time.perf_counter()
     adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
     incidence = Incidence.of(adjacency, kind)
@@ -163,10 +168,12 @@ def sparsify(
     timings = {"scores": time.perf_counter() - clock}
     clock = time.perf_counter()
     # exact scores add up to it
-    n_lam, uncertainty = (float(likely.sum()), 0.0) if exact else effective_dimension(System(whole, lam), rng=rng)
+    n_lam, uncertainty = float(likely.sum()) if exact else math.nan, 0.0
+    if measure and not exact:
+        n_lam, uncertainty = effective_dimension(System(whole, lam), rng=rng)
     timings["effective dimension"] = time.perf_counter() - clock
     clock = time.perf_counter()
-    factors, made, error = _drawn(incidence, whole, lam, likely, n_lam, epsilon, draws, rng)
+    factors, made, error = _drawn(incidence, whole, lam, likely, n_lam, epsilon, draws, measure, rng)
     timings["draws"] = time.perf_counter() - clock
     kept = factors > 0
     return Sparsifier(
@@ -207,6 +214,7 @@ def _drawn(
     n_lam: float,
     epsilon: float,
     draws: int | None,
+    measure: bool,
     rng: np.random.Generator,
 ) -> tuple[np.ndarray, int, float]:
     """Factors of all edges, the number of draws (0: the graph as it is), the measured error."""
@@ -222,7 +230,7 @@ def _drawn(
         if draws is None and np.count_nonzero(counts) > WORTHWHILE * m:
             return whole
         factors = counts / (s * p)
-        error = spectral_error(L, incidence.laplacian(factors), lam, rng=rng)
+        error = spectral_error(L, incidence.laplacian(factors), lam, rng=rng) if measure else math.nan
         if draws is not None or error <= epsilon:
             return factors, s, error
         s = math.ceil(GROWTH * s)

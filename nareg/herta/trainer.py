@@ -13,7 +13,7 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import build, choice, direct, optimizers
+from nareg.herta import algorithm1, build, choice, direct, optimizers
 from nareg.herta.drive import Curve, drive
 from nareg.herta.losses import SquaredError
 from nareg.herta.optimizers import Refresh, Step
@@ -23,7 +23,9 @@ from nareg.herta.task import Task, node_index, read
 from nareg.herta.training import TrainingResult
 from nareg.herta.unfolded import Formed, Implicit, form
 
-OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam")
+OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
+#: Those whose loss falls with every step.
+MONOTONE = ("direct", "pcg", "lbfgs")
 PRECONDITIONERS = ("auto", "exact", "sketched", "none")
 #: ``progress(steps, loss)``
 Progress = Callable[[int, float], None]
@@ -86,10 +88,11 @@ def fit(
         Nodes whose targets count; default all.
     loss : {"mse", "ce"}
         ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes.
-    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam"}
+    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed"}
         "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorisation of its Gram matrix. "pcg" (mse): preconditioned conjugate
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
-        (mse), or "lbfgs" (ce).
+        (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
+        gradient descent.
     preconditioner : {"auto", "exact", "sketched", "none"}
         "exact": the Gram matrix of F, which is formed, and after which no solve is needed; for cross-entropy weighted by the
         second derivatives, and made anew when these have changed. "sketched": from ``sketch_size`` rows of a randomised
@@ -178,14 +181,19 @@ def fit(
     timings = {"checks": time.perf_counter() - clock}
 
     built = time.perf_counter()
-    model, P, refresh = _build(task, plan, rows, inner_tol, rng)
+    refresh = None
+    if plan.optimizer.startswith("algorithm-1"):
+        printed = plan.optimizer.endswith("as-printed")
+        problem, P = algorithm1.prepare(task, rows=rows, tol=inner_tol, printed=printed, rng=rng)
+    else:
+        model, P, refresh = _build(task, plan, rows, inner_tol, rng)
+        problem = Problem(model, task.loss, d, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
-    problem = Problem(model, task.loss, d, weight_decay=task.weight_decay, tol=inner_tol)
     steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
     watched = None if validation is None else _watched(task, validation, inner_tol)
     curve = drive(
         steps, tol=tol, most=max_iterations, stop_below=stop_below, watched=watched, patience=patience, clock=clock,
-        progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer not in ("gd", "adam"),
+        progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer in MONOTONE,
     )  # fmt: skip
     timings["steps"] = time.perf_counter() - built - timings["build"]
     return _result(task, plan, problem, curve, condition, clock, timings)
@@ -194,14 +202,14 @@ def fit(
 def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol: float) -> Plan:
     """Settle what was left to us, and refuse what does not go together."""
     squared = isinstance(task.loss, SquaredError)
-    if optimizer in ("direct", "pcg") and not squared:
+    if optimizer in ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed") and not squared:
         raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
-    if optimizer == "direct":
+    if optimizer == "direct" or optimizer.startswith("algorithm-1"):
         if preconditioner != "auto":
             raise InputError(
-                f"optimizer='direct' takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
+                f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
             )
-        return Plan("direct", "none", True, "")
+        return Plan(optimizer, "none", True, "") if optimizer == "direct" else Plan(optimizer, "sketched", False, "")
     iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
     if preconditioner == "none":
         return Plan(iterative, "none", False, "")

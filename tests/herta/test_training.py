@@ -254,3 +254,18 @@ def test_isolated_nodes_see_their_own_features_only(rng):
     found = herta.fit(nareg.Graph(A), X, Y, lam=4.0)
     np.testing.assert_allclose(found.outputs[10:], X[10:] @ found.weights, atol=1e-8)
     assert found.loss == pytest.approx(best_squared(propagated(nareg.Graph(A), X, 4.0), Y), rel=1e-8)
+
+
+def test_algorithm_1_converges_when_corrected_and_to_another_place_as_printed(rng):
+    graph, X, labels, _ = problem(rng, n=150, d=6)
+    best = best_squared(propagated(graph, X, 2.0), ONE_HOT[labels])
+    told = {"lam": 2.0, "max_iterations": 150}
+    corrected, printed = (
+        herta.fit(graph, X, labels, optimizer=name, rng=np.random.default_rng(0), **told)
+        for name in ("algorithm-1", "algorithm-1-as-printed")
+    )
+    assert corrected.loss == pytest.approx(best, rel=1e-6)
+    assert printed.loss > best * (1 + 1e-5)
+    # its curve is that of the true loss
+    true = 0.5 * ((propagated(graph, X @ printed.weights, 2.0) - ONE_HOT[labels]) ** 2).sum()
+    assert printed.loss == pytest.approx(true, rel=1e-6)
