@@ -12,6 +12,7 @@ import torch
 
 from nareg.herta.preconditioner import Preconditioner
 from nareg.herta.problem import Problem
+from nareg.herta.spectrum import Ritz
 
 #: Pairs that L-BFGS remembers.
 MEMORY = 20
@@ -39,7 +40,7 @@ Pair = tuple[torch.Tensor, torch.Tensor, float]
 Refresh = Callable[[torch.Tensor], Preconditioner | None]
 
 
-def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor) -> Iterator[Step]:
+def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor, ritz: Ritz) -> Iterator[Step]:
     """Preconditioned conjugate gradients on the normal equations of the squared error, every output by itself.
 
     The loss falls by ``alpha <r, P^-1 r> / 2`` a step. The inner solves get looser as the residual gets smaller: an error in a
@@ -61,9 +62,10 @@ def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor) ->
         loss -= 0.5 * float((alpha * ru).sum())
         U = P.solve(R)
         new = (R * U).sum(0)
+        beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
+        ritz.add(alpha, beta)
         yield Step(W, loss, 0.5 * float(new.sum()) if P.factors else None)
-        D = U + D * torch.where(ru > 0, new / ru, torch.zeros_like(ru))
-        ru = new
+        D, ru = U + D * beta, new
 
 
 def gradient_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float) -> Iterator[Step]:

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from nareg.herta.losses import Loss
-from nareg.herta.preconditioner import Preconditioner
 from nareg.herta.unfolded import Formed, Implicit
-
-#: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
-LANCZOS = 12
-#: Eigenvalues below this share of the largest are flat directions: features of deficient rank, a softmax' outputs moved alike.
-FLAT = 1e-6
 
 
 class Problem:
@@ -48,31 +40,3 @@ class Problem:
         self.hessian_products += 1
         tol = self.tol if tol is None else tol
         return self.model.adjoint(self.loss.hessian(Z, self.model.apply(V, tol)), tol) + self.weight_decay * V
-
-
-def spectrum(
-    problem: Problem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator, steps: int = LANCZOS
-) -> torch.Tensor:
-    """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalised."""
-    shape = (problem.n_features, problem.loss.n_outputs)
-    v = torch.randn(shape, generator=generator, dtype=Z.dtype, device=generator.device).to(Z.device)
-    basis: list[torch.Tensor] = []
-    alphas: list[float] = []
-    betas: list[float] = []
-    v = v / v.norm()
-    for _ in range(min(steps, v.numel())):
-        basis.append(v)
-        u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v)))
-        alphas.append(float((u * v).sum()))
-        for _again in range(2):
-            for b in basis:
-                u = u - (u * b).sum() * b
-        beta = float(u.norm())
-        if beta <= 1e-10 * abs(alphas[0]):
-            break
-        betas.append(beta)
-        v = u / beta
-    T: Any = torch.diag(torch.tensor(alphas, dtype=torch.float64))
-    for i, beta in enumerate(betas[: len(alphas) - 1]):
-        T[i, i + 1] = T[i + 1, i] = beta
-    return torch.linalg.eigvalsh(T)

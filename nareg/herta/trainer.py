@@ -18,7 +18,8 @@ from nareg.herta.drive import Curve, drive
 from nareg.herta.losses import SquaredError
 from nareg.herta.optimizers import Refresh, Step
 from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
-from nareg.herta.problem import FLAT, Problem, spectrum
+from nareg.herta.problem import Problem
+from nareg.herta.spectrum import FLAT, Ritz, spectrum
 from nareg.herta.task import Task, node_index, read
 from nareg.herta.training import TrainingResult
 from nareg.herta.unfolded import Formed, Implicit, form
@@ -196,7 +197,7 @@ def fit(
         progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer in MONOTONE,
     )  # fmt: skip
     timings["steps"] = time.perf_counter() - built - timings["build"]
-    return _result(task, plan, problem, curve, condition, clock, timings)
+    return _result(task, plan, problem, curve, condition(), clock, timings)
 
 
 def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol: float) -> Plan:
@@ -265,22 +266,23 @@ def _method(
     task: Task,
     learning_rate: float | None,
     rng: np.random.Generator,
-) -> tuple[Iterator[Step], float | None]:
-    """The optimiser's steps, and the condition number if the step size needed the spectrum."""
+) -> tuple[Iterator[Step], Callable[[], float | None]]:
+    """The optimiser's steps, and the condition number where they tell it."""
     W = problem.zeros(task.like)
     if plan.optimizer == "direct":
         assert isinstance(problem.model, Formed)
         assert isinstance(task.loss, SquaredError)
-        return direct.solve(problem.model.F, task.loss.Y, weight_decay=task.weight_decay), None
+        return direct.solve(problem.model.F, task.loss.Y, weight_decay=task.weight_decay), _unknown
     if plan.optimizer == "pcg":
-        return optimizers.conjugate_gradients(problem, P, W), None
+        ritz = Ritz()
+        return optimizers.conjugate_gradients(problem, P, W, ritz), ritz.condition
     if plan.optimizer == "lbfgs":
-        return optimizers.lbfgs(problem, P, W, refresh=refresh), None
+        return optimizers.lbfgs(problem, P, W, refresh=refresh), _unknown
     if plan.optimizer == "adam":
         rate = learning_rate or (ADAM if P.factors else PLAIN_ADAM)
-        return optimizers.adam(problem, P, W, lr=rate), None
+        return optimizers.adam(problem, P, W, lr=rate), _unknown
     if learning_rate is not None:
-        return optimizers.gradient_descent(problem, P, W, step=learning_rate), None
+        return optimizers.gradient_descent(problem, P, W, step=learning_rate), _unknown
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     Z = torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=W.dtype, device=W.device)
     values = spectrum(problem, Z, P, generator=seed)
@@ -288,7 +290,11 @@ def _method(
     low = float(values[values > FLAT * high].min())
     # the squared error's spectrum stays what it is; that of cross-entropy moves, and has directions that are all but flat
     step = SAFE * 2 / (low + high) if isinstance(task.loss, SquaredError) else 1 / high
-    return optimizers.gradient_descent(problem, P, W, step=step), high / low
+    return optimizers.gradient_descent(problem, P, W, step=step), lambda: high / low
+
+
+def _unknown() -> None:
+    """No condition number was come by."""
 
 
 def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:

@@ -22,7 +22,8 @@ from nareg.herta import build, choice
 from nareg.herta.features import Features
 from nareg.herta.losses import SquaredError
 from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
-from nareg.herta.problem import FLAT, Problem, spectrum
+from nareg.herta.problem import Problem
+from nareg.herta.spectrum import FLAT, spectrum
 from nareg.herta.system import System, laplacian_of
 from nareg.herta.task import checked_device, checked_dtype, node_index
 from nareg.herta.unfolded import Implicit

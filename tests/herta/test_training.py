@@ -269,3 +269,15 @@ def test_algorithm_1_converges_when_corrected_and_to_another_place_as_printed(rn
     # its curve is that of the true loss
     true = 0.5 * ((propagated(graph, X @ printed.weights, 2.0) - ONE_HOT[labels]) ** 2).sum()
     assert printed.loss == pytest.approx(true, rel=1e-6)
+
+
+@pytest.mark.parametrize("told", [{"optimizer": "pcg"}, {"optimizer": "gd"}])
+def test_the_condition_number_is_told(told, rng):
+    graph, X, labels, train = problem(rng, n=200, d=6)
+    F = propagated(graph, X, 2.0)[train]
+    values = np.linalg.eigvalsh(F.T @ F)
+    found = herta.fit(graph, X, labels, lam=2.0, train=train, preconditioner="none", max_iterations=20000, **told)
+    assert found.condition == pytest.approx(values[-1] / values[0], rel=0.01)
+    assert "condition number" in found.summary()
+    near = herta.fit(graph, X, labels, lam=2.0, train=train, preconditioner="exact", **told)
+    assert 1 <= near.condition < 1.1

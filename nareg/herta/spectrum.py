@@ -1,0 +1,73 @@
+"""How well a problem is preconditioned: eigenvalues of ``P^-1 Hessian``, estimated."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import torch
+
+from nareg.herta.preconditioner import Preconditioner
+from nareg.herta.problem import Problem
+
+#: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
+LANCZOS = 12
+#: Eigenvalues below this share of the largest are flat directions: features of deficient rank, a softmax' outputs moved alike.
+FLAT = 1e-6
+
+
+class Ritz:
+    """Ends of the spectrum of ``P^-1 Hessian`` that conjugate gradients have seen, from their step lengths, for nothing."""
+
+    def __init__(self) -> None:
+        self._alphas: list[torch.Tensor] = []
+        self._betas: list[torch.Tensor] = []
+
+    def add(self, alpha: torch.Tensor, beta: torch.Tensor) -> None:
+        """Step lengths and updates of all outputs in one iteration."""
+        self._alphas.append(alpha)
+        self._betas.append(beta)
+
+    def condition(self) -> float | None:
+        """Largest over smallest Ritz value of all outputs; None before the first iteration."""
+        values = []
+        for k in range(self._alphas[0].numel() if self._alphas else 0):
+            alpha = [float(a[k]) for a in self._alphas]
+            steps = next((i for i, a in enumerate(alpha) if a <= 0), len(alpha))
+            if steps == 0:
+                continue
+            beta = [float(b[k]) for b in self._betas[: steps - 1]]
+            diagonal = [1 / alpha[0]] + [1 / alpha[i] + beta[i - 1] / alpha[i - 1] for i in range(1, steps)]
+            off = [math.sqrt(b) / a for a, b in zip(alpha, beta, strict=False)]
+            values.append(scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
+        return float(np.concatenate(values).max() / np.concatenate(values).min()) if values else None
+
+
+def spectrum(
+    problem: Problem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator, steps: int = LANCZOS
+) -> torch.Tensor:
+    """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalised."""
+    shape = (problem.n_features, problem.loss.n_outputs)
+    v = torch.randn(shape, generator=generator, dtype=Z.dtype, device=generator.device).to(Z.device)
+    basis: list[torch.Tensor] = []
+    alphas: list[float] = []
+    betas: list[float] = []
+    v = v / v.norm()
+    for _ in range(min(steps, v.numel())):
+        basis.append(v)
+        u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v)))
+        alphas.append(float((u * v).sum()))
+        for _again in range(2):
+            for b in basis:
+                u = u - (u * b).sum() * b
+        beta = float(u.norm())
+        if beta <= 1e-10 * abs(alphas[0]):
+            break
+        betas.append(beta)
+        v = u / beta
+    T: Any = torch.diag(torch.tensor(alphas, dtype=torch.float64))
+    for i, beta in enumerate(betas[: len(alphas) - 1]):
+        T[i, i + 1] = T[i + 1, i] = beta
+    return torch.linalg.eigvalsh(T)
