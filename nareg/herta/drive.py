@@ -43,11 +43,12 @@ def drive(
     progress: Callable[[int, float], None] | None,
     separable: bool,
     monotone: bool,
+    random: bool,
 ) -> Curve:
     """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
 
     ``monotone`` methods return their last weights and stop when the loss does no longer fall; the others run on and
-    return their best. With validation the weights of the best accuracy are returned.
+    return their best, or where the loss is ``random`` their last. With validation the weights of the best accuracy are returned.
     """
     first = next(steps)
     curve = Curve(first.W, validation=None if watched is None else [])
@@ -74,7 +75,7 @@ def drive(
                     return curve
             elif step.trial:
                 pass
-            elif monotone or step.loss < best:
+            elif monotone or random or step.loss < best:
                 best, curve.W, curve.W_is_last = min(best, step.loss), step.W, True
             else:
                 curve.W_is_last = False

@@ -22,7 +22,7 @@ from nareg.herta.problem import Problem
 from nareg.herta.spectrum import FLAT, Ritz, spectrum
 from nareg.herta.task import Task, node_index, read
 from nareg.herta.training import TrainingResult
-from nareg.herta.unfolded import Formed, Implicit, form
+from nareg.herta.unfolded import Dropped, Formed, Implicit, form
 
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
 #: Those whose loss falls with every step.
@@ -62,6 +62,7 @@ def fit(
     kind: str = "normalized",
     sketch_size: int | None = None,
     weight_decay: float = 0.0,
+    dropout: float = 0.0,
     learning_rate: float | None = None,
     tol: float = 1e-8,
     inner_tol: float | None = None,
@@ -104,6 +105,8 @@ def fit(
         Default 8 F.
     weight_decay : float
         ``weight_decay / 2 ||W||_F^2`` is added to the loss.
+    dropout : float
+        Share of the features that "gd" and "adam" leave out, others at every step.
     learning_rate : float, optional
         Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, for
         "adam" 0.1 (0.01 without preconditioner).
@@ -183,11 +186,14 @@ def fit(
 
     built = time.perf_counter()
     refresh = None
+    dropout = _dropout(dropout, plan)
     if plan.optimizer.startswith("algorithm-1"):
         printed = plan.optimizer.endswith("as-printed")
         problem, P = algorithm1.prepare(task, rows=rows, tol=inner_tol, printed=printed, rng=rng)
     else:
         model, P, refresh = _build(task, plan, rows, inner_tol, rng)
+        if dropout and isinstance(model, Implicit):
+            model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
         problem = Problem(model, task.loss, d, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
     steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
@@ -195,6 +201,7 @@ def fit(
     curve = drive(
         steps, tol=tol, most=max_iterations, stop_below=stop_below, watched=watched, patience=patience, clock=clock,
         progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer in MONOTONE,
+        random=dropout > 0,
     )  # fmt: skip
     timings["steps"] = time.perf_counter() - built - timings["build"]
     return _result(task, plan, problem, curve, condition(), clock, timings)
@@ -228,6 +235,17 @@ def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol:
     if way != "formed":
         return Plan(iterative, way, False, reason)
     return Plan("direct", "none", True, reason) if squared else Plan(iterative, "exact", True, reason)
+
+
+def _dropout(value: float, plan: Plan) -> float:
+    """A rate below one, with a method that can do with noisy gradients; F is not formed then."""
+    rate = _checks.number("dropout", value, low=0)
+    if rate >= 1:
+        raise InputError(f"dropout is {value!r}: it must be below 1, or nothing is left to learn from.")
+    if rate and plan.optimizer not in ("gd", "adam"):
+        raise InputError(f"dropout is {value!r} but {plan.optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
+    plan.formed = plan.formed and not rate
+    return rate
 
 
 def _build(

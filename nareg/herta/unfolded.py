@@ -45,6 +45,19 @@ class Implicit:
         return found
 
 
+class Dropped(Implicit):
+    """J with some features dropped anew at every value, the same in its gradient."""
+
+    def __init__(self, model: Implicit, rate: float, generator: torch.Generator) -> None:
+        super().__init__(model.system, model.features, model.train)
+        self._whole, self._rate, self._generator = model.features, rate, generator
+
+    def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
+        """``J V`` with new dropped features."""
+        self.features = self._whole.dropped(self._rate, self._generator)
+        return super().apply(V, tol, again=again)
+
+
 class Formed:
     """J as a dense matrix."""
 

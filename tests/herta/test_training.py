@@ -229,6 +229,8 @@ def test_work_is_counted(rng):
         ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
         ({"rng": 3}, "rng is 3, a numpy generator is expected"),
         ({"validation": []}, "validation must name at least one node"),
+        ({"dropout": 0.5}, "dropout is 0.5 but 'pcg' needs the same loss at every step|dropout is 0.5 but 'direct'"),
+        ({"dropout": 1.0, "optimizer": "adam"}, "dropout is 1.0: it must be below 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
     ],
 )
@@ -281,3 +283,23 @@ def test_the_condition_number_is_told(told, rng):
     assert "condition number" in found.summary()
     near = herta.fit(graph, X, labels, lam=2.0, train=train, preconditioner="exact", **told)
     assert 1 <= near.condition < 1.1
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_dropout_is_a_ridge_on_average(sparse, rng):
+    """The mean of the squared error over dropped features is the squared error and a quadratic form in W."""
+    graph, X, labels, train = problem(rng, n=100, d=5)
+    if sparse:
+        X *= rng.random(X.shape) < 0.09
+        X[0] = 1.0
+    K = propagated(graph, np.eye(100), 2.0)[train]
+    F, rate = K @ X, 0.4
+    ridge = np.diag(((K**2).sum(0)[:, None] * X**2).sum(0)) * rate / (1 - rate)
+    W = np.linalg.solve(F.T @ F + ridge, F.T @ ONE_HOT[labels[train]])
+    best = 0.5 * ((F @ W - ONE_HOT[labels[train]]) ** 2).sum() + 0.5 * np.einsum("fc,fg,gc->", W, ridge, W)
+    x = sp.csr_array(X) if sparse else X
+    told = {"lam": 2.0, "train": train, "optimizer": "adam", "preconditioner": "exact", "learning_rate": 0.03, "dropout": rate}
+    found = herta.fit(graph, x, labels, max_iterations=1500, rng=rng, **told)
+    assert found.losses[1000:1500].mean() == pytest.approx(best, rel=0.05)
+    plain = herta.fit(graph, x, labels, lam=2.0, train=train)
+    assert np.linalg.norm(found.weights) < np.linalg.norm(plain.weights)
