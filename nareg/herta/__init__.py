@@ -14,9 +14,20 @@ except ModuleNotFoundError as error:
 
     raise MissingDependencyError("nareg.herta needs torch: pip install 'nareg[torch]'.") from None
 
+from nareg.herta.nonlinear import GaussNewton, Unfold
 from nareg.herta.sparsifier import Sparsifier, sparsify
 from nareg.herta.trainer import fit
 from nareg.herta.training import TrainingResult, TrainingStatus
 from nareg.herta.wrapping import Preconditioned, precondition
 
-__all__ = ["Preconditioned", "Sparsifier", "TrainingResult", "TrainingStatus", "fit", "precondition", "sparsify"]
+__all__ = [
+    "GaussNewton",
+    "Preconditioned",
+    "Sparsifier",
+    "TrainingResult",
+    "TrainingStatus",
+    "Unfold",
+    "fit",
+    "precondition",
+    "sparsify",
+]

@@ -62,7 +62,12 @@ class Sizes:
             return self.columns(held, self.tight) + factorisations * self.gram(self.n_train) + dense / DENSE
         gradients = self.columns(2 * c * TYPICAL[self.loss, way], self.tight, c)
         if way == "exact":
-            return self.columns(held, self.loose) + factorisations * self.gram(self.n_train) + gradients
+            # with fewer rows than columns the preconditioner takes accurate rows as well
+            return (
+                self.columns(held, self.loose if self.n_train >= d else self.tight)
+                + factorisations * self.gram(self.n_train)
+                + gradients
+            )
         mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if self.loss == "mse" else 0.0
         return self.columns(d, self.loose) + mixed + factorisations * self.gram(self.rows) + gradients
 

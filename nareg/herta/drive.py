@@ -48,7 +48,8 @@ def drive(
     """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
 
     ``monotone`` methods return their last weights and stop when the loss does no longer fall; the others run on and
-    return their best, or where the loss is ``random`` their last. With validation the weights of the best accuracy are returned.
+    return their best, or where the loss is ``random`` their last. With validation the weights of the best accuracy are
+    returned.
     """
     first = next(steps)
     curve = Curve(first.W, validation=None if watched is None else [])

@@ -19,6 +19,7 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import as_adjacency
 from nareg.herta import build, choice
+from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta.features import Features
 from nareg.herta.losses import SquaredError
 from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
@@ -105,7 +106,7 @@ def precondition(
     return P.with_condition(float(seen.max() / seen.min()))
 
 
-class Preconditioned:
+class Preconditioned(InOtherCoordinates):
     """A PyTorch optimiser that works in preconditioned coordinates.
 
     Parameters
@@ -142,95 +143,33 @@ class Preconditioned:
         preconditioner: Preconditioner,
         parameters: Iterable[torch.Tensor] | None = None,
     ) -> None:
-        if not isinstance(optimizer, torch.optim.Optimizer):
-            raise InputError(f"optimizer is {optimizer!r}: an optimizer of torch.optim is expected.")
+        held = checked_parameters(optimizer)
         if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:
             raise InputError("preconditioner is none for all outputs: pass what nareg.herta.precondition returns.")
-        self.optimizer, self.preconditioner = optimizer, preconditioner
         d = preconditioner.n_features
-        held = [p for group in optimizer.param_groups for p in group["params"]]
         chosen = held if parameters is None else list(parameters)
         if any(all(p is not q for q in held) for p in chosen):
             raise InputError("parameters hold one that the optimizer does not have: pass the optimizer's own.")
-        self._parameters = [p for p in chosen if p.ndim == 2 and d in p.shape]
-        if not self._parameters or (parameters is not None and len(self._parameters) != len(chosen)):
+        fitting = [p for p in chosen if p.ndim == 2 and d in p.shape]
+        if not fitting or (parameters is not None and len(fitting) != len(chosen)):
             shapes = ", ".join(str(tuple(p.shape)) for p in chosen)
             raise InputError(
                 f"parameters of shapes {shapes} do not fit a preconditioner for {d} features: pass one of (C, {d})."
             )
-        #: weights as they were last written, and where the optimiser then stood
-        self._known: list[tuple[torch.Tensor, torch.Tensor] | None] = [None] * len(self._parameters)
+        super().__init__(optimizer, fitting)
+        self.preconditioner = preconditioner
 
-    @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the optimiser on W', from the gradients in W."""
-        inner = [self._inner(k) for k in range(len(self._parameters))]
-        gradients = [p.grad for p in self._parameters]
-        self._enter(inner)
-        for p in self._parameters:
-            if p.grad is not None:
-                p.grad = self._turned(p.grad, self.preconditioner.root_transposed, p)
-        try:
-            result = self.optimizer.step() if closure is None else self.optimizer.step(self._outside(closure))
-        finally:
-            for k, p in enumerate(self._parameters):
-                moved = p.detach().clone()
-                p.copy_(self._turned(moved, self.preconditioner.root, p))
-                self._known[k] = (p.detach().clone(), moved)
-                if closure is None:
-                    p.grad = gradients[k]
-        return result
+    def _inner(self, values: Values) -> Values:
+        return [self._turned(value, self.preconditioner.unroot) for value in values]
 
-    def zero_grad(self, set_to_none: bool = True) -> None:
-        """As of the optimiser."""
-        self.optimizer.zero_grad(set_to_none=set_to_none)
+    def _outer(self, values: Values) -> Values:
+        return [self._turned(value, self.preconditioner.root) for value in values]
 
-    @property
-    def param_groups(self) -> list[dict[str, Any]]:
-        """As of the optimiser: learning rates are changed here, by schedulers too."""
-        return self.optimizer.param_groups
+    def _pulled(self, gradients: Values) -> Values:
+        return [self._turned(gradient, self.preconditioner.root_transposed) for gradient in gradients]
 
-    def state_dict(self) -> dict[str, Any]:
-        """As of the optimiser; its moments are those of W'."""
-        return self.optimizer.state_dict()
-
-    def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As of the optimiser."""
-        self.optimizer.load_state_dict(state)
-
-    def _inner(self, k: int) -> torch.Tensor:
-        """W', remembered unless somebody else has changed W since."""
-        p, known = self._parameters[k], self._known[k]
-        if known is not None and torch.equal(known[0], p):
-            return known[1]
-        return self._turned(p.detach(), self.preconditioner.unroot, p)
-
-    def _enter(self, inner: list[torch.Tensor]) -> None:
-        for p, value in zip(self._parameters, inner, strict=True):
-            p.copy_(value)
-
-    def _outside(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """The user's closure, which evaluates at W, for an optimiser that is at W'."""
-
-        def evaluate() -> Any:
-            with torch.no_grad():
-                inner = [p.detach().clone() for p in self._parameters]
-                for p, value in zip(self._parameters, inner, strict=True):
-                    p.copy_(self._turned(value, self.preconditioner.root, p))
-            with torch.enable_grad():
-                result = closure()
-            with torch.no_grad():
-                self._enter(inner)
-                for p in self._parameters:
-                    if p.grad is not None:
-                        p.grad = self._turned(p.grad, self.preconditioner.root_transposed, p)
-            return result
-
-        return evaluate
-
-    def _turned(self, value: torch.Tensor, apply: Callable[[torch.Tensor], torch.Tensor], p: torch.Tensor) -> torch.Tensor:
-        """``apply`` along the dimension of the features."""
-        by_columns = p.shape[1] == self.preconditioner.n_features
-        like = self.preconditioner.dtype
-        turned = apply((value.T if by_columns else value).to(like)).to(value.dtype)
+    def _turned(self, value: torch.Tensor, apply: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        """``apply`` along the dimension of the features, in the preconditioner's precision."""
+        by_columns = value.shape[1] == self.preconditioner.n_features
+        turned = apply((value.T if by_columns else value).to(self.preconditioner.dtype)).to(value.dtype)
         return turned.T.contiguous() if by_columns else turned

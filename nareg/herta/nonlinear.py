@@ -1,0 +1,251 @@
+"""Unfolded networks with any f(X; theta): the graph as a layer, and a preconditioner from f's Jacobian, renewed on the way.
+
+    Z = H^-1 f(X; theta)          P ~ J^T H^-1 M D M H^-1 J,      J = df/dtheta,  D = second derivative of the loss in Z
+
+HERTA D.4 proposes to put the Jacobian in the place of X. J has as many columns as the network has parameters, too many for a
+Gram matrix: what is kept are the leading eigenvectors of P, by a randomised Nystrom approximation from a few products with P.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch.func import functional_call, vjp, vmap
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn._autograd import Linear
+from nareg.gnn.adjacency import Adjacency
+from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
+from nareg.herta.system import System, laplacian_of
+from nareg.herta.task import node_index
+
+LOSSES = ("mse", "ce")
+#: Accuracy of the solves behind a preconditioner.
+TOLERANCE = 1e-2
+#: Eigenvalues below the largest times this are noise of the approximation.
+NOISE = 1e-12
+
+
+class Unfold(torch.nn.Module):
+    """``Y -> (I + lam L)^-1 Y``, differentiable: a solve forward, a solve backward.
+
+    Parameters
+    ----------
+    graph : Graph, Adjacency, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
+    lam : float
+        At least 0.
+    kind : {"normalized", "combinatorial"}
+    tol : float
+        Error of a column at most, in multiples of its length.
+    dtype : torch.dtype
+    device : str
+
+    Examples
+    --------
+    >>> import torch, nareg
+    >>> from nareg import herta
+    >>> unfold = herta.Unfold(nareg.graphs.grid((3,)), lam=1.0, tol=1e-8)
+    >>> unfold(torch.tensor([[1.0], [0.0], [0.0]], dtype=torch.float64)).ravel().round(decimals=3).tolist()
+    [0.718, 0.188, 0.051]
+    """
+
+    def __init__(
+        self,
+        graph: Any,
+        *,
+        lam: float = 1.0,
+        kind: str = "normalized",
+        tol: float = 1e-6,
+        dtype: torch.dtype = torch.float64,
+        device: Any = "cpu",
+    ) -> None:
+        super().__init__()
+        lam = _checks.number("lam", lam, low=0)
+        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+        adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
+        self.system = System(laplacian_of(adjacency, kind), lam, dtype=dtype, device=device)
+
+    def forward(self, Y: torch.Tensor) -> torch.Tensor:
+        """(N, C) -> (N, C)."""
+        if Y.ndim != 2 or Y.shape[0] != self.system.n_nodes or Y.dtype != self.system.dtype:
+            raise InputError(
+                f"Y has shape {tuple(Y.shape)} and dtype {Y.dtype}: ({self.system.n_nodes}, C), {self.system.dtype} expected."
+            )
+        solved: torch.Tensor = Linear.apply(Y, self._solve, self._solve)
+        return solved
+
+    def _solve(self, B: torch.Tensor) -> torch.Tensor:
+        return self.system.solve(B, tol=self.tol)
+
+
+class GaussNewton(InOtherCoordinates):
+    """A PyTorch optimiser in coordinates in which the leading curvature of the training problem is one, renewed as it changes.
+
+    ``R = (V diag(values) V^T + d I)^-1/2`` for the ``rank`` leading eigenvalues of P, and d the smallest of them or ``damping``
+    times the largest: learning rates near one are right for gradient descent, whatever the features' units. The optimiser's own
+    memory (moments) is dropped when the coordinates change.
+
+    Parameters
+    ----------
+    optimizer : torch.optim.Optimizer
+        Over parameters of ``network``.
+    network : torch.nn.Module
+        f: (N, F) -> (N, C). It is evaluated as it is in ``eval()`` mode.
+    features : (N, F) tensor
+    unfold : Unfold
+    train : (n,) indices or (N,) mask
+    loss : {"mse", "ce"}
+        Which second derivative D is: that of ``1/2 ||Z - Y||^2`` or of softmax cross-entropy, summed over the training nodes.
+    rank : int
+        Eigenvectors; a renewal takes about ``4 rank`` solves with C columns.
+    every : int
+        Steps between renewals.
+    damping : float
+        Curvature below which a direction counts as flat, in multiples of the largest.
+    generator : torch.Generator, optional
+
+    Raises
+    ------
+    InputError
+
+    References
+    ----------
+    HERTA, Appendix D.4. Frangella, Tropp, Udell, "Randomized Nystrom preconditioning" (2023), Algorithm 2.1.
+
+    Examples
+    --------
+    >>> import torch, nareg
+    >>> from nareg import herta
+    >>> unfold, X = herta.Unfold(nareg.graphs.grid((10, 10)), lam=1.0), torch.ones(100, 3, dtype=torch.float64)
+    >>> net = torch.nn.Sequential(torch.nn.Linear(3, 8), torch.nn.Tanh(), torch.nn.Linear(8, 2)).double()
+    >>> sgd = torch.optim.SGD(net.parameters(), lr=0.5)
+    >>> optimizer = herta.GaussNewton(sgd, net, X, unfold, train=torch.arange(50), rank=4)
+    >>> (unfold(net(X))[:50] ** 2).sum().backward()
+    >>> optimizer.step()
+    """
+
+    def __init__(
+        self,
+        optimizer: torch.optim.Optimizer,
+        network: torch.nn.Module,
+        features: torch.Tensor,
+        unfold: Unfold,
+        *,
+        train: Any,
+        loss: str = "mse",
+        rank: int = 50,
+        every: int = 10,
+        damping: float = 1e-3,
+        generator: torch.Generator | None = None,
+    ) -> None:
+        held = checked_parameters(optimizer)
+        named = dict(network.named_parameters())
+        self._names = [name for p in held for name, q in named.items() if q is p]
+        if len(self._names) != len(held):
+            raise InputError("optimizer holds a parameter that network does not have: pass one of network.parameters().")
+        super().__init__(optimizer, held)
+        self._network, self._features, self._unfold = network, features, unfold
+        index = node_index("train", train, unfold.system.n_nodes)
+        if index.size == 0:
+            raise InputError("train is empty: name at least one node to train on.")
+        self._train = torch.as_tensor(index, device=features.device)
+        self._loss = _checks.choice("loss", loss, LOSSES)
+        self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in held))
+        self._every, self._count = _checks.integer("every", every, low=1), 0
+        self._generator = torch.Generator().manual_seed(0) if generator is None else generator
+        self._damping = _checks.number("damping", damping, low=0, high=1)
+        self._V, self._scale, self._rest = features.new_zeros((0, 0)), features.new_zeros(0), 1.0
+
+    def step(self, closure: Any = None) -> Any:
+        """One step of the optimiser; every so many the coordinates are made anew first."""
+        if self._count % self._every == 0:
+            self._renew()
+        self._count += 1
+        return super().step(closure)
+
+    def _renew(self) -> None:
+        values, V = self.leading_curvature()
+        flat = max(float(values[-1]), self._damping * float(values[0]))
+        self._V, self._scale, self._rest = V, (values + flat) ** -0.5, flat**-0.5
+        self._known = None
+        self.optimizer.state.clear()
+
+    @torch.no_grad()
+    def leading_curvature(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Leading eigenvalues, falling, and eigenvectors of ``P``, by a randomised Nystrom approximation."""
+        p, k = sum(q.numel() for q in self._parameters), self._rank
+        like = self._features
+        omega = torch.randn((p, k), generator=self._generator, dtype=like.dtype, device=self._generator.device).to(like.device)
+        omega = torch.linalg.qr(omega).Q
+        Y = self._curvature(omega)
+        shift = float(torch.finfo(like.dtype).eps) * float(Y.norm())
+        Y = Y + shift * omega
+        core, turn = torch.linalg.eigh(omega.T @ Y)
+        # P ~ Y (omega^T Y)^-1 Y^T; shifted, so that rounding leaves the core definite
+        B = Y @ turn * core.clamp(min=shift or 1.0).rsqrt()
+        U, singular, _ = torch.linalg.svd(B, full_matrices=False)
+        values = (singular**2 - shift).clamp(min=0)
+        kept = values > NOISE * values[0]
+        if not bool(kept.any()):  # nothing is curved: coordinates as they are
+            return torch.ones_like(values[:1]), U[:, :1] * 0
+        return values[kept], U[:, kept]
+
+    def _curvature(self, directions: torch.Tensor) -> torch.Tensor:
+        """``P V`` for (parameters, k) V: all directions in one block of solves each way."""
+        was_training = self._network.training
+        self._network.eval()
+        try:
+            here = dict(zip(self._names, self._read(), strict=True))
+            outputs, pull = vjp(self._apply, here)[:2]
+            # J V as the transpose of J^T: every layer has a reverse mode
+            push = vjp(lambda cotangent: pull(cotangent)[0], torch.zeros_like(outputs))[1]
+            k, (n, c) = directions.shape[1], outputs.shape
+            (moved,) = vmap(push)(self._split(directions.T))
+            Z = self._solve(moved.permute(1, 2, 0).reshape(n, c * k)).reshape(n, c, k)[self._train]
+            bent = self._second(self._solve(outputs)[self._train], Z)
+            back = torch.zeros((n, c, k), dtype=Z.dtype, device=Z.device)
+            back[self._train] = bent
+            cotangents = self._solve(back.reshape(n, c * k)).reshape(n, c, k).permute(2, 0, 1)
+            (pulled,) = vmap(pull)(cotangents.contiguous())
+            return torch.cat([pulled[name].reshape(k, -1) for name in self._names], dim=1).T
+        finally:
+            self._network.train(was_training)
+
+    def _second(self, Z: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
+        """D V at outputs Z for (n, C, k) V."""
+        if self._loss == "mse":
+            return V
+        p = torch.softmax(Z, dim=1)[:, :, None]
+        pV = p * V
+        return pV - p * pV.sum(dim=1, keepdim=True)
+
+    def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
+        found: torch.Tensor = functional_call(self._network, parameters, (self._features,))
+        return found
+
+    def _solve(self, B: torch.Tensor) -> torch.Tensor:
+        return self._unfold.system.solve(B.contiguous(), tol=TOLERANCE)
+
+    def _split(self, rows: torch.Tensor) -> dict[str, torch.Tensor]:
+        """(k, parameters) -> parameters by name, each with k in front."""
+        parts = torch.split(rows, [p.numel() for p in self._parameters], dim=1)
+        shapes = [p.shape for p in self._parameters]
+        return {name: part.reshape(-1, *shape) for name, part, shape in zip(self._names, parts, shapes, strict=True)}
+
+    def _inner(self, values: Values) -> Values:
+        return self._scaled(values, 1 / self._scale, 1 / self._rest)
+
+    def _outer(self, values: Values) -> Values:
+        return self._scaled(values, self._scale, self._rest)
+
+    def _pulled(self, gradients: Values) -> Values:
+        return self._scaled(gradients, self._scale, self._rest)  # R is symmetric
+
+    def _scaled(self, values: Values, factors: torch.Tensor, rest: float) -> Values:
+        """``V diag(factors) V^T + rest (I - V V^T)`` times the parameters in a row."""
+        flat = torch.cat([value.reshape(-1) for value in values])
+        flat = rest * flat + self._V @ ((factors - rest) * (self._V.T @ flat))
+        parts = torch.split(flat, [value.numel() for value in values])
+        return [part.reshape(value.shape) for part, value in zip(parts, values, strict=True)]

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, jacrev
+
+import nareg
+from nareg import herta
+from nareg.errors import InputError
+from tests.herta.helpers import problem, propagated
+
+LAM = 2.0
+
+
+def network(d, hidden=6, classes=3, seed=0):
+    torch.manual_seed(seed)
+    return torch.nn.Sequential(torch.nn.Linear(d, hidden), torch.nn.Tanh(), torch.nn.Linear(hidden, classes)).double()
+
+
+@pytest.fixture
+def task(rng):
+    graph, X, labels, train = problem(rng, n=80, d=5)
+    return graph, torch.as_tensor(X), torch.as_tensor(labels), torch.as_tensor(train)
+
+
+@pytest.mark.parametrize("kind", ["normalized", "combinatorial"])
+def test_the_graph_layer_is_the_dense_solve_with_its_gradient(kind, rng):
+    graph = nareg.graphs.erdos_renyi(12, 0.4, rng=rng)
+    unfold = herta.Unfold(graph, lam=LAM, kind=kind, tol=1e-12)
+    Y = torch.as_tensor(rng.standard_normal((12, 2))).requires_grad_(True)
+    np.testing.assert_allclose(unfold(Y).detach(), propagated(graph, Y.detach().numpy(), LAM, kind), atol=1e-10)
+    assert torch.autograd.gradcheck(unfold, (Y,))
+
+
+@pytest.mark.parametrize("loss", ["mse", "ce"])
+def test_leading_curvature_is_that_of_the_dense_gauss_newton_matrix(task, loss):
+    graph, X, _, train = task
+    net, unfold = network(5), herta.Unfold(graph, lam=LAM)
+    optimizer = herta.GaussNewton(torch.optim.SGD(net.parameters(), lr=1.0), net, X, unfold, train=train, loss=loss, rank=40)
+    H = torch.as_tensor(propagated(graph, np.eye(80), LAM))[train]
+    named = dict(net.named_parameters())
+    J = jacrev(lambda q: H @ functional_call(net, q, (X,)))(named)
+    J = torch.cat([J[name].reshape(train.numel() * 3, -1) for name in named], dim=1).detach()
+    D = torch.eye(train.numel() * 3, dtype=torch.float64)
+    if loss == "ce":
+        p = torch.softmax(H @ net(X), dim=1).detach()
+        D = torch.block_diag(*[torch.diag(row) - torch.outer(row, row) for row in p])
+    exact = torch.linalg.eigh(J.T @ D @ J)
+    values, V = optimizer.leading_curvature()
+    assert torch.allclose(values[:10], exact.eigenvalues.flip(0)[:10], rtol=0.03)  # solves behind it are good to 1e-2
+    assert torch.allclose(V.T @ V, torch.eye(V.shape[1], dtype=torch.float64), atol=1e-8)
+    lead = exact.eigenvectors[:, -1]
+    assert float((V[:, 0] @ lead).abs()) > 0.999
+
+
+def test_coordinates_turn_back_and_gradients_follow(task, rng):
+    graph, X, _, train = task
+    net = network(5)
+    optimizer = herta.GaussNewton(torch.optim.SGD(net.parameters(), lr=0.1), net, X, herta.Unfold(graph), train=train, rank=8)
+    optimizer._renew()
+    values = [torch.as_tensor(rng.standard_normal(p.shape)) for p in net.parameters()]
+    for back, value in zip(optimizer._outer(optimizer._inner(values)), values, strict=True):
+        assert torch.allclose(back, value, atol=1e-9)
+    others = [torch.as_tensor(rng.standard_normal(p.shape)) for p in net.parameters()]
+    left = sum(float((a * b).sum()) for a, b in zip(optimizer._outer(values), others, strict=True))
+    right = sum(float((a * b).sum()) for a, b in zip(values, optimizer._pulled(others), strict=True))
+    assert left == pytest.approx(right, rel=1e-9)
+
+
+def trained(net, optimizer, unfold, X, labels, train, steps):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(unfold(net(X))[train], labels[train], reduction="sum")
+        loss.backward()
+        optimizer.step()
+    return float(loss.detach())
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam])
+def test_sixty_steps_get_further_than_with_the_best_of_five_learning_rates_without_it(task, kind):
+    graph, X, labels, train = task
+    unfold, first = herta.Unfold(graph, lam=LAM), network(5)
+    plain = []
+    for rate in (1e-4, 1e-3, 1e-2, 0.1, 1.0):
+        net = copy.deepcopy(first)
+        plain.append(trained(net, kind(net.parameters(), lr=rate), unfold, X, labels, train, 60))
+    net = copy.deepcopy(first)
+    optimizer = herta.GaussNewton(kind(net.parameters(), lr=0.1), net, X, unfold, train=train, loss="ce", rank=40, every=5)
+    assert trained(net, optimizer, unfold, X, labels, train, 60) < 0.7 * min(v for v in plain if np.isfinite(v))
+
+
+def test_a_network_without_curvature_keeps_its_coordinates(task):
+    graph, X, _, train = task
+    net = torch.nn.Linear(5, 2, bias=False).double()
+    torch.nn.init.zeros_(net.weight)
+    optimizer = herta.GaussNewton(
+        torch.optim.SGD(net.parameters(), lr=0.5), net, torch.zeros_like(X), herta.Unfold(graph), train=train, rank=3
+    )
+    net.weight.grad = torch.ones_like(net.weight)
+    optimizer.step()
+    assert torch.allclose(net.weight, torch.full_like(net.weight, -0.5))
+
+
+def test_what_cannot_work_is_refused(task):
+    graph, X, _, train = task
+    net, unfold = network(5), herta.Unfold(graph, lam=LAM)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(InputError, match="optimizer holds a parameter that network does not have"):
+        herta.GaussNewton(torch.optim.SGD(network(5).parameters(), lr=0.1), net, X, unfold, train=train)
+    with pytest.raises(InputError, match="train is empty"):
+        herta.GaussNewton(sgd, net, X, unfold, train=[])
+    with pytest.raises(InputError, match="loss is 'l1'; choose one of"):
+        herta.GaussNewton(sgd, net, X, unfold, train=train, loss="l1")
+    with pytest.raises(InputError, match="rank is 0"):
+        herta.GaussNewton(sgd, net, X, unfold, train=train, rank=0)
+    with pytest.raises(InputError, match="lam is -1"):
+        herta.Unfold(graph, lam=-1)
+    with pytest.raises(InputError, match=r"Y has shape \(79, 3\) and dtype torch\.float64: \(80, C\)"):
+        unfold(torch.ones(79, 3, dtype=torch.float64))
