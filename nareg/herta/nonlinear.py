@@ -1,6 +1,6 @@
 """Unfolded networks with any f(X; theta): the graph as a layer, and a preconditioner from f's Jacobian, renewed on the way.
 
-    Z = H^-1 f(X; theta)          P ~ J^T H^-1 M D M H^-1 J,      J = df/dtheta,  D = second derivative of the loss in Z
+    Z = H^-1 f(X; theta)          P ~ J^T H^-1 M D M H^-1 J,      J = df/dtheta,  D = a bound of the loss' curvature in Z
 
 HERTA D.4 proposes to put the Jacobian in the place of X. J has as many columns as the network has parameters, too many for a
 Gram matrix: what is kept are the leading eigenvectors of P, by a randomised Nystrom approximation from a few products with P.
@@ -97,13 +97,15 @@ class GaussNewton(InOtherCoordinates):
     unfold : Unfold
     train : (n,) indices or (N,) mask
     loss : {"mse", "ce"}
-        Which second derivative D is: that of ``1/2 ||Z - Y||^2`` or of softmax cross-entropy, summed over the training nodes.
+        ``1/2 ||Z - Y||^2`` or softmax cross-entropy, summed over the training nodes: D is the identity, or
+        ``(I - 1 1^T / C) / 2``, which is never below the second derivative of cross-entropy (Bohning 1992).
     rank : int
         Eigenvectors; a renewal takes about ``4 rank`` solves with C columns.
     every : int
         Steps between renewals.
     damping : float
-        Curvature below which a direction counts as flat, in multiples of the largest.
+        Curvature below which a direction counts as flat, in multiples of the largest. Where the loss rises, take more of it,
+        renew more often, or lower the learning rate: f is not linear.
     generator : torch.Generator, optional
 
     Raises
@@ -137,7 +139,7 @@ class GaussNewton(InOtherCoordinates):
         loss: str = "mse",
         rank: int = 50,
         every: int = 10,
-        damping: float = 1e-3,
+        damping: float = 1e-2,
         generator: torch.Generator | None = None,
     ) -> None:
         held = checked_parameters(optimizer)
@@ -204,22 +206,13 @@ class GaussNewton(InOtherCoordinates):
             k, (n, c) = directions.shape[1], outputs.shape
             (moved,) = vmap(push)(self._split(directions.T))
             Z = self._solve(moved.permute(1, 2, 0).reshape(n, c * k)).reshape(n, c, k)[self._train]
-            bent = self._second(self._solve(outputs)[self._train], Z)
             back = torch.zeros((n, c, k), dtype=Z.dtype, device=Z.device)
-            back[self._train] = bent
+            back[self._train] = Z if self._loss == "mse" else 0.5 * (Z - Z.mean(dim=1, keepdim=True))
             cotangents = self._solve(back.reshape(n, c * k)).reshape(n, c, k).permute(2, 0, 1)
             (pulled,) = vmap(pull)(cotangents.contiguous())
             return torch.cat([pulled[name].reshape(k, -1) for name in self._names], dim=1).T
         finally:
             self._network.train(was_training)
-
-    def _second(self, Z: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-        """D V at outputs Z for (n, C, k) V."""
-        if self._loss == "mse":
-            return V
-        p = torch.softmax(Z, dim=1)[:, :, None]
-        pV = p * V
-        return pV - p * pV.sum(dim=1, keepdim=True)
 
     def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = functional_call(self._network, parameters, (self._features,))
