@@ -62,6 +62,8 @@ class System:
     lam : float
     dtype, device
         Of the right-hand sides.
+    top : float, optional
+        A bound of the spectrum of L; default: found.
 
     Attributes
     ----------
@@ -69,14 +71,23 @@ class System:
         Products of H with one column so far.
     """
 
-    def __init__(self, laplacian: sp.csr_array, lam: float, *, dtype: torch.dtype = torch.float64, device: Any = "cpu") -> None:
+    def __init__(
+        self,
+        laplacian: sp.csr_array,
+        lam: float,
+        *,
+        dtype: torch.dtype = torch.float64,
+        device: Any = "cpu",
+        top: float | None = None,
+    ) -> None:
         self.laplacian, self.lam, self.products = laplacian, lam, 0
         self.dtype, self.device = dtype, torch.device(device)
-        self._top = largest_eigenvalue(laplacian) if lam else 0.0
+        if top is None:
+            top = largest_eigenvalue(laplacian) if lam else 0.0
         #: H = I + lam top/2 (I - M), M with its spectrum in [-1, 1]
-        self._strength = lam * self._top / 2
+        self._strength = lam * top / 2
         eye = sp.eye_array(laplacian.shape[0])
-        M = sp.csr_array(eye - (2 / self._top) * laplacian) if self._strength else sp.csr_array(eye)
+        M = sp.csr_array(eye - (2 / top) * laplacian) if self._strength else sp.csr_array(eye)
         self._M = TorchSparse(csr_tensor(M, dtype, self.device), None)
         self._jacobi = torch.as_tensor(1 / (1 + lam * laplacian.diagonal()), dtype=dtype, device=self.device)[:, None]
 
@@ -118,3 +129,30 @@ class System:
             found: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
             return found
         return _cg.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi)[0]
+
+
+class Unrolled(System):
+    """Gradient steps of the inner problem from ``Z = f`` in the place of its solution, as TWIRLS is trained.
+
+    ``Z <- Z - (H Z - f) / (1 + lam top/2)`` with ``top`` a bound of the spectrum of L; for the normalised Laplacian and top = 2
+    that is ``Z <- (lam A~ Z + f) / (1 + lam)`` (HERTA 4.5 lacks the lam before its A^). A fixed polynomial in H, and so its own
+    transpose.
+    """
+
+    def __init__(self, laplacian: sp.csr_array, lam: float, steps: int, *, dtype: torch.dtype, device: Any, top: float) -> None:
+        super().__init__(laplacian, lam, dtype=dtype, device=device, top=top)
+        self.steps = steps
+
+    def degree(self, tol: float) -> int:
+        """Products a column, whatever the accuracy."""
+        return self.steps
+
+    def solve(self, B: torch.Tensor, *, tol: float, start: torch.Tensor | None = None) -> torch.Tensor:
+        """So many steps from B; tolerance and guess do not matter."""
+        Z, spare, B = B.clone(), torch.empty_like(B), B.contiguous()
+        share = self._strength / (1 + self._strength)
+        for _ in range(self.steps):
+            self._M.multiply_add(Z, B, share, 1 - share, spare)
+            Z, spare = spare, Z
+        self.products += self.steps * B.shape[1]
+        return Z

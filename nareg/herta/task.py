@@ -13,7 +13,7 @@ from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency, as_adjacency
 from nareg.herta.features import Features
 from nareg.herta.losses import CrossEntropy, Loss, SquaredError
-from nareg.herta.system import System, laplacian_of
+from nareg.herta.system import System, Unrolled, laplacian_of, largest_eigenvalue
 
 LOSSES = ("mse", "ce")
 
@@ -52,6 +52,7 @@ def read(
     loss: str,
     kind: str,
     weight_decay: float,
+    unrolled: int | None,
     device: Any,
     dtype: Any,
 ) -> Task:
@@ -76,10 +77,17 @@ def read(
         assert labels is not None
         n_classes = int(labels.max()) + 1
         target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=place), n_classes)
+    L = laplacian_of(adjacency, kind)
+    if unrolled is None:
+        system = System(L, lam, dtype=number, device=place)
+    else:
+        top = 2.0 if kind == "normalized" else largest_eigenvalue(L)
+        steps = _checks.integer("unrolled", unrolled, low=1)
+        system = Unrolled(L, lam, steps, dtype=number, device=place, top=top)
     return Task(
         adjacency=adjacency,
         kind=kind,
-        system=System(laplacian_of(adjacency, kind), lam, dtype=number, device=place),
+        system=system,
         features=X,
         train=rows,
         loss=target,

@@ -63,6 +63,7 @@ def fit(
     sketch_size: int | None = None,
     weight_decay: float = 0.0,
     dropout: float = 0.0,
+    unrolled: int | None = None,
     learning_rate: float | None = None,
     tol: float = 1e-8,
     inner_tol: float | None = None,
@@ -107,6 +108,8 @@ def fit(
         ``weight_decay / 2 ||W||_F^2`` is added to the loss.
     dropout : float
         Share of the features that "gd" and "adam" leave out, others at every step.
+    unrolled : int, optional
+        So many gradient steps of the inner problem in the place of its solution, as TWIRLS is trained: another model.
     learning_rate : float, optional
         Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, for
         "adam" 0.1 (0.01 without preconditioner).
@@ -172,6 +175,7 @@ def fit(
         loss=loss,
         kind=kind,
         weight_decay=weight_decay,
+        unrolled=unrolled,
         device=device,
         dtype=dtype,
     )

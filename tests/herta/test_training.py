@@ -9,7 +9,7 @@ import nareg
 from nareg import herta
 from nareg.errors import InputError
 from nareg.herta import TrainingStatus
-from tests.herta.helpers import best_cross_entropy, best_squared, cross_entropy, problem, propagated
+from tests.herta.helpers import best_cross_entropy, best_squared, cross_entropy, laplacian, problem, propagated
 
 ONE_HOT = np.eye(3)
 
@@ -231,6 +231,7 @@ def test_work_is_counted(rng):
         ({"validation": []}, "validation must name at least one node"),
         ({"dropout": 0.5}, "dropout is 0.5 but 'pcg' needs the same loss at every step|dropout is 0.5 but 'direct'"),
         ({"dropout": 1.0, "optimizer": "adam"}, "dropout is 1.0: it must be below 1"),
+        ({"unrolled": 0}, "unrolled is 0, an integer of at least 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
     ],
 )
@@ -303,3 +304,20 @@ def test_dropout_is_a_ridge_on_average(sparse, rng):
     assert found.losses[1000:1500].mean() == pytest.approx(best, rel=0.05)
     plain = herta.fit(graph, x, labels, lam=2.0, train=train)
     assert np.linalg.norm(found.weights) < np.linalg.norm(plain.weights)
+
+
+@pytest.mark.parametrize("told", [{}, {"optimizer": "direct"}, {"loss": "ce", "preconditioner": "none"}])
+def test_unrolled_steps_are_those_of_twirls(told, rng):
+    graph, X, labels, train = problem(rng, n=200)
+    lam, steps = 3.0, 4
+    A = np.eye(200) - laplacian(graph)
+    F = X
+    for _ in range(steps):
+        F = (lam * A @ F + X) / (1 + lam)
+    F = F[train]
+    cross = told.get("loss") == "ce"
+    best = best_cross_entropy(F, labels[train], 3) if cross else best_squared(F, ONE_HOT[labels[train]])
+    found = herta.fit(graph, X, labels, lam=lam, train=train, unrolled=steps, **told)
+    assert found.loss == pytest.approx(best, rel=1e-6)
+    many = herta.fit(graph, X, labels, lam=lam, train=train, unrolled=200, **told)
+    assert many.loss == pytest.approx(herta.fit(graph, X, labels, lam=lam, train=train, **told).loss, rel=1e-6)
