@@ -14,6 +14,7 @@ import time
 import numpy as np
 import torch
 
+from nareg.gnn.adjacency import as_adjacency
 from nareg.herta.hadamard import SRHT
 from nareg.herta.preconditioner import TOLERANCE, Factor, Preconditioner
 from nareg.herta.problem import Problem
@@ -48,8 +49,9 @@ def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.
     X, lam, like = task.features, task.system.lam, task.like
     system = task.system
     if lam > 0:
-        edges = DRAWS * max(task.adjacency.raw.nnz // 2, 1)
-        found = sparsify(task.adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=edges, measure=False)
+        adjacency = as_adjacency(task.graph, system.n_nodes)
+        edges = DRAWS * max(adjacency.raw.nnz // 2, 1)
+        found = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=edges, measure=False)
         system = System(found.laplacian, lam, dtype=like.dtype, device=like.device)
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.most(nodes.numel())), rng=rng)

@@ -16,7 +16,6 @@ from torch.func import functional_call, vjp, vmap
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
-from nareg.gnn.adjacency import Adjacency
 from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta.system import System, laplacian_of
 from nareg.herta.task import node_index
@@ -36,7 +35,7 @@ class Unfold(torch.nn.Module):
     graph : Graph, Adjacency, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
     lam : float
         At least 0.
-    kind : {"normalized", "combinatorial"}
+    kind : {"normalized", "combinatorial", "operator"}
     tol : float
         Error of a column at most, in multiples of its length.
     dtype : torch.dtype
@@ -64,8 +63,7 @@ class Unfold(torch.nn.Module):
         super().__init__()
         lam = _checks.number("lam", lam, low=0)
         self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-        adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
-        self.system = System(laplacian_of(adjacency, kind), lam, dtype=dtype, device=device)
+        self.system = System(laplacian_of(graph, kind), lam, dtype=dtype, device=device)
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""
@@ -150,8 +148,6 @@ class GaussNewton(InOtherCoordinates):
         super().__init__(optimizer, held)
         self._network, self._features, self._unfold = network, features, unfold
         index = node_index("train", train, unfold.system.n_nodes)
-        if index.size == 0:
-            raise InputError("train is empty: name at least one node to train on.")
         self._train = torch.as_tensor(index, device=features.device)
         self._loss = _checks.choice("loss", loss, LOSSES)
         self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in held))

@@ -22,22 +22,35 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
+from nareg.errors import InputError
+from nareg.filters._system import penalty
 from nareg.gnn import _cg, _recurrences, series
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.adjacency import Adjacency, as_adjacency, csr_tensor
 
 KINDS = ("normalized", "combinatorial")
+#: The same, or a positive semidefinite matrix that takes the place of the Laplacian.
+OPERATORS = (*KINDS, "operator")
 #: Chebyshev degrees above this are left to conjugate gradients.
 HIGHEST = 150
 #: Relative accuracy of the largest eigenvalue, and what is added to it: it comes from below.
 ACCURACY, MARGIN = 1e-2, 1.02
 
 
-def laplacian_of(graph: Any, kind: str) -> sp.csr_array:
-    """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes."""
-    kind = _checks.choice("kind", kind, KINDS)
-    adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
+def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_array:
+    """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
+    kind = _checks.choice("kind", kind, OPERATORS)
+    if kind == "operator":
+        L = penalty(graph).L
+        if n_nodes is not None and L.shape[0] != n_nodes:
+            raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one a node is expected.")
+        return L
+    adjacency = as_adjacency(graph, n_nodes) if n_nodes is not None else _prepared(graph)
     return adjacency.normalized_laplacian if kind == "normalized" else adjacency.laplacian
+
+
+def _prepared(graph: Any) -> Adjacency:
+    return graph if isinstance(graph, Adjacency) else Adjacency(graph)
 
 
 def largest_eigenvalue(L: sp.csr_array) -> float:

@@ -10,7 +10,7 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency, as_adjacency
+from nareg.graph import node_indices
 from nareg.herta.features import Features
 from nareg.herta.losses import CrossEntropy, Loss, SquaredError
 from nareg.herta.system import System, Unrolled, laplacian_of, largest_eigenvalue
@@ -22,7 +22,7 @@ LOSSES = ("mse", "ce")
 class Task:
     """A training problem: the graph's system, features, training nodes and the loss at them."""
 
-    adjacency: Adjacency
+    graph: Any
     kind: str
     system: System
     features: Features
@@ -63,10 +63,8 @@ def read(
     number = checked_dtype(dtype)
     X = Features.read(features, dtype=number, device=place)
     n = X.shape[0]
-    adjacency = as_adjacency(graph, n)
+    L = laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if index.size == 0:
-        raise InputError("train is empty: name at least one node to train on.")
     if X.shape[1] and not bool(X.transposed_times(torch.ones((n, 1), dtype=number, device=place)).isfinite().all()):
         raise InputError(f"features overflow in {number}: scale them down, or take dtype float64.")
     rows = torch.as_tensor(index, device=place)
@@ -77,7 +75,6 @@ def read(
         assert labels is not None
         n_classes = int(labels.max()) + 1
         target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=place), n_classes)
-    L = laplacian_of(adjacency, kind)
     if unrolled is None:
         system = System(L, lam, dtype=number, device=place)
     else:
@@ -85,7 +82,7 @@ def read(
         steps = _checks.integer("unrolled", unrolled, low=1)
         system = Unrolled(L, lam, steps, dtype=number, device=place, top=top)
     return Task(
-        adjacency=adjacency,
+        graph=graph,
         kind=kind,
         system=system,
         features=X,
@@ -133,24 +130,16 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str, everywhere: bool)
 
 
 def node_index(name: str, value: Any, n: int) -> np.ndarray:
-    """Node indices without repeats, from indices or a boolean mask, array or tensor."""
-    array = _checks.array_of(name, value.detach().cpu().numpy() if hasattr(value, "detach") else value)
-    if array.dtype == bool:
-        if array.shape != (n,):
-            raise InputError(f"{name} is a mask of shape {array.shape} for {n} nodes: ({n},) is expected.")
-        return np.flatnonzero(array)
+    """Node indices without repeats, at least one, from indices or a boolean mask, array or tensor."""
+    array = node_indices(name, value.detach().cpu().numpy() if hasattr(value, "detach") else _integers(value), n)
     if array.size == 0:
-        return np.empty(0, dtype=np.int64)
-    if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InputError(
-            f"{name} has shape {array.shape} and dtype {array.dtype}: node indices or a boolean mask are expected."
-        )
-    if array.min() < 0 or array.max() >= n:
-        bad = int(array.min() if array.min() < 0 else array.max())
-        raise InputError(f"{name} holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}.")
-    if np.unique(array).size != array.size:
-        raise InputError(f"{name} names a node twice: numpy.unique({name}) names each once.")
+        raise InputError(f"{name} is empty: name at least one node.")
     return array.astype(np.int64)
+
+
+def _integers(value: Any) -> Any:
+    """An empty list as one of indices."""
+    return np.empty(0, dtype=np.int64) if np.size(value) == 0 else value
 
 
 def checked_device(value: Any) -> torch.device:

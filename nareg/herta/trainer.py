@@ -100,8 +100,9 @@ def fit(
         "exact": the Gram matrix of F, which is formed, and after which no solve is needed; for cross-entropy weighted by the
         second derivatives, and made anew when these have changed. "sketched": from ``sketch_size`` rows of a randomised
         Hadamard transform of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
-    kind : {"normalized", "combinatorial"}
-        ``L = I - D~^-1/2 (A + I) D~^-1/2`` or ``D - A``.
+    kind : {"normalized", "combinatorial", "operator"}
+        ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
+        ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
     sketch_size : int, optional
         Default 8 F.
     weight_decay : float
@@ -221,6 +222,8 @@ def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol:
             raise InputError(
                 f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
             )
+        if optimizer != "direct" and task.kind == "operator":
+            raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
         return Plan(optimizer, "none", True, "") if optimizer == "direct" else Plan(optimizer, "sketched", False, "")
     iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
     if preconditioner == "none":
@@ -324,8 +327,8 @@ def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor]
     nodes = torch.as_tensor(node_index("validation", validation, task.system.n_nodes), device=task.train.device)
     if task.labels is None:
         raise InputError("validation needs classes: pass labels, or one-hot rows, as targets.")
-    if nodes.numel() == 0 or bool((task.labels[nodes] < 0).any()):
-        raise InputError("validation must name at least one node, and only nodes whose label is known (not -1).")
+    if bool((task.labels[nodes] < 0).any()):
+        raise InputError("validation names a node whose label is not known (-1): leave it out.")
     model, labels = Implicit(task.system, task.features, nodes), task.labels[nodes]
     return lambda W: float((model.apply(W, max(tol, 1e-4), again=True).argmax(1) == labels).double().mean())
 

@@ -17,7 +17,6 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn.adjacency import as_adjacency
 from nareg.herta import build, choice
 from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta.features import Features
@@ -82,10 +81,8 @@ def precondition(
     X = Features.read(features, dtype=checked_dtype(dtype), device=place)
     n, d = X.shape
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if index.size == 0:
-        raise InputError("train is empty: name at least one node to train on.")
     rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
-    system = System(laplacian_of(as_adjacency(graph, n), kind), lam, dtype=X.dtype, device=place)
+    system = System(laplacian_of(graph, kind, n), lam, dtype=X.dtype, device=place)
     nodes = torch.as_tensor(index, device=place)
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     if how == "auto":

@@ -208,9 +208,9 @@ def test_work_is_counted(rng):
     [
         ({"lam": -1.0}, "lam is -1.0, it must be at least 0"),
         ({"train": []}, "train is empty: name at least one node"),
-        ({"train": [0, 60]}, "train holds node 60, out of range"),
-        ({"train": [1, 1]}, "train names a node twice"),
-        ({"train": np.ones(4, bool)}, r"train is a mask of shape \(4,\) for 60 nodes"),
+        ({"train": [0, 60]}, "train holds 60 but there are 60 nodes"),
+        ({"train": [1, 1]}, "train lists a node twice"),
+        ({"train": np.ones(4, bool)}, r"train has shape \(4,\) and dtype bool: a mask \(60,\) or indices"),
         ({"targets": np.full(60, -1)}, r"targets\[0\] is -1, no class, but node 0 is trained on"),
         ({"targets": np.ones(59, int)}, r"targets have shape \(59,\) but there are 60 nodes"),
         ({"targets": np.full((60, 2), np.nan)}, r"targets\[0\] is not finite but node 0 is trained on"),
@@ -228,9 +228,13 @@ def test_work_is_counted(rng):
         ({"device": "gpu"}, "device is 'gpu', no device of torch"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
         ({"rng": 3}, "rng is 3, a numpy generator is expected"),
-        ({"validation": []}, "validation must name at least one node"),
+        ({"validation": []}, "validation is empty: name at least one node"),
         ({"dropout": 0.5}, "dropout is 0.5 but 'pcg' needs the same loss at every step|dropout is 0.5 but 'direct'"),
         ({"dropout": 1.0, "optimizer": "adam"}, "dropout is 1.0: it must be below 1"),
+        ({"kind": "operator", "graph": -np.eye(60)}, "has a negative diagonal entry"),
+        ({"kind": "operator", "graph": np.eye(59)}, "there are 60 rows of features"),
+        ({"kind": "operator", "graph": np.eye(60), "optimizer": "algorithm-1"}, "kind='operator' has none: take 'pcg'"),
+        ({"validation": [0], "targets": np.eye(60)[:, :3] * 2}, "validation needs classes"),
         ({"unrolled": 0}, "unrolled is 0, an integer of at least 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
     ],
@@ -238,7 +242,7 @@ def test_work_is_counted(rng):
 def test_what_cannot_work_is_refused_in_one_sentence(told, message, rng):
     graph, X, labels, _ = problem(rng)
     told = dict(told)
-    arguments = [graph, told.pop("features", X), told.pop("targets", labels)]
+    arguments = [told.pop("graph", graph), told.pop("features", X), told.pop("targets", labels)]
     with pytest.raises(InputError, match=message):
         herta.fit(*arguments, **told)
 
@@ -321,3 +325,13 @@ def test_unrolled_steps_are_those_of_twirls(told, rng):
     assert found.loss == pytest.approx(best, rel=1e-6)
     many = herta.fit(graph, X, labels, lam=lam, train=train, unrolled=200, **told)
     assert many.loss == pytest.approx(herta.fit(graph, X, labels, lam=lam, train=train, **told).loss, rel=1e-6)
+
+
+def test_a_designed_matrix_takes_the_place_of_the_laplacian(rng):
+    """diag(w) L diag(w) from a design of node weights."""
+    graph, X, labels, train = problem(rng)
+    design = nareg.design.exact(graph, signals=rng.standard_normal((60, 20)), noise=0.5)
+    S = design.matrix.toarray()
+    F = np.linalg.solve(np.eye(60) + S, X)[train]
+    found = herta.fit(design.matrix, X, labels, lam=1.0, train=train, kind="operator")
+    assert found.loss == pytest.approx(best_squared(F, ONE_HOT[labels[train]]), rel=1e-6)
