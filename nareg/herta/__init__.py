@@ -14,6 +14,7 @@ except ModuleNotFoundError as error:
 
     raise MissingDependencyError("nareg.herta needs torch: pip install 'nareg[torch]'.") from None
 
+from nareg.herta.attention import Attended, Penalty, fit_attention
 from nareg.herta.nonlinear import GaussNewton, Unfold
 from nareg.herta.sparsifier import Sparsifier, sparsify
 from nareg.herta.trainer import fit
@@ -21,13 +22,16 @@ from nareg.herta.training import TrainingResult, TrainingStatus
 from nareg.herta.wrapping import Preconditioned, precondition
 
 __all__ = [
+    "Attended",
     "GaussNewton",
+    "Penalty",
     "Preconditioned",
     "Sparsifier",
     "TrainingResult",
     "TrainingStatus",
     "Unfold",
     "fit",
+    "fit_attention",
     "precondition",
     "sparsify",
 ]
