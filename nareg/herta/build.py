@@ -64,6 +64,7 @@ class Weighted:
         self._F, self._part, self._loss = F * math.sqrt(n_train / part.numel()), part, loss
         self._weight_decay, self._kind = weight_decay, kind
         self._at: torch.Tensor | None = None
+        self.current = Preconditioner()
 
     def __call__(self, Z: torch.Tensor) -> Preconditioner | None:
         """A new preconditioner for these outputs; None if the one at hand is still good."""
@@ -73,7 +74,8 @@ class Weighted:
             return None
         self._at = now
         factors = [Factor(self._F * now[:, k : k + 1].sqrt(), weight_decay=self._weight_decay) for k in range(now.shape[1])]
-        return Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
+        self.current = Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
+        return self.current
 
 
 def _check_sketch(n_train: int, Q: torch.Tensor) -> None:

@@ -20,29 +20,39 @@ REFINEMENTS = 3
 SAFETY = 4.0
 
 
-def solve(F: torch.Tensor, Y: torch.Tensor, *, weight_decay: float) -> Iterator[Step]:
-    """Steps from W = 0: the solution, then its refinements while they gain anything."""
-    n, d = F.shape
-    W = F.new_zeros((d, Y.shape[1]))
-    loss = 0.5 * float((Y * Y).sum())
-    yield Step(W, loss)
-    primal = n >= d
-    G = F.T @ F if primal else F @ F.T
-    size = float(G.norm())
-    if size == 0:
-        return
-    G.diagonal().add_(weight_decay + SAFETY * G.shape[0] * torch.finfo(F.dtype).eps * size)
-    L = torch.linalg.cholesky(G)
-    A = torch.zeros_like(Y)
-    for _ in range(REFINEMENTS):
-        residual = Y - F @ W
-        if primal:
-            W = W + torch.cholesky_solve(F.T @ residual - weight_decay * W, L)
-        else:
-            # W = F^T A throughout; the negative gradient is F^T (residual - weight_decay A)
-            A = A + torch.cholesky_solve(residual - weight_decay * A, L)
-            W = F.T @ A
-        before, loss = loss, 0.5 * float(((Y - F @ W) ** 2).sum()) + 0.5 * weight_decay * float((W * W).sum())
-        if not loss < before:
-            return
+class Direct:
+    """The smaller Gram matrix of F, factorised."""
+
+    def __init__(self, F: torch.Tensor, *, weight_decay: float) -> None:
+        self.F, self.weight_decay = F, weight_decay
+        self.primal = F.shape[0] >= F.shape[1]
+        G = F.T @ F if self.primal else F @ F.T
+        ridge = SAFETY * G.shape[0] * torch.finfo(F.dtype).eps * float(G.norm())
+        G.diagonal().add_((weight_decay + ridge) or 1.0)
+        self._L = torch.linalg.cholesky(G)
+
+    def steps(self, Y: torch.Tensor) -> Iterator[Step]:
+        """From W = 0 to the solution, then its refinements while they gain anything."""
+        F, decay = self.F, self.weight_decay
+        W, A = F.new_zeros((F.shape[1], Y.shape[1])), torch.zeros_like(Y)
+        loss = 0.5 * float((Y * Y).sum())
         yield Step(W, loss)
+        for _ in range(REFINEMENTS):
+            residual = Y - F @ W
+            if self.primal:
+                W = W + torch.cholesky_solve(F.T @ residual - decay * W, self._L)
+            else:
+                # W = F^T A throughout; the negative gradient is F^T (residual - weight_decay A)
+                A = A + torch.cholesky_solve(residual - decay * A, self._L)
+                W = F.T @ A
+            before, loss = loss, 0.5 * float(((Y - F @ W) ** 2).sum()) + 0.5 * decay * float((W * W).sum())
+            if not loss < before:
+                return
+            yield Step(W, loss)
+
+    def gap(self, gradient: torch.Tensor) -> float:
+        """``<g, G^+ g> / 2``: how far the loss is from its minimum, from the gradient at a point."""
+        if self.primal:
+            return 0.5 * float((gradient * torch.cholesky_solve(gradient, self._L)).sum())
+        # with G = F^T F = F^T K^-1 F F^T K^-1 F for K = F F^T: ||K^-1 F g||^2 on the row space of F
+        return 0.5 * float((torch.cholesky_solve(self.F @ gradient, self._L) ** 2).sum())

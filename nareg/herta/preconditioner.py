@@ -78,6 +78,13 @@ class Factor:
             return self._scale * torch.cholesky_solve(self._scale * G, self._cholesky)
         return (G - self._rows.T @ torch.cholesky_solve(self._rows @ G, self._cholesky)) / self.added
 
+    def seen(self, G: torch.Tensor) -> torch.Tensor:
+        """``P^-1 G`` within the row space of Q where there are fewer rows than columns: what is outside it is an error of G."""
+        if self._rows is None:
+            return self.solve(G)
+        inner = torch.cholesky_solve(self._rows @ G, self._cholesky)
+        return self._rows.T @ torch.cholesky_solve(inner, self._cholesky)
+
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``: from preconditioned coordinates to weights."""
         return self._scale * self._power(V, -0.5)
@@ -138,6 +145,12 @@ class Preconditioner:
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""
         return self._by_output(G, Factor.solve)
+
+    def gap(self, gradient: torch.Tensor) -> float | None:
+        """``<g, P^-1 g> / 2``: about how far the loss is from its minimum; None without a preconditioner."""
+        if not self.factors:
+            return None
+        return 0.5 * float((gradient * self._by_output(gradient, Factor.seen)).sum())
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,40 +12,29 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import algorithm1, build, choice, direct, optimizers
+from nareg.herta import algorithm1, build, optimizers
+from nareg.herta.direct import Direct
 from nareg.herta.drive import Curve, drive
 from nareg.herta.losses import SquaredError
-from nareg.herta.optimizers import Refresh, Step
-from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta.optimizers import Step
+from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
+from nareg.herta.preconditioner import SKETCH, Preconditioner
 from nareg.herta.problem import Problem
 from nareg.herta.spectrum import FLAT, Ritz, spectrum
 from nareg.herta.task import Task, node_index, read
-from nareg.herta.training import TrainingResult
+from nareg.herta.training import TrainingResult, TrainingStatus
 from nareg.herta.unfolded import Dropped, Formed, Implicit, form
 
-OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
 #: Those whose loss falls with every step.
 MONOTONE = ("direct", "pcg", "lbfgs")
-PRECONDITIONERS = ("auto", "exact", "sketched", "none")
 #: ``progress(steps, loss)``
 Progress = Callable[[int, float], None]
 #: Learning rates where none is told: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
 ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
-#: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes to zero, its second
-#: derivative with it, and plain L-BFGS is ahead (Cora: 31 evaluations to 1e-6 of the start, 237 with the preconditioner).
-SEPARABLE = 2
+#: A converged run whose gap, by accurate solves, is above so many times its tolerance was stopped by its inner solves.
+UNNOTICED = 100.0
 #: Bound of the condition number behind the accuracy of inner solves where it is not estimated.
 CONDITION = 10.0
-
-
-@dataclass
-class Plan:
-    """How a task is going to be trained."""
-
-    optimizer: str
-    preconditioner: str
-    formed: bool
-    reason: str
 
 
 def fit(
@@ -186,12 +174,12 @@ def fit(
         floor = 50 * torch.finfo(task.features.dtype).eps
         inner_tol = max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor)
     inner_tol = _checks.number("inner_tol", inner_tol, low=0, high=1, strict=True)
-    plan = _plan(task, optimizer, preconditioner, rows, inner_tol)
+    plan = settle(task, optimizer, preconditioner, dropout=dropout, rows=rows, inner_tol=inner_tol)
     timings = {"checks": time.perf_counter() - clock}
 
     built = time.perf_counter()
-    refresh = None
-    dropout = _dropout(dropout, plan)
+    refresh: build.Weighted | None = None
+    P: Preconditioner | Direct
     if plan.optimizer.startswith("algorithm-1"):
         printed = plan.optimizer.endswith("as-printed")
         problem, P = algorithm1.prepare(task, rows=rows, tol=inner_tol, printed=printed, rng=rng)
@@ -209,55 +197,13 @@ def fit(
         random=dropout > 0,
     )  # fmt: skip
     timings["steps"] = time.perf_counter() - built - timings["build"]
-    return _result(task, plan, problem, curve, condition(), clock, timings)
-
-
-def _plan(task: Task, optimizer: str, preconditioner: str, rows: int, inner_tol: float) -> Plan:
-    """Settle what was left to us, and refuse what does not go together."""
-    squared = isinstance(task.loss, SquaredError)
-    if optimizer in ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed") and not squared:
-        raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
-    if optimizer == "direct" or optimizer.startswith("algorithm-1"):
-        if preconditioner != "auto":
-            raise InputError(
-                f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
-            )
-        if optimizer != "direct" and task.kind == "operator":
-            raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
-        return Plan(optimizer, "none", True, "") if optimizer == "direct" else Plan(optimizer, "sketched", False, "")
-    iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
-    if preconditioner == "none":
-        return Plan(iterative, "none", False, "")
-    if not squared and preconditioner == "auto" and task.train.numel() < SEPARABLE * task.features.shape[1]:
-        why = "fewer than two training nodes a feature: the classes are likely separable, and no fixed curvature is near"
-        return Plan(iterative, "none", False, why)
-    ways = {"auto": ("formed", "exact", "sketched"), "exact": ("formed", "exact"), "sketched": ("sketched",)}[preconditioner]
-    if squared and not (optimizer == preconditioner == "auto"):
-        ways = tuple(way for way in ways if way != "formed")  # with F at full accuracy there is nothing left to iterate
-    sizes = choice.Sizes(
-        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
-        n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
-    )  # fmt: skip
-    way, reason = choice.cheapest(sizes, ways)
-    if way != "formed":
-        return Plan(iterative, way, False, reason)
-    return Plan("direct", "none", True, reason) if squared else Plan(iterative, "exact", True, reason)
-
-
-def _dropout(value: float, plan: Plan) -> float:
-    """A rate below one, with a method that can do with noisy gradients; F is not formed then."""
-    rate = _checks.number("dropout", value, low=0)
-    if rate >= 1:
-        raise InputError(f"dropout is {value!r}: it must be below 1, or nothing is left to learn from.")
-    if rate and plan.optimizer not in ("gd", "adam"):
-        raise InputError(f"dropout is {value!r} but {plan.optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
-    plan.formed = plan.formed and not rate
-    return rate
+    last = P if refresh is None else refresh.current
+    return _result(task, plan, problem, last, curve, condition(), tol, clock, timings)
 
 
 def _build(
     task: Task, plan: Plan, rows: int, tol: float, rng: np.random.Generator
-) -> tuple[Implicit | Formed, Preconditioner, Refresh | None]:
+) -> tuple[Implicit | Formed, Preconditioner | Direct, build.Weighted | None]:
     """The map J, the preconditioner at the start, and how it is kept fresh."""
     model = Implicit(task.system, task.features, task.train)
     if plan.preconditioner == "none" and not plan.formed:
@@ -265,7 +211,8 @@ def _build(
     n_train, decay = task.train.numel(), task.weight_decay
     sketch = plan.preconditioner == "sketched"
     if plan.optimizer == "direct":
-        return Formed(form(task.system, task.features, task.train, tol=tol)), Preconditioner(), None
+        F = form(task.system, task.features, task.train, tol=tol)
+        return Formed(F), Direct(F, weight_decay=task.weight_decay), None
     if isinstance(task.loss, SquaredError):
         P = build.squared(
             task.system, task.features, task.train, rows=rows if sketch else None, tight=tol, weight_decay=decay, rng=rng
@@ -286,8 +233,8 @@ def _build(
 def _method(
     problem: Problem,
     plan: Plan,
-    P: Preconditioner,
-    refresh: Refresh | None,
+    P: Preconditioner | Direct,
+    refresh: build.Weighted | None,
     task: Task,
     learning_rate: float | None,
     rng: np.random.Generator,
@@ -295,9 +242,10 @@ def _method(
     """The optimiser's steps, and the condition number where they tell it."""
     W = problem.zeros(task.like)
     if plan.optimizer == "direct":
-        assert isinstance(problem.model, Formed)
+        assert isinstance(P, Direct)
         assert isinstance(task.loss, SquaredError)
-        return direct.solve(problem.model.F, task.loss.Y, weight_decay=task.weight_decay), _unknown
+        return P.steps(task.loss.Y), _unknown
+    assert isinstance(P, Preconditioner)
     if plan.optimizer == "pcg":
         ritz = Ritz()
         return optimizers.conjugate_gradients(problem, P, W, ritz), ritz.condition
@@ -334,16 +282,29 @@ def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor]
 
 
 def _result(
-    task: Task, plan: Plan, problem: Problem, curve: Curve, condition: float | None, clock: float, timings: dict[str, float]
+    task: Task,
+    plan: Plan,
+    problem: Problem,
+    P: Preconditioner | Direct,
+    curve: Curve,
+    condition: float | None,
+    tol: float,
+    clock: float,
+    timings: dict[str, float],
 ) -> TrainingResult:
-    """Everything that is reported, the loss and the gradient computed anew from the returned weights."""
+    """Everything that is reported; loss, gradient and gap computed anew from the returned weights, by accurate solves."""
     began = time.perf_counter()
-    counted = problem.evaluations, problem.hessian_products
     tight = max(problem.tol * 1e-2, 50 * torch.finfo(task.features.dtype).eps)
     Z = task.system.solve(task.features.times(curve.W), tol=tight)
     outputs = Z[task.train]
     value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((curve.W**2).sum())
-    gradient = problem.model.adjoint(task.loss.gradient(outputs), tight) + task.weight_decay * curve.W
+    pulled = Implicit(task.system, task.features, task.train).adjoint(task.loss.gradient(outputs), tight)
+    gradient = pulled + task.weight_decay * curve.W
+    gap = P.gap(gradient)
+    status = curve.status
+    unnoticed = UNNOTICED * tol * max(value, curve.losses[0] if status is TrainingStatus.ZERO_LOSS else 0.0)
+    if status in (TrainingStatus.CONVERGED, TrainingStatus.ZERO_LOSS) and gap is not None and gap > unnoticed:
+        status = TrainingStatus.STALLED
     timings["outputs"] = time.perf_counter() - began
     losses, seconds = np.array(curve.losses), np.array(curve.seconds)
     if curve.W_is_last:
@@ -355,15 +316,16 @@ def _result(
         outputs=task.returned(Z),
         losses=losses,
         seconds=seconds,
-        status=curve.status,
+        status=status,
         optimizer=plan.optimizer,
         preconditioner=plan.preconditioner,
         reason=plan.reason,
         condition=condition,
-        evaluations=counted[0],
-        hessian_products=counted[1],
-        products=task.system.products,
+        gap=gap,
         gradient_norm=float(gradient.norm()),
+        evaluations=problem.evaluations,
+        hessian_products=problem.hessian_products,
+        products=task.system.products,
         validation=None if curve.validation is None else np.array(curve.validation),
         lam=task.system.lam,
         timings=timings,

@@ -60,12 +60,14 @@ class TrainingResult:
         Why, where it was chosen by estimated cost.
     condition : float or None
         Estimated condition number of the preconditioned Hessian at the start (Lanczos; from below).
+    gap : float or None
+        Estimate of how far the loss is above its minimum, ``<g, P^-1 g> / 2`` with the preconditioner, from accurate solves.
+    gradient_norm : float
+        At the returned weights, from accurate solves.
     evaluations, hessian_products : int
         Values with gradients, and products with the Hessian.
     products : int
         Products of H with one column, in the whole run.
-    gradient_norm : float
-        At the returned weights.
     validation : (T,) array or None
         Accuracy at the validation nodes along the way.
     lam : float
@@ -81,10 +83,11 @@ class TrainingResult:
     preconditioner: str
     reason: str
     condition: float | None
+    gap: float | None
+    gradient_norm: float
     evaluations: int
     hessian_products: int
     products: int
-    gradient_norm: float
     validation: np.ndarray | None
     lam: float
     timings: dict[str, float] = field(default_factory=dict)
@@ -100,11 +103,12 @@ class TrainingResult:
 
     def summary(self) -> str:
         """A few lines for a person."""
+        gap = "" if self.gap is None else f", about {self.gap:.1g} above the minimum"
         condition = "" if self.condition is None else f", condition number {self.condition:.3g}"
         return "\n".join(
             (
                 f"{self.optimizer}: {self.status.value}",
-                f"  loss {self.losses[0]:.6g} -> {self.loss:.10g} in {self.losses.size - 1} steps, {self.seconds[-1]:.3g} s",
+                f"  loss {self.losses[0]:.6g} -> {self.loss:.10g}{gap}; {self.losses.size - 1} steps, {self.seconds[-1]:.3g} s",
                 f"  preconditioner {self.preconditioner}{condition}",
                 f"  {self.evaluations} evaluations, {self.hessian_products} Hessian products, {self.products} products",
                 f"  {self.reason}" if self.reason else "  as asked for",

@@ -229,7 +229,7 @@ def test_work_is_counted(rng):
         ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
         ({"rng": 3}, "rng is 3, a numpy generator is expected"),
         ({"validation": []}, "validation is empty: name at least one node"),
-        ({"dropout": 0.5}, "dropout is 0.5 but 'pcg' needs the same loss at every step|dropout is 0.5 but 'direct'"),
+        ({"dropout": 0.5}, "dropout is 0.5 but 'auto' needs the same loss at every step"),
         ({"dropout": 1.0, "optimizer": "adam"}, "dropout is 1.0: it must be below 1"),
         ({"kind": "operator", "graph": -np.eye(60)}, "has a negative diagonal entry"),
         ({"kind": "operator", "graph": np.eye(59)}, "there are 60 rows of features"),
@@ -335,3 +335,27 @@ def test_a_designed_matrix_takes_the_place_of_the_laplacian(rng):
     F = np.linalg.solve(np.eye(60) + S, X)[train]
     found = herta.fit(design.matrix, X, labels, lam=1.0, train=train, kind="operator")
     assert found.loss == pytest.approx(best_squared(F, ONE_HOT[labels[train]]), rel=1e-6)
+
+
+@pytest.mark.parametrize("n_features", [8, 80])
+@pytest.mark.parametrize("told", [{"optimizer": "direct"}, {"optimizer": "pcg", "preconditioner": "exact"}])
+def test_the_gap_is_told_and_loose_inner_solves_are_noticed(n_features, told, rng):
+    graph, X, labels, train = problem(rng, d=n_features)
+    best = best_squared(propagated(graph, X, 5.0)[train], ONE_HOT[labels[train]])
+    told = {"lam": 5.0, "train": train, "tol": 1e-8, **told}
+    loose = herta.fit(graph, X, labels, inner_tol=0.03, **told)
+    assert loose.loss > best * (1 + 1e-5) + 1e-7
+    assert loose.gap == pytest.approx(loose.loss - best, rel=0.3)
+    assert loose.status is TrainingStatus.STALLED
+    tight = herta.fit(graph, X, labels, **told)
+    assert tight.status.ok
+    assert tight.gap < 1e-7
+
+
+def test_the_gap_of_cross_entropy_is_told(rng):
+    graph, X, labels, train = problem(rng, n=200)
+    best = best_cross_entropy(propagated(graph, X, 2.0)[train], labels[train], 3)
+    found = herta.fit(graph, X, labels, lam=2.0, train=train, loss="ce", preconditioner="exact", max_iterations=2)
+    assert found.status is TrainingStatus.MAX_ITERATIONS
+    assert found.gap == pytest.approx(found.loss - best, rel=0.5)
+    assert "above the minimum" in found.summary()

@@ -1,0 +1,69 @@
+"""Settle how a task is going to be trained: what the user left open, and what does not go together."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.herta import choice
+from nareg.herta.losses import SquaredError
+from nareg.herta.preconditioner import TOLERANCE
+from nareg.herta.task import Task
+
+OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
+PRECONDITIONERS = ("auto", "exact", "sketched", "none")
+#: Those that are for the squared error only, and those that can do with gradients of a loss that is random.
+SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed"), ("gd", "adam")
+#: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes to zero, its second
+#: derivative with it, and plain L-BFGS is ahead (Cora: 31 evaluations to 1e-6 of the start, 237 with the preconditioner).
+SEPARABLE = 2
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, and why."""
+
+    optimizer: str
+    preconditioner: str
+    formed: bool
+    reason: str = ""
+
+
+def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, rows: int, inner_tol: float) -> Plan:
+    """A plan, with choices by estimated cost where they were left open."""
+    rate = _checks.number("dropout", dropout, low=0)
+    if rate >= 1:
+        raise InputError(f"dropout is {dropout!r}: it must be below 1, or nothing is left to learn from.")
+    squared = isinstance(task.loss, SquaredError)
+    if optimizer in SQUARED_ONLY and not squared:
+        raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
+    if rate and optimizer not in STOCHASTIC:
+        raise InputError(f"dropout is {dropout!r} but {optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
+    if optimizer == "direct" or optimizer.startswith("algorithm-1"):
+        if preconditioner != "auto":
+            raise InputError(
+                f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
+            )
+        if optimizer != "direct" and task.kind == "operator":
+            raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
+        return Plan(optimizer, "none", True) if optimizer == "direct" else Plan(optimizer, "sketched", False)
+    iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
+    if preconditioner == "none":
+        return Plan(iterative, "none", False)
+    if not squared and preconditioner == "auto" and task.train.numel() < SEPARABLE * task.features.shape[1]:
+        why = "fewer than two training nodes a feature: the classes are likely separable, and no fixed curvature is near"
+        return Plan(iterative, "none", False, why)
+    ways = {"auto": ("formed", "exact", "sketched"), "exact": ("formed", "exact"), "sketched": ("sketched",)}[preconditioner]
+    if rate or (squared and not (optimizer == preconditioner == "auto")):
+        # dropped features have no F of their own; and for the squared error F to full accuracy leaves nothing to iterate
+        ways = tuple(way for way in ways if way != "formed")
+    sizes = choice.Sizes(
+        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
+        n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
+    )  # fmt: skip
+    way, reason = choice.cheapest(sizes, ways)
+    if way != "formed":
+        return Plan(iterative, way, False, reason)
+    return Plan("direct", "none", True, reason) if squared else Plan(iterative, "exact", True, reason)
