@@ -100,10 +100,13 @@ class InOtherCoordinates(ABC):
             with torch.no_grad():
                 inner = self._read()
                 self._write(self._outer(inner))
-            with torch.enable_grad():
-                result = closure()
+            try:
+                with torch.enable_grad():
+                    result = closure()
+            finally:  # an interrupt leaves the optimiser where it was
+                with torch.no_grad():
+                    self._write(inner)
             with torch.no_grad():
-                self._write(inner)
                 self._pull()
             return result
 

@@ -36,7 +36,11 @@ def transform(Q: Any) -> Any:
     m = Q.shape[0]
     if m == 0 or m & (m - 1):
         raise InputError(f"Q has {m} rows: the transform needs a power of two, fill up with rows of zeros.")
-    out = Q * (1 / np.sqrt(m)) if not isinstance(Q, np.ndarray) else Q * Q.dtype.type(1 / np.sqrt(m))
+    if isinstance(Q, np.ndarray):
+        Q = _checks.floats("Q", Q, ndim=range(1, 4), finite=False)
+        out = Q * Q.dtype.type(1 / np.sqrt(m))
+    else:
+        out = Q * (1 / np.sqrt(m))
     half = 1
     while half < m:
         pairs = out.reshape(m // (2 * half), 2, half, *Q.shape[1:])
@@ -91,6 +95,7 @@ class SRHT:
         if Q.shape[0] != n:
             raise InputError(f"Q has {Q.shape[0]} rows, this sketch is one of {n}.")
         if isinstance(Q, np.ndarray):
+            Q = _checks.floats("Q", Q, ndim=(2,), finite=False)
             padded = np.zeros((self.length, *Q.shape[1:]), Q.dtype)
             padded[:n] = Q * self.signs[:, None].astype(Q.dtype)
             return transform(padded)[self.rows] * Q.dtype.type(scale)

@@ -60,3 +60,8 @@ def test_what_cannot_work_is_refused(rng):
         SRHT(5, 4, rng=rng)(np.ones((4, 1)))
     with pytest.raises(InputError, match="rng is 0"):
         SRHT(5, 4, rng=0)
+
+
+def test_integers_count_as_float64():
+    np.testing.assert_array_equal(transform(np.array([1, 0, 0, 0])), np.full(4, 0.5))
+    assert np.linalg.norm(SRHT(4, 4, rng=np.random.default_rng(0))(np.ones((4, 1), int))) == pytest.approx(2.0)
