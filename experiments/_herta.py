@@ -19,7 +19,6 @@ class Loaded:
     graph: Any
     features: Any
     labels: np.ndarray
-    splits: list[Any]
 
     @property
     def n_classes(self) -> int:
@@ -45,4 +44,4 @@ class Loaded:
 def loaded(name: str) -> Loaded:
     """A node classification data set, its adjacency prepared once."""
     data = nareg.datasets.load(name)
-    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels, data.splits)
+    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels)

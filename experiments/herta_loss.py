@@ -157,7 +157,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     ten, fast, told = [], [], []
     for dataset in s.datasets:
         for loss in s.losses:
-            ours, plain = ("Algorithm 1, the paper's rates", "Adam") if loss == "mse" else ("Adam, preconditioned", "Adam")
+            ours, plain = "Algorithm 1, the paper's rates" if loss == "mse" else "Adam, preconditioned", "Adam"
             for lam in s.lams:
                 here = [r for r in runs if (r["dataset"], r["loss"], r["lam"]) == (dataset, loss, lam)]
                 a, b = (median([r for r in here if r["method"] == m], "iterations 0.001") for m in (ours, plain))

@@ -51,10 +51,9 @@ def drive(
     return their best, or where the loss is ``random`` their last. With validation the weights of the best accuracy are
     returned.
     """
-    first = next(steps)
-    curve = Curve(first.W, validation=None if watched is None else [])
+    step = next(steps)
+    curve = Curve(step.W, validation=None if watched is None else [])
     best, best_accuracy, since = math.inf, -math.inf, 0
-    step = first
     try:
         while True:
             curve.losses.append(step.loss)

@@ -18,8 +18,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg.gnn.adjacency import Adjacency
-from nareg.herta.system import KINDS, System
+from nareg.herta.system import KINDS, System, prepared
 
 #: Solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3
@@ -42,7 +41,7 @@ class Incidence:
     def of(cls, graph: Any, kind: str) -> Incidence:
         """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
         kind = _checks.choice("kind", kind, KINDS)
-        adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
+        adjacency = prepared(graph)
         upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
         scale = 1 / np.sqrt(adjacency.degrees) if kind == "normalized" else np.ones(adjacency.n_nodes)
         return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)

@@ -18,9 +18,8 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta.system import System, laplacian_of
-from nareg.herta.task import node_index
+from nareg.herta.task import LOSSES, node_index
 
-LOSSES = ("mse", "ce")
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2
 #: Eigenvalues below the largest times this are noise of the approximation.

@@ -8,7 +8,7 @@ The ridge makes ``P^-1`` and its root exist for features of any rank.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import torch
@@ -137,10 +137,6 @@ class Preconditioner:
     def dtype(self) -> torch.dtype:
         """In which it is applied."""
         return self.factors[0].dtype if self.factors else torch.float64
-
-    def with_condition(self, condition: float) -> Preconditioner:
-        """The same, with the condition number that was found."""
-        return replace(self, condition=condition)
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""

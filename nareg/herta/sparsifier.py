@@ -25,9 +25,8 @@ from scipy.sparse.linalg import lobpcg
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn.adjacency import Adjacency
 from nareg.herta.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
-from nareg.herta.system import System
+from nareg.herta.system import System, prepared
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
 #: What "effective-resistance" takes for lam -> infinity, in multiples of lam.
@@ -161,7 +160,7 @@ def sparsify(
     if not measure and draws is None:
         raise InputError("measure is False but draws is None: how many draws epsilon needs is found by measuring.")
     clock = time.perf_counter()
-    adjacency = graph if isinstance(graph, Adjacency) else Adjacency(graph)
+    adjacency = prepared(graph)
     incidence = Incidence.of(adjacency, kind)
     whole = incidence.laplacian()
     likely, exact = _scores(incidence, whole, lam, scores, rng)

@@ -45,11 +45,12 @@ def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_ar
         if n_nodes is not None and L.shape[0] != n_nodes:
             raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one a node is expected.")
         return L
-    adjacency = as_adjacency(graph, n_nodes) if n_nodes is not None else _prepared(graph)
+    adjacency = as_adjacency(graph, n_nodes) if n_nodes is not None else prepared(graph)
     return adjacency.normalized_laplacian if kind == "normalized" else adjacency.laplacian
 
 
-def _prepared(graph: Any) -> Adjacency:
+def prepared(graph: Any) -> Adjacency:
+    """The adjacency of a graph, as it is if it is one."""
     return graph if isinstance(graph, Adjacency) else Adjacency(graph)
 
 

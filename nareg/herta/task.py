@@ -42,59 +42,51 @@ class Task:
         return value if self.as_tensors else value.cpu().numpy()
 
 
-def read(
-    graph: Any,
-    features: Any,
-    targets: Any,
-    *,
-    lam: float,
-    train: Any,
-    loss: str,
-    kind: str,
-    weight_decay: float,
-    unrolled: int | None,
-    device: Any,
-    dtype: Any,
-) -> Task:
-    """Check everything that describes the problem; float64 on the CPU unless told."""
+def model(
+    graph: Any, features: Any, *, lam: float, train: Any, kind: str, unrolled: int | None, device: Any, dtype: Any
+) -> tuple[System, Features, np.ndarray]:
+    """System, features and training nodes, checked; float64 on the CPU unless told."""
     lam = _checks.number("lam", lam, low=0)
-    loss = _checks.choice("loss", loss, LOSSES)
     place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
     number = checked_dtype(dtype)
     X = Features.read(features, dtype=number, device=place)
     n = X.shape[0]
     L = laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if X.shape[1] and not bool(X.transposed_times(torch.ones((n, 1), dtype=number, device=place)).isfinite().all()):
+    if not bool(X.transposed_times(torch.ones((n, 1), dtype=number, device=place)).isfinite().all()):
         raise InputError(f"features overflow in {number}: scale them down, or take dtype float64.")
-    rows = torch.as_tensor(index, device=place)
-    Y, labels = _targets(targets, n, index, loss, train is None)
+    if unrolled is None:
+        return System(L, lam, dtype=number, device=place), X, index
+    top = 2.0 if kind == "normalized" else largest_eigenvalue(L)
+    steps = _checks.integer("unrolled", unrolled, low=1)
+    return Unrolled(L, lam, steps, dtype=number, device=place, top=top), X, index
+
+
+def read(graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weight_decay: float, **told: Any) -> Task:
+    """Check everything that describes the problem; ``told`` is what :func:`model` takes."""
+    loss = _checks.choice("loss", loss, LOSSES)
+    system, X, index = model(graph, features, kind=kind, **told)
+    Y, labels = _targets(targets, X.shape[0], index, loss)
     if loss == "mse":
-        target: Loss = SquaredError(torch.as_tensor(Y[index], dtype=number, device=place))
+        target: Loss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
     else:
         assert labels is not None
         n_classes = int(labels.max()) + 1
-        target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=place), n_classes)
-    if unrolled is None:
-        system = System(L, lam, dtype=number, device=place)
-    else:
-        top = 2.0 if kind == "normalized" else largest_eigenvalue(L)
-        steps = _checks.integer("unrolled", unrolled, low=1)
-        system = Unrolled(L, lam, steps, dtype=number, device=place, top=top)
+        target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), n_classes)
     return Task(
         graph=graph,
         kind=kind,
         system=system,
         features=X,
-        train=rows,
+        train=torch.as_tensor(index, device=X.device),
         loss=target,
-        labels=None if labels is None else torch.as_tensor(labels, device=place),
+        labels=None if labels is None else torch.as_tensor(labels, device=X.device),
         weight_decay=_checks.number("weight_decay", weight_decay, low=0),
         as_tensors=hasattr(features, "detach"),
     )
 
 
-def _targets(value: Any, n: int, index: np.ndarray, loss: str, everywhere: bool) -> tuple[np.ndarray, np.ndarray | None]:
+def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray | None]:
     """One row of targets a node, and classes if there are any: (N,) labels, or (N, C) numbers."""
     array = _checks.array_of("targets", value.detach().cpu().numpy() if hasattr(value, "detach") else value)
     if array.shape[:1] != (n,):

@@ -16,8 +16,6 @@ from nareg.herta.system import System
 
 #: Columns that are solved for at a time: enough for the sparse product, few enough for the cache.
 BLOCK = 64
-#: ``progress(columns done, columns in all)``
-Progress = Callable[[int, int], None]
 
 
 class Implicit:
@@ -73,14 +71,12 @@ class Formed:
         return self.F.T @ R
 
 
-def form(
-    system: System, features: Features, train: torch.Tensor, *, tol: float, progress: Progress | None = None
-) -> torch.Tensor:
+def form(system: System, features: Features, train: torch.Tensor, *, tol: float) -> torch.Tensor:
     """``F = M H^-1 X``, (n_train, F), from as many solves as it has columns or rows, whichever are fewer."""
     n_train, d = train.numel(), features.shape[1]
     F = torch.empty((n_train, d), dtype=features.dtype, device=features.device)
     if d <= n_train:
-        for first, last, solved in _solved(system, features, tol, progress):
+        for first, last, solved in _solved(system, features, tol):
             F[:, first:last] = solved[train]
         return F
     for first in range(0, n_train, BLOCK):
@@ -88,8 +84,6 @@ def form(
         B = torch.zeros((system.n_nodes, part.numel()), dtype=features.dtype, device=features.device)
         B[part, torch.arange(part.numel(), device=B.device)] = 1
         F[first : first + BLOCK] = features.transposed_times(system.solve(B, tol=tol)).T
-        if progress is not None:
-            progress(min(first + BLOCK, n_train), n_train)
     return F
 
 
@@ -100,19 +94,14 @@ def sketched(
     sketch: Callable[[torch.Tensor], torch.Tensor],
     *,
     tol: float,
-    progress: Progress | None = None,
 ) -> torch.Tensor:
     """``sketch(M H^-1 X)``, some columns at a time, so that F itself is never held."""
-    parts: list[Any] = [sketch(solved[train].contiguous()) for _, _, solved in _solved(system, features, tol, progress)]
+    parts: list[Any] = [sketch(solved[train].contiguous()) for _, _, solved in _solved(system, features, tol)]
     return torch.cat(parts, dim=1)
 
 
-def _solved(
-    system: System, features: Features, tol: float, progress: Progress | None
-) -> Iterator[tuple[int, int, torch.Tensor]]:
+def _solved(system: System, features: Features, tol: float) -> Iterator[tuple[int, int, torch.Tensor]]:
     d = features.shape[1]
     for first in range(0, d, BLOCK):
         last = min(first + BLOCK, d)
         yield first, last, system.solve(features.columns(first, last), tol=tol)
-        if progress is not None:
-            progress(last, d)

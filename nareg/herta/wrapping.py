@@ -10,6 +10,7 @@ model keeps seeing W.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -19,13 +20,11 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta import build, choice
 from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta.features import Features
 from nareg.herta.losses import SquaredError
 from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
 from nareg.herta.problem import Problem
 from nareg.herta.spectrum import FLAT, spectrum
-from nareg.herta.system import System, laplacian_of
-from nareg.herta.task import checked_device, checked_dtype, node_index
+from nareg.herta.task import model
 from nareg.herta.unfolded import Implicit
 
 KINDS = ("auto", "exact", "sketched")
@@ -76,14 +75,10 @@ def precondition(
     True
     """
     how = _checks.choice("how", how, KINDS)
-    lam, weight_decay = _checks.number("lam", lam, low=0), _checks.number("weight_decay", weight_decay, low=0)
-    place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
-    X = Features.read(features, dtype=checked_dtype(dtype), device=place)
-    n, d = X.shape
-    index = node_index("train", np.arange(n) if train is None else train, n)
+    weight_decay = _checks.number("weight_decay", weight_decay, low=0)
     rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
-    system = System(laplacian_of(graph, kind, n), lam, dtype=X.dtype, device=place)
-    nodes = torch.as_tensor(index, device=place)
+    system, X, index = model(graph, features, lam=lam, train=train, kind=kind, unrolled=None, device=device, dtype=dtype)
+    d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     if how == "auto":
         sizes = choice.Sizes(
@@ -94,13 +89,13 @@ def precondition(
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )
-    target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=place))
+    target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
     problem = Problem(Implicit(system, X, nodes), target, d, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     values = spectrum(problem, target.Y, P, generator=seed)
     # features of deficient rank have directions in which the loss does not change at all
     seen = values[values > FLAT * values.max()]
-    return P.with_condition(float(seen.max() / seen.min()))
+    return replace(P, condition=float(seen.max() / seen.min()))
 
 
 class Preconditioned(InOtherCoordinates):
