@@ -15,6 +15,7 @@ import numpy as np
 import torch
 
 from nareg.gnn.adjacency import as_adjacency
+from nareg.herta.build import check_sketch
 from nareg.herta.hadamard import SRHT
 from nareg.herta.preconditioner import TOLERANCE, Factor, Preconditioner
 from nareg.herta.problem import Problem
@@ -27,15 +28,25 @@ from nareg.herta.unfolded import Implicit, sketched
 DRAWS = 4
 
 
-class _AsPrinted(Problem):
-    """Residuals of the sparsified system, pulled back through the true one; the loss that is told is the true one."""
+class _Sparsified(Problem):
+    """The problem beside a sparsified system; as printed, residuals are that system's, pulled back through the true one.
 
-    def __init__(self, sparse: Implicit, true: Implicit, *told: object, **more: object) -> None:
-        super().__init__(true, *told, **more)  # type: ignore[arg-type]
-        self._sparse = sparse
+    The loss that is told is the true one in both.
+    """
+
+    def __init__(self, sparse: Implicit, printed: bool, *told: object, **more: object) -> None:
+        super().__init__(*told, **more)  # type: ignore[arg-type]
+        self._sparse, self._printed = sparse, printed
+
+    @property
+    def elsewhere(self) -> int:
+        """Products with the sparsified system."""
+        return self._sparse.system.products
 
     def evaluate(self, W: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """True value, printed gradient, true outputs."""
+        """True value, corrected or printed gradient, true outputs."""
+        if not self._printed:
+            return super().evaluate(W)
         self.evaluations += 1
         Z = self.model.apply(W, self.tol, again=True)
         pulled = self.model.adjoint(self.loss.gradient(self._sparse.apply(W, self.tol, again=True)), self.tol, again=True)
@@ -47,7 +58,7 @@ def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.
     """The problem that gradient descent is run on, and P."""
     began = time.perf_counter()
     X, lam, like = task.features, task.system.lam, task.like
-    system = task.system
+    system = System(task.system.laplacian, lam, dtype=like.dtype, device=like.device)
     if lam > 0:
         adjacency = as_adjacency(task.graph, system.n_nodes)
         edges = DRAWS * max(adjacency.raw.nnz // 2, 1)
@@ -56,9 +67,8 @@ def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.most(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)
+    check_sketch(nodes.numel(), Q)
     P = Preconditioner([Factor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0], time.perf_counter() - began)
-    true = Implicit(task.system, X, task.train)
+    sparse, true = Implicit(system, X, task.train), Implicit(task.system, X, task.train)
     told = {"weight_decay": task.weight_decay, "tol": tol}
-    if printed:
-        return _AsPrinted(Implicit(system, X, task.train), true, task.loss, X.shape[1], **told), P
-    return Problem(true, task.loss, X.shape[1], **told), P
+    return _Sparsified(sparse, printed, true, task.loss, X, **told), P

@@ -16,9 +16,11 @@ import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.filters._system import Penalty as Operator
 from nareg.herta.leverage import Incidence
+from nareg.herta.system import as_numpy
 from nareg.herta.trainer import fit
-from nareg.herta.training import TrainingResult
+from nareg.herta.training import TrainingResult, TrainingStatus
 
 #: The weights have settled when they move by less than this share of their sum.
 SETTLED = 1e-3
@@ -38,7 +40,7 @@ class Penalty:
     def __post_init__(self) -> None:
         _checks.number("tau", self.tau, low=0, strict=True)
         _checks.number("p", self.p, low=0, high=2)
-        if not self.cut > 0:
+        if not (isinstance(self.cut, (int, float, np.number)) and self.cut > 0):
             raise InputError(f"cut is {self.cut!r}: a distance above 0 is expected; infinity cuts nothing.")
 
     def weights(self, squared: np.ndarray) -> np.ndarray:
@@ -60,11 +62,11 @@ class Attended:
     edges : (2, M) array
         i < j.
     attention : (M,) array
-        Factor of every edge's weight.
+        Factor of every edge's weight, as ``result`` was trained with.
     rounds : list of TrainingResult
         All of them.
     settled : bool
-        Whether the factors stopped moving.
+        Whether its outputs ask for the same factors again.
     """
 
     result: TrainingResult
@@ -119,19 +121,31 @@ def fit_attention(
     True
     """
     penalty = Penalty() if penalty is None else penalty
+    if not isinstance(penalty, Penalty):
+        raise InputError(f"penalty is {penalty!r}: a nareg.herta.Penalty is expected, Penalty(tau=0.1) say.")
     rounds = _checks.integer("rounds", rounds, low=1)
-    incidence = Incidence.of(graph, kind)
-    B, attention = incidence.matrix, np.ones(incidence.n_edges)
+    incidence = Incidence.of(graph, kind, _rows(features))
+    B, following = incidence.matrix, np.ones(incidence.n_edges)
     found: list[TrainingResult] = []
     settled = False
-    for _ in range(rounds):
-        result = fit(incidence.laplacian(attention), features, targets, kind="operator", **told)
+    while not settled and len(found) < rounds:
+        attention = following
+        L = Operator(incidence.laplacian(attention), is_laplacian=kind == "combinatorial", describe_node=_node)
+        result = fit(L, features, targets, kind="operator", **told)
         found.append(result)
-        Z = np.asarray(result.outputs.cpu() if hasattr(result.outputs, "cpu") else result.outputs)
         # distances of the scaled ends, without the edge's own weight
-        squared = ((B @ Z) ** 2).sum(axis=1) / incidence.weight
-        before, attention = attention, penalty.weights(squared)
-        settled = float(np.abs(attention - before).sum()) <= SETTLED * float(before.sum())
-        if settled or not result.status.ok:
+        squared = ((B @ as_numpy(result.outputs)) ** 2).sum(axis=1) / incidence.weight
+        following = penalty.weights(squared)
+        settled = float(np.abs(following - attention).sum()) <= SETTLED * float(attention.sum())
+        if result.status in (TrainingStatus.INTERRUPTED, TrainingStatus.DIVERGED):
             break
     return Attended(found[-1], np.stack([incidence.i, incidence.j]), attention, found, settled)
+
+
+def _rows(features: Any) -> int | None:
+    """How many nodes there are, by the features; what is no matrix is refused where they are read."""
+    return int(features.shape[0]) if len(getattr(features, "shape", ())) == 2 else None
+
+
+def _node(i: int) -> str:
+    return f"node {i}"

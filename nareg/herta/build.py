@@ -12,7 +12,7 @@ from nareg.errors import InputError
 from nareg.herta.features import Features
 from nareg.herta.hadamard import SRHT
 from nareg.herta.losses import Loss
-from nareg.herta.preconditioner import NEGLIGIBLE, TOLERANCE, Factor, Preconditioner
+from nareg.herta.preconditioner import NEGLIGIBLE, TOLERANCE, Factor, Preconditioner, inverse_or_one
 from nareg.herta.system import System
 from nareg.herta.unfolded import form, sketched
 
@@ -47,7 +47,7 @@ def squared(
         Q = propagated(system, features, train, tight=tight)
     else:
         Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=TOLERANCE)
-        _check_sketch(n_train, Q)
+        check_sketch(n_train, Q)
     kind = "exact" if rows is None else "sketched"
     return Preconditioner([Factor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)
 
@@ -78,14 +78,16 @@ class Weighted:
         return self.current
 
 
-def _check_sketch(n_train: int, Q: torch.Tensor) -> None:
+def check_sketch(n_train: int, Q: torch.Tensor) -> None:
     """Refuse a sketch of fewer rows than the features have rank: directions that it does not see stay unreachable."""
     size, limit = Q.shape[0], min(n_train, Q.shape[1])
     if size >= limit:
         return
+    Q = Q.double()
+    Q = Q * inverse_or_one((Q * Q).sum(0).sqrt())
     values = torch.linalg.eigvalsh(Q @ Q.T)
     if float(values[0]) > NEGLIGIBLE * float(values[-1]):
         raise InputError(
             f"sketch_size is {size} but the propagated features have a rank above {size - 1} (at most {limit}): "
-            f"take sketch_size of at least {limit}, or preconditioner='exact'."
+            f"take sketch_size of at least {limit}, or the exact preconditioner."
         )

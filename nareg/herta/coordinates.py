@@ -20,10 +20,19 @@ class InOtherCoordinates(ABC):
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
+        What a learning rate scheduler is given.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, parameters: Values) -> None:
+        for group in optimizer.param_groups:
+            if group.get("weight_decay") and any(p is q for p in group["params"] for q in parameters):
+                raise InputError(
+                    f"optimizer has weight_decay={group['weight_decay']:g}, which would act in preconditioned coordinates: "
+                    "add weight_decay / 2 * (W ** 2).sum() to the loss instead."
+                )
         self.optimizer, self._parameters = optimizer, parameters
+        #: of the model, before they are turned
+        self._gradients: list[torch.Tensor | None] = []
         #: parameters as they were last written, and where the optimiser then stood
         self._known: tuple[Values, Values] | None = None
 
@@ -41,8 +50,8 @@ class InOtherCoordinates(ABC):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the optimiser, from the gradients of the model's parameters."""
-        gradients = [p.grad for p in self._parameters]
+        """One step of the optimiser, from the gradients of the model's parameters; they stay as they are."""
+        self._gradients = self._own_gradients()
         self._write(self._place())
         if closure is None:
             self._pull()
@@ -52,9 +61,8 @@ class InOtherCoordinates(ABC):
             moved = self._read()
             self._write(self._outer(moved))
             self._known = self._read(), moved
-            if closure is None:
-                for p, gradient in zip(self._parameters, gradients, strict=True):
-                    p.grad = gradient
+            for p, gradient in zip(self._parameters, self._gradients, strict=True):
+                p.grad = gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As of the optimiser."""
@@ -66,12 +74,30 @@ class InOtherCoordinates(ABC):
         return self.optimizer.param_groups
 
     def state_dict(self) -> dict[str, Any]:
-        """As of the optimiser; its moments are those in its own coordinates."""
-        return self.optimizer.state_dict()
+        """The optimiser's, whose moments are those in its own coordinates, and what these coordinates are."""
+        return {"optimizer": self.optimizer.state_dict(), "coordinates": self._coordinates()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """As of the optimiser."""
-        self.optimizer.load_state_dict(state)
+        """What :meth:`state_dict` returned; the parameters themselves are in the model's state.
+
+        Raises
+        ------
+        InputError
+        """
+        if not isinstance(state, dict) or set(state) != {"optimizer", "coordinates"}:
+            raise InputError("state is not one of this kind of optimizer: pass what its own state_dict() returned.")
+        self.optimizer.load_state_dict(state["optimizer"])
+        self._set_coordinates(state["coordinates"])
+        self._known = None
+
+    def _coordinates(self) -> dict[str, Any]:
+        """What has to be kept of R; nothing where it never changes."""
+        return {}
+
+    def _set_coordinates(self, state: dict[str, Any]) -> None:
+        """Take what :meth:`_coordinates` returned."""
+        if state:
+            raise InputError("state holds coordinates that change, these do not: it is that of another kind of optimizer.")
 
     def _place(self) -> Values:
         """Where the optimiser stands: remembered, unless somebody else has changed the parameters since."""
@@ -87,8 +113,13 @@ class InOtherCoordinates(ABC):
         for p, value in zip(self._parameters, values, strict=True):
             p.copy_(value)
 
+    def _own_gradients(self) -> list[torch.Tensor | None]:
+        return [p.grad for p in self._parameters]
+
     def _pull(self) -> None:
-        """Gradients to the optimiser's coordinates; none counts as zero."""
+        """Gradients to the optimiser's coordinates; where only some are missing these count as zero."""
+        if all(p.grad is None for p in self._parameters):
+            return
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
         for p, gradient in zip(self._parameters, self._pulled(gradients), strict=True):
             p.grad = gradient
@@ -107,6 +138,7 @@ class InOtherCoordinates(ABC):
                 with torch.no_grad():
                     self._write(inner)
             with torch.no_grad():
+                self._gradients = self._own_gradients()
                 self._pull()
             return result
 

@@ -1,9 +1,10 @@
 """The squared error's optimum from ``F = M H^-1 X`` at once: the baseline that every iteration has to beat.
 
     n_train >= d    (F^T F + weight_decay I) W = F^T Y
-    n_train <  d    W = F^T (F F^T + weight_decay I)^-1 Y,        the shortest of all optimal W
+    n_train <  d    W = F^T A,  (F F^T + weight_decay I) A = Y,       the shortest of all optimal W
 
-A trace of a ridge lets Cholesky pass where F is rank-deficient; iterated refinement takes it out again.
+A trace of a ridge lets Cholesky pass where F is rank-deficient; iterated refinement takes it out again. Columns are scaled to
+one length where that matters (see Factor); with n_train < d the shortest W is then meant in those units.
 """
 
 from __future__ import annotations
@@ -13,11 +14,10 @@ from collections.abc import Iterator
 import torch
 
 from nareg.herta.optimizers import Step
+from nareg.herta.preconditioner import Factor
 
 #: Refinements at most; each takes a product with F and one with F^T.
 REFINEMENTS = 3
-#: The ridge in multiples of ``d eps ||G||``.
-SAFETY = 4.0
 
 
 class Direct:
@@ -25,34 +25,26 @@ class Direct:
 
     def __init__(self, F: torch.Tensor, *, weight_decay: float) -> None:
         self.F, self.weight_decay = F, weight_decay
-        self.primal = F.shape[0] >= F.shape[1]
-        G = F.T @ F if self.primal else F @ F.T
-        ridge = SAFETY * G.shape[0] * torch.finfo(F.dtype).eps * float(G.norm())
-        G.diagonal().add_((weight_decay + ridge) or 1.0)
-        self._L = torch.linalg.cholesky(G)
+        self._factor = Factor(F, ridge=0.0, weight_decay=weight_decay)
 
     def steps(self, Y: torch.Tensor) -> Iterator[Step]:
         """From W = 0 to the solution, then its refinements while they gain anything."""
-        F, decay = self.F, self.weight_decay
-        W, A = F.new_zeros((F.shape[1], Y.shape[1])), torch.zeros_like(Y)
-        loss = 0.5 * float((Y * Y).sum())
-        yield Step(W, loss)
+        W = self.F.new_zeros((self.F.shape[1], Y.shape[1]))
+        loss, gradient = self._evaluate(W, Y)
+        yield Step(W, loss, 0.0, self.gap(gradient))
         for _ in range(REFINEMENTS):
-            residual = Y - F @ W
-            if self.primal:
-                W = W + torch.cholesky_solve(F.T @ residual - decay * W, self._L)
-            else:
-                # W = F^T A throughout; the negative gradient is F^T (residual - weight_decay A)
-                A = A + torch.cholesky_solve(residual - decay * A, self._L)
-                W = F.T @ A
-            before, loss = loss, 0.5 * float(((Y - F @ W) ** 2).sum()) + 0.5 * decay * float((W * W).sum())
+            W = W - self._factor.seen(gradient)
+            before = loss
+            loss, gradient = self._evaluate(W, Y)
             if not loss < before:
                 return
-            yield Step(W, loss)
+            yield Step(W, loss, 0.0, self.gap(gradient))
+
+    def _evaluate(self, W: torch.Tensor, Y: torch.Tensor) -> tuple[float, torch.Tensor]:
+        residual = self.F @ W - Y
+        value = 0.5 * float((residual**2).sum()) + 0.5 * self.weight_decay * float((W * W).sum())
+        return value, self.F.T @ residual + self.weight_decay * W
 
     def gap(self, gradient: torch.Tensor) -> float:
         """``<g, G^+ g> / 2``: how far the loss is from its minimum, from the gradient at a point."""
-        if self.primal:
-            return 0.5 * float((gradient * torch.cholesky_solve(gradient, self._L)).sum())
-        # with G = F^T F = F^T K^-1 F F^T K^-1 F for K = F F^T: ||K^-1 F g||^2 on the row space of F
-        return 0.5 * float((torch.cholesky_solve(self.F @ gradient, self._L) ** 2).sum())
+        return 0.5 * float((gradient * self._factor.seen(gradient)).sum())

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
+from nareg.herta.losses import Loss
 from nareg.herta.optimizers import Step
 from nareg.herta.training import TrainingStatus
 
@@ -16,6 +17,39 @@ from nareg.herta.training import TrainingStatus
 WINDOW = 4
 #: Ratio of the true gap to its estimate with a preconditioner, at most: the smallest preconditioned eigenvalue is above 0.1.
 SAFETY = 10.0
+
+
+@dataclass(frozen=True)
+class Rules:
+    """When to stop, and which weights to keep.
+
+    Attributes
+    ----------
+    loss : Loss
+    tol : float
+    zero : float
+        Outputs this near to their targets, in multiples of the targets' size, are equal to them.
+    most : int
+        Steps at most.
+    stop_below : float or None
+    patience : int
+    bounded : bool
+        Whether the loss has a minimum above zero by construction (weight decay).
+    monotone : bool
+        The loss falls with every step: the last weights are kept.
+    random : bool
+        The loss is another one at every step (dropout): the last weights are kept, nothing is said of convergence.
+    """
+
+    loss: Loss
+    tol: float
+    zero: float
+    most: int
+    stop_below: float | None
+    patience: int
+    bounded: bool
+    monotone: bool
+    random: bool
 
 
 @dataclass
@@ -28,31 +62,24 @@ class Curve:
     seconds: list[float] = field(default_factory=list)
     validation: list[float] | None = None
     W_is_last: bool = True
+    first_gradient: float = 0.0
     taken: list[float] = field(default_factory=list)  # losses of steps that moved W
 
 
 def drive(
     steps: Iterator[Step],
+    rules: Rules,
     *,
-    tol: float,
-    most: int,
-    stop_below: float | None,
     watched: Callable[[torch.Tensor], float] | None,
-    patience: int,
     clock: float,
     progress: Callable[[int, float], None] | None,
-    separable: bool,
-    monotone: bool,
-    random: bool,
 ) -> Curve:
     """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
 
-    ``monotone`` methods return their last weights and stop when the loss does no longer fall; the others run on and
-    return their best, or where the loss is ``random`` their last. With validation the weights of the best accuracy are
-    returned.
+    With validation the weights of the best accuracy are kept; else those of the lowest loss, or the last (see :class:`Rules`).
     """
     step = next(steps)
-    curve = Curve(step.W, validation=None if watched is None else [])
+    curve = Curve(step.W, validation=None if watched is None else [], first_gradient=step.gradient)
     best, best_accuracy, since = math.inf, -math.inf, 0
     try:
         while True:
@@ -70,43 +97,55 @@ def drive(
                 if accuracy > best_accuracy:
                     best_accuracy, curve.W = accuracy, step.W
                 curve.W_is_last = curve.W is step.W
-                if since >= patience:
+                if since >= rules.patience:
                     curve.status = TrainingStatus.EARLY_STOP
                     return curve
             elif step.trial:
                 pass
-            elif monotone or random or step.loss < best:
+            elif rules.monotone or rules.random or step.loss < best:
                 best, curve.W, curve.W_is_last = min(best, step.loss), step.W, True
             else:
                 curve.W_is_last = False
             if not step.trial:
                 curve.taken.append(step.loss)
-            status = None if step.trial else _reason(curve.taken, step.gap, tol, stop_below, separable, monotone)
-            if status is not None:
-                curve.status = status
-                return curve
-            if len(curve.losses) > most:
+                status = _reason(step, curve, rules)
+                if status is not None:
+                    curve.status = status
+                    return curve
+            if len(curve.losses) > rules.most:
                 return curve
             step = next(steps)
     except StopIteration:  # nothing left to gain, as far as the method can tell
-        done = step.gap is None or SAFETY * step.gap <= tol * abs(step.loss)
-        curve.status = TrainingStatus.CONVERGED if done else TrainingStatus.STALLED
+        curve.status = TrainingStatus.CONVERGED if _is_small(step, curve, rules.tol) else TrainingStatus.STALLED
     except KeyboardInterrupt:
         curve.status = TrainingStatus.INTERRUPTED
     return curve
 
 
-def _reason(
-    losses: list[float], gap: float | None, tol: float, stop_below: float | None, separable: bool, monotone: bool
-) -> TrainingStatus | None:
+def _reason(step: Step, curve: Curve, rules: Rules) -> TrainingStatus | None:
     """Why to stop here, if there is a reason."""
-    loss = losses[-1]
-    if stop_below is not None and loss <= stop_below:
+    losses, loss = curve.taken, step.loss
+    if rules.stop_below is not None and loss <= rules.stop_below:
         return TrainingStatus.TARGET
-    if loss <= tol * losses[0]:
-        return TrainingStatus.SEPARABLE if separable and losses[0] > 0 else TrainingStatus.ZERO_LOSS
-    if gap is not None:
-        return TrainingStatus.CONVERGED if SAFETY * gap <= tol * abs(loss) else None
-    if monotone and len(losses) > WINDOW and losses[-1 - WINDOW] - loss <= tol * abs(loss):
-        return TrainingStatus.CONVERGED
-    return None
+    if not rules.bounded:
+        # all nodes told apart: W times a growing number takes cross-entropy to zero
+        if step.outputs is not None and loss <= rules.tol * losses[0] and rules.loss.separated(step.outputs):
+            return TrainingStatus.SEPARABLE
+        if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
+            return TrainingStatus.ZERO_LOSS
+    if rules.random:
+        return None
+    settled = step.gap is not None or (len(losses) > WINDOW and losses[-1 - WINDOW] - loss <= rules.tol * abs(loss))
+    return TrainingStatus.CONVERGED if settled and _is_small(step, curve, rules.tol) else None
+
+
+def _is_small(step: Step, curve: Curve, tol: float) -> bool:
+    """Whether what is left to gain, or where that is not known the gradient, is small."""
+    if step.gap is not None:
+        return SAFETY * step.gap <= tol * abs(step.loss)
+    return small_gradient(step.gradient, curve.first_gradient, tol)
+
+
+def small_gradient(gradient: float, first: float, tol: float) -> bool:
+    """Whether a gradient counts as zero beside the first: losses go with its square."""
+    return gradient <= math.sqrt(tol) * first

@@ -11,6 +11,7 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
+from nareg.herta.system import as_numpy
 
 #: Share of non-zeros above which a dense product is the faster one.
 DENSE = 0.1
@@ -32,6 +33,7 @@ class Features:
     @classmethod
     def read(cls, value: Any, *, dtype: torch.dtype, device: Any) -> Features:
         """Features of a user, checked: (N, F) SciPy sparse, NumPy array or torch tensor, finite."""
+        value = as_numpy(value)
         if sp.issparse(value):
             matrix = sp.csr_array(value)
             if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
@@ -43,10 +45,10 @@ class Features:
             if not np.isfinite(matrix.data).all():
                 raise InputError("features hold a value that is not finite: fill or drop what is missing.")
         else:
-            dense = value.detach().cpu().numpy() if hasattr(value, "detach") else value
-            matrix = _checks.floats("features", dense, ndim=(2,), remedy="fill or drop what is missing")
+            matrix = _checks.floats("features", value, ndim=(2,), remedy="fill or drop what is missing")
         if 0 in matrix.shape:
             raise InputError(f"features have shape {matrix.shape}: at least one node and one feature are needed.")
+        in_range("features", float(abs(matrix).max()), matrix.shape[0], dtype)
         zeros = 1 - (matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)) / (matrix.shape[0] * matrix.shape[1])
         if zeros > 1 - DENSE:
             return cls(sp.csr_array(matrix), dtype=dtype, device=device)
@@ -71,6 +73,13 @@ class Features:
             return self._X[:, first:last].contiguous()
         return torch.as_tensor(self._by_columns[:, first:last].toarray(), dtype=self.dtype, device=self.device)
 
+    def lengths(self) -> torch.Tensor:
+        """Euclidean lengths of the columns, (F,)."""
+        if not self.is_sparse:
+            return self._X.norm(dim=0)
+        squares = np.asarray(self._by_columns.power(2).sum(axis=0)).ravel()
+        return torch.as_tensor(np.sqrt(squares), dtype=self.dtype, device=self.device)
+
     def dropped(self, rate: float, generator: torch.Generator) -> Features:
         """X with every entry zero with probability ``rate``, the others divided by ``1 - rate``."""
         if rate == 0:
@@ -91,3 +100,10 @@ class Features:
     def _mask(like: torch.Tensor, rate: float, generator: torch.Generator) -> torch.Tensor:
         chance = torch.rand(like.shape, generator=generator, dtype=like.dtype, device=generator.device).to(like.device)
         return (chance >= rate).to(like.dtype) / (1 - rate)
+
+
+def in_range(name: str, largest: float, n: int, dtype: torch.dtype) -> None:
+    """Refuse numbers whose squares, summed over nodes, leave the range of a dtype."""
+    limits = torch.finfo(dtype)
+    if largest > 0 and not limits.tiny / limits.eps < largest**2 < limits.max * limits.eps / n:
+        raise InputError(f"{name} hold {largest:.3g}, whose square leaves the range of {dtype}: choose another unit.")

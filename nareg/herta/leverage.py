@@ -38,10 +38,10 @@ class Incidence:
     scale: np.ndarray
 
     @classmethod
-    def of(cls, graph: Any, kind: str) -> Incidence:
+    def of(cls, graph: Any, kind: str, n_nodes: int | None = None) -> Incidence:
         """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
         kind = _checks.choice("kind", kind, KINDS)
-        adjacency = prepared(graph)
+        adjacency = prepared(graph, n_nodes)
         upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
         scale = 1 / np.sqrt(adjacency.degrees) if kind == "normalized" else np.ones(adjacency.n_nodes)
         return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)
@@ -112,7 +112,8 @@ def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[fl
     if n <= _checks.DENSE_LIMIT:
         return float(n - np.trace(dense_inverse(system))), 0.0
     signs = rng.choice([-1.0, 1.0], (n, PROBES))
-    traces = n - (signs * solve_numpy(system, signs)).sum(axis=0)
+    # I - H^-1 = lam L H^-1: no difference of nearly equal numbers where lam is small
+    traces = system.lam * ((system.laplacian @ signs) * solve_numpy(system, signs)).sum(axis=0)
     return float(traces.mean()), float(traces.std(ddof=1) / math.sqrt(PROBES))
 
 

@@ -33,6 +33,10 @@ class Loss(Protocol):
         """Second derivatives of every output by itself, (n, C)."""
         ...
 
+    def separated(self, Z: torch.Tensor) -> bool:
+        """Whether a loss without a minimum, at outputs Z, is seen to fall to zero as they grow."""
+        ...
+
 
 class SquaredError:
     """``1/2 ||Z - Y||_F^2``."""
@@ -57,6 +61,10 @@ class SquaredError:
     def curvature(self, Z: torch.Tensor) -> torch.Tensor:
         """Diagonal of the second derivative."""
         return torch.ones_like(Z)
+
+    def separated(self, Z: torch.Tensor) -> bool:
+        """Never: there is a minimum."""
+        return False
 
 
 class CrossEntropy:
@@ -85,3 +93,8 @@ class CrossEntropy:
         """Diagonal of the second derivative."""
         p = torch.softmax(Z, dim=1)
         return p * (1 - p)
+
+    def separated(self, Z: torch.Tensor) -> bool:
+        """Whether every node's own class has its largest output."""
+        own = Z.gather(1, self.labels)
+        return bool((own > Z).sum(dim=1).eq(self.n_outputs - 1).all())

@@ -8,6 +8,7 @@ Gram matrix: what is kept are the leading eigenvectors of P, by a randomised Nys
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta.system import System, laplacian_of
-from nareg.herta.task import LOSSES, node_index
+from nareg.herta.task import LOSSES, checked_device, checked_dtype, fraction, node_index
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2
@@ -38,7 +39,14 @@ class Unfold(torch.nn.Module):
     tol : float
         Error of a column at most, in multiples of its length.
     dtype : torch.dtype
+        float64 or float32; ``.to()``, ``.float()`` and the like change it, as they do for any module.
     device : str
+    n_nodes : int, optional
+        For an ``edge_index`` whose last nodes have no edge.
+
+    Raises
+    ------
+    InputError
 
     Examples
     --------
@@ -58,23 +66,33 @@ class Unfold(torch.nn.Module):
         tol: float = 1e-6,
         dtype: torch.dtype = torch.float64,
         device: Any = "cpu",
+        n_nodes: int | None = None,
     ) -> None:
         super().__init__()
         lam = _checks.number("lam", lam, low=0)
-        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-        self.system = System(laplacian_of(graph, kind), lam, dtype=dtype, device=device)
+        self.tol = fraction("tol", tol)
+        self.system = System(laplacian_of(graph, kind, n_nodes), lam, dtype=checked_dtype(dtype), device=checked_device(device))
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""
-        if Y.ndim != 2 or Y.shape[0] != self.system.n_nodes or Y.dtype != self.system.dtype:
-            raise InputError(
-                f"Y has shape {tuple(Y.shape)} and dtype {Y.dtype}: ({self.system.n_nodes}, C), {self.system.dtype} expected."
-            )
+        system = self.system
+        given = getattr(Y, "ndim", 0), getattr(Y, "dtype", None), getattr(Y, "device", None)
+        if given != (2, system.dtype, system.device) or Y.shape[0] != system.n_nodes:
+            told = f"shape {tuple(Y.shape)}, {Y.dtype} on {Y.device}" if isinstance(Y, torch.Tensor) else f"type {type(Y)}"
+            raise InputError(f"Y has {told}: ({system.n_nodes}, C), {system.dtype} on {system.device} is expected.")
         solved: torch.Tensor = Linear.apply(Y, self._solve, self._solve)
         return solved
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self.system.solve(B, tol=self.tol)
+
+    def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Unfold:
+        """Move and convert the system with the module."""
+        super()._apply(fn, recurse)
+        probe = fn(torch.empty(0, dtype=self.system.dtype, device=self.system.device))
+        if (probe.dtype, probe.device) != (self.system.dtype, self.system.device):
+            self.system = System(self.system.laplacian, self.system.lam, dtype=checked_dtype(probe.dtype), device=probe.device)
+        return self
 
 
 class GaussNewton(InOtherCoordinates):
@@ -140,13 +158,26 @@ class GaussNewton(InOtherCoordinates):
         generator: torch.Generator | None = None,
     ) -> None:
         held = checked_parameters(optimizer)
+        if not isinstance(network, torch.nn.Module):
+            raise InputError(f"network is {network!r}: a torch.nn.Module is expected.")
+        if not isinstance(unfold, Unfold):
+            raise InputError(f"unfold is {unfold!r}: a nareg.herta.Unfold is expected.")
+        system = unfold.system
+        place = getattr(features, "dtype", None), getattr(features, "device", None)
+        if place != (system.dtype, system.device) or features.shape[:1] != (system.n_nodes,):
+            raise InputError(
+                f"features are no tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, as unfold is: "
+                "convert one or the other with .to()."
+            )
+        if any((p.dtype, p.device) != place for p in held):
+            raise InputError(f"network holds parameters that are not {system.dtype} on {system.device}: convert it with .to().")
         named = dict(network.named_parameters())
         self._names = [name for p in held for name, q in named.items() if q is p]
         if len(self._names) != len(held):
             raise InputError("optimizer holds a parameter that network does not have: pass one of network.parameters().")
         super().__init__(optimizer, held)
         self._network, self._features, self._unfold = network, features, unfold
-        index = node_index("train", train, unfold.system.n_nodes)
+        index = node_index("train", train, system.n_nodes)
         self._train = torch.as_tensor(index, device=features.device)
         self._loss = _checks.choice("loss", loss, LOSSES)
         self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in held))
@@ -191,7 +222,7 @@ class GaussNewton(InOtherCoordinates):
 
     def _curvature(self, directions: torch.Tensor) -> torch.Tensor:
         """``P V`` for (parameters, k) V: all directions in one block of solves each way."""
-        was_training = self._network.training
+        modes = {module: module.training for module in self._network.modules()}
         self._network.eval()
         try:
             here = dict(zip(self._names, self._read(), strict=True))
@@ -207,7 +238,8 @@ class GaussNewton(InOtherCoordinates):
             (pulled,) = vmap(pull)(cotangents.contiguous())
             return torch.cat([pulled[name].reshape(k, -1) for name in self._names], dim=1).T
         finally:
-            self._network.train(was_training)
+            for module, mode in modes.items():
+                module.training = mode
 
     def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
         found: torch.Tensor = functional_call(self._network, parameters, (self._features,))
@@ -221,6 +253,13 @@ class GaussNewton(InOtherCoordinates):
         parts = torch.split(rows, [p.numel() for p in self._parameters], dim=1)
         shapes = [p.shape for p in self._parameters]
         return {name: part.reshape(-1, *shape) for name, part, shape in zip(self._names, parts, shapes, strict=True)}
+
+    def _coordinates(self) -> dict[str, Any]:
+        return {"count": self._count, "vectors": self._V, "scale": self._scale, "rest": self._rest}
+
+    def _set_coordinates(self, state: dict[str, Any]) -> None:
+        self._count, self._rest = int(state["count"]), float(state["rest"])
+        self._V, self._scale = (state[name].to(self._features) for name in ("vectors", "scale"))
 
     def _inner(self, values: Values) -> Values:
         return self._scaled(values, 1 / self._scale, 1 / self._rest)

@@ -26,12 +26,26 @@ LOOSEST = 1e-3
 
 @dataclass(frozen=True)
 class Step:
-    """Where a method stands: W, the loss there, and, where P is near the Hessian, what is left to gain: ``<g, P^-1 g> / 2``."""
+    """Where a method stands: W, the loss there, the size of its gradient, and more where it is known.
+
+    Attributes
+    ----------
+    W : (F, C) tensor
+    loss, gradient : float
+        The gradient's length in units in which the features' columns are of length one.
+    gap : float or None
+        Where P is near the Hessian, what is left to gain: ``<g, P^-1 g> / 2``.
+    outputs : (n_train, C) tensor or None
+    trial : bool
+        Of a line search: W was not moved.
+    """
 
     W: torch.Tensor
     loss: float
+    gradient: float
     gap: float | None = None
-    trial: bool = False  # of a line search: W was not moved
+    outputs: torch.Tensor | None = None
+    trial: bool = False
 
 
 #: A step, the difference of the gradients at its ends, and their inner product.
@@ -51,7 +65,7 @@ def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor, ri
     U = P.solve(R)
     D, ru = U, (R * U).sum(0)
     first = float(ru.sum())
-    yield Step(W, loss, 0.5 * first if P.factors else None)
+    yield Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
     while first > 0 and bool((ru > 0).any()):
         relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
         Q = problem.hessian(Z, D, relaxed)
@@ -64,16 +78,17 @@ def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor, ri
         new = (R * U).sum(0)
         beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
         ritz.add(alpha, beta)
-        yield Step(W, loss, 0.5 * float(new.sum()) if P.factors else None)
+        yield Step(W, loss, problem.length(R), 0.5 * float(new.sum()) if P.factors else None)
         D, ru = U + D * beta, new
 
 
 def gradient_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float) -> Iterator[Step]:
     """``W <- W - step P^-1 gradient``: gradient descent in ``W'``."""
     while True:
-        loss, gradient, _ = problem.evaluate(W)
-        yield Step(W, loss)
-        W = W - step * P.solve(gradient)
+        loss, gradient, Z = problem.evaluate(W)
+        change = P.solve(gradient)
+        yield Step(W, loss, problem.length(gradient), _fixed_gap(problem, P, gradient, change), Z)
+        W = W - step * change
 
 
 def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float) -> Iterator[Step]:
@@ -82,10 +97,15 @@ def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float) -> 
     optimizer = torch.optim.Adam([inner], lr=lr)
     while True:
         W = P.root(inner.detach())
-        loss, gradient, _ = problem.evaluate(W)
-        yield Step(W, loss)
+        loss, gradient, Z = problem.evaluate(W)
         inner.grad = P.root_transposed(gradient)
+        yield Step(W, loss, problem.length(gradient), _fixed_gap(problem, P, inner.grad, inner.grad), Z)
         optimizer.step()
+
+
+def _fixed_gap(problem: Problem, P: Preconditioner, gradient: torch.Tensor, change: torch.Tensor) -> float | None:
+    """``<g, P^-1 g> / 2``, where P is the Hessian's everywhere: that of cross-entropy moves away from a P that does not."""
+    return 0.5 * float((gradient * change).sum()) if P.factors and problem.loss.name == "mse" else None
 
 
 def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:
@@ -100,7 +120,8 @@ def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refr
         P = P if refresh is None else refresh(Z) or P
         direction = -_two_loops(gradient, memory, P)
         slope = float((direction * gradient).sum())
-        yield Step(W, loss, -0.5 * slope if P.factors else None)
+        size = problem.length(gradient)
+        yield Step(W, loss, size, -0.5 * slope if P.factors else None, Z)
         if not slope < 0:
             return
         # a first step without any scale: as far as a straight line would take the loss to zero
@@ -116,7 +137,7 @@ def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refr
                 t = 2 * t if high == float("inf") else (low + high) / 2
             else:
                 break
-            yield Step(W, loss, trial=True)
+            yield Step(W, loss, size, trial=True)
         else:
             return
         s, y = t * direction, after - gradient

@@ -21,41 +21,43 @@ SKETCH = 8
 TOLERANCE = 1e-2
 #: Squared singular values below this share of the largest count as zero.
 NEGLIGIBLE = 1e-14
+#: Ratio of the columns' lengths above which their squares are too different for one Gram matrix of rows.
+SPREAD = 1e4
+#: The least ridge in multiples of ``d eps ||Gram||``, for Cholesky to pass.
+SAFETY = 4.0
 
 
 class Factor:
     """``P = Q^T Q + ridge + weight_decay I`` for Q of any shape: ``P^-1`` by Cholesky, its root by eigenvectors, when asked.
 
-    With at least as many rows as columns, columns of Q are scaled to one length first (S), so that features in different units
-    do no harm: ``P = S^-1 (S (Q^T Q + weight_decay I) S + ridge I) S^-1``. With fewer rows, both work on ``Q Q^T``; outside the
-    row space of Q, P is the ridge.
+    Columns of Q are scaled to one length first (S), so that features in different units do no harm:
+    ``P = S^-1 (S (Q^T Q + weight_decay I) S + ridge I) S^-1``. With fewer rows than columns the work is done on ``Q S^2 Q^T``,
+    with S = I unless lengths differ by more than 1e4: outside the row space of Q S, P is the ridge. There weight decay,
+    if it is more than the ridge, takes the place of both scale and ridge, and P is exact.
+
+    It is held in double precision whatever Q is in: the ridge is below what float32 resolves.
     """
 
     def __init__(self, Q: torch.Tensor, *, ridge: float = RIDGE, weight_decay: float = 0.0) -> None:
         s, d = Q.shape
-        self._rows = Q if s < d else None
-        if self._rows is not None:
+        self.dtype, self.n_features = Q.dtype, d
+        Q = Q.double()
+        squares = (Q * Q).sum(0)
+        self._wide, self._decays = s < d, weight_decay > ridge * float(squares.mean())
+        self._scale = inverse_or_one(squares.add(weight_decay).sqrt())[:, None]
+        if self._wide and (self._decays or float(self._scale.max()) < SPREAD * float(self._scale.min())):
             self._scale = Q.new_ones((d, 1))
-            self._gram = Q @ Q.T
-            self.added = (weight_decay + ridge * float(self._gram.trace()) / d) or 1.0
-            return
-        lengths = (Q * Q).sum(0).add(weight_decay).sqrt()
-        self._scale = torch.where(lengths > 0, 1 / lengths, torch.ones_like(lengths))[:, None]
         scaled = Q * self._scale.T
-        self._gram = scaled.T @ scaled
-        self._gram.diagonal().add_(weight_decay * self._scale[:, 0] ** 2)
-        #: an all-zero Q is no preconditioner, and P the identity
-        self.added = ridge * float(self._gram.trace()) / d or 1.0
-
-    @property
-    def n_features(self) -> int:
-        """Number of features F."""
-        return int(self._scale.shape[0])
-
-    @property
-    def dtype(self) -> torch.dtype:
-        """Of what it is applied to."""
-        return self._scale.dtype
+        self._rows = scaled if self._wide else None
+        self._gram = scaled @ scaled.T if self._wide else scaled.T @ scaled
+        #: rounding may make the smallest eigenvalue as low as minus this
+        rounding = SAFETY * self._gram.shape[0] * torch.finfo(torch.float64).eps * float(self._gram.norm())
+        if self._wide:
+            self.added = max(weight_decay if self._decays else ridge * float(self._gram.trace()) / d, rounding) or 1.0
+        else:
+            self._gram.diagonal().add_(weight_decay * self._scale[:, 0] ** 2)
+            # an all-zero Q is no preconditioner, and P the identity
+            self.added = max(ridge * float(self._gram.trace()) / d, rounding) or 1.0
 
     @cached_property
     def _cholesky(self) -> torch.Tensor:
@@ -74,34 +76,47 @@ class Factor:
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G``."""
-        if self._rows is None:
-            return self._scale * torch.cholesky_solve(self._scale * G, self._cholesky)
-        return (G - self._rows.T @ torch.cholesky_solve(self._rows @ G, self._cholesky)) / self.added
+        return self._scaled(G, self._solved)
 
     def seen(self, G: torch.Tensor) -> torch.Tensor:
-        """``P^-1 G`` within the row space of Q where there are fewer rows than columns: what is outside it is an error of G."""
-        if self._rows is None:
-            return self.solve(G)
-        inner = torch.cholesky_solve(self._rows @ G, self._cholesky)
-        return self._rows.T @ torch.cholesky_solve(inner, self._cholesky)
+        """``P^-1 G`` within the row space of Q where nothing else bends the loss: what is outside it is an error of G."""
+        return self._scaled(G, self._solved if self._rows is None or self._decays else self._within)
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``: from preconditioned coordinates to weights."""
-        return self._scale * self._power(V, -0.5)
+        return (self._scale * self._power(V.double(), -0.5)).to(V.dtype)
 
     def root_transposed(self, G: torch.Tensor) -> torch.Tensor:
         """``R^T G``: from the gradient in the weights to that in preconditioned coordinates."""
-        return self._power(self._scale * G, -0.5)
+        return self._power(self._scale * G.double(), -0.5).to(G.dtype)
 
     def unroot(self, W: torch.Tensor) -> torch.Tensor:
         """``R^-1 W``: from weights to preconditioned coordinates."""
-        return self._power(W / self._scale, 0.5)
+        return self._power(W.double() / self._scale, 0.5).to(W.dtype)
+
+    def _scaled(self, G: torch.Tensor, inverse: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+        return (self._scale * inverse(self._scale * G.double())).to(G.dtype)
+
+    def _solved(self, G: torch.Tensor) -> torch.Tensor:
+        if self._rows is None:
+            return torch.cholesky_solve(G, self._cholesky)
+        return (G - self._rows.T @ torch.cholesky_solve(self._rows @ G, self._cholesky)) / self.added
+
+    def _within(self, G: torch.Tensor) -> torch.Tensor:
+        assert self._rows is not None
+        inner = torch.cholesky_solve(self._rows @ G, self._cholesky)
+        return self._rows.T @ torch.cholesky_solve(inner, self._cholesky)
 
     def _power(self, G: torch.Tensor, exponent: float) -> torch.Tensor:
         V, values = self._eigen
         along = V.T @ G
         scaled = V @ (along * values[:, None] ** exponent)
         return scaled if self._rows is None else scaled + (G - V @ along) * self.added**exponent
+
+
+def inverse_or_one(lengths: torch.Tensor) -> torch.Tensor:
+    """``1 / length``, and 1 for columns of zeros."""
+    return torch.where(lengths > 0, 1 / lengths, torch.ones_like(lengths))
 
 
 @dataclass(frozen=True)
@@ -135,7 +150,7 @@ class Preconditioner:
 
     @property
     def dtype(self) -> torch.dtype:
-        """In which it is applied."""
+        """Of the features it was made of."""
         return self.factors[0].dtype if self.factors else torch.float64
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:

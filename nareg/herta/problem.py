@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from nareg.herta.features import Features
 from nareg.herta.losses import Loss
+from nareg.herta.preconditioner import inverse_or_one
 from nareg.herta.unfolded import Formed, Implicit
 
 
@@ -17,12 +19,24 @@ class Problem:
         Accuracy of the inner solves.
     evaluations, hessian_products : int
         Values with gradients, and products with the Hessian: two inner solves each where J is not formed.
+    elsewhere : int
+        Products with other systems than the model's.
     """
 
-    def __init__(self, model: Implicit | Formed, loss: Loss, n_features: int, *, weight_decay: float, tol: float) -> None:
-        self.model, self.loss, self.n_features = model, loss, n_features
+    def __init__(self, model: Implicit | Formed, loss: Loss, features: Features, *, weight_decay: float, tol: float) -> None:
+        self.model, self.loss, self.n_features = model, loss, features.shape[1]
+        self.unit = inverse_or_one(features.lengths())[:, None]
         self.weight_decay, self.tol = weight_decay, tol
         self.evaluations = self.hessian_products = 0
+
+    @property
+    def elsewhere(self) -> int:
+        """None."""
+        return 0
+
+    def length(self, gradient: torch.Tensor) -> float:
+        """Of a gradient, in units in which the features' columns are of length one."""
+        return float((self.unit * gradient).norm())
 
     def zeros(self, like: torch.Tensor) -> torch.Tensor:
         """The start, W = 0."""

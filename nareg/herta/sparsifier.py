@@ -29,8 +29,10 @@ from nareg.herta.leverage import Incidence, approximate_scores, effective_dimens
 from nareg.herta.system import System, prepared
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
-#: What "effective-resistance" takes for lam -> infinity, in multiples of lam.
-WITHOUT_RIDGE = 1e4
+#: What "effective-resistance" takes for lam -> infinity, in multiples of lam, as far as rounding lets it.
+WITHOUT_RIDGE, LARGEST = 1e4, 1e10
+#: Draws at most.
+MOST = 2**40
 #: A graph that keeps more of its edges than this is kept whole.
 WORTHWHILE = 0.98
 #: Growth of the number of draws from one attempt to the next.
@@ -106,6 +108,7 @@ def sparsify(
     scores: str = "auto",
     draws: int | None = None,
     measure: bool = True,
+    n_nodes: int | None = None,
 ) -> Sparsifier:
     """Drop edges of a graph that its regularised Laplacian ``L + I/lam`` hardly needs.
 
@@ -127,6 +130,8 @@ def sparsify(
         keep nearly all of it.
     measure : bool
         Whether to measure error and effective dimension; only with ``draws`` can this be left out (both are NaN then).
+    n_nodes : int, optional
+        For an ``edge_index`` whose last nodes have no edge.
 
     Returns
     -------
@@ -157,10 +162,12 @@ def sparsify(
     scores = _checks.choice("scores", scores, SCORES)
     if draws is not None:
         draws = _checks.integer("draws", draws, low=1)
+        if draws > MOST:
+            raise InputError(f"draws is {draws}, more than {MOST}: the whole graph is the better choice.")
     if not measure and draws is None:
         raise InputError("measure is False but draws is None: how many draws epsilon needs is found by measuring.")
     clock = time.perf_counter()
-    adjacency = prepared(graph)
+    adjacency = prepared(graph, n_nodes)
     incidence = Incidence.of(adjacency, kind)
     whole = incidence.laplacian()
     likely, exact = _scores(incidence, whole, lam, scores, rng)
@@ -199,7 +206,7 @@ def _scores(
     if scores == "uniform":
         return np.ones(incidence.n_edges), False
     bare = scores == "effective-resistance"
-    system = System(L, lam * WITHOUT_RIDGE if bare else lam)
+    system = System(L, max(lam, min(lam * WITHOUT_RIDGE, LARGEST)) if bare else lam)
     if scores == "exact" or (scores != "approximate" and system.n_nodes <= _checks.DENSE_LIMIT):
         return exact_scores(incidence, system), not bare
     return approximate_scores(incidence, system, rng=rng), False
@@ -225,9 +232,10 @@ def _drawn(
     # where many terms of norm n_lam / s are averaged, the error is near 2 sqrt(n_lam / s)
     s = draws or math.ceil(4 * max(n_lam, 1.0) / epsilon**2)
     while True:
-        counts = rng.multinomial(s, p)
-        if draws is None and np.count_nonzero(counts) > WORTHWHILE * m:
+        # the mean number of edges that are drawn at all
+        if draws is None and float(-np.expm1(s * np.log1p(-np.minimum(p, 1 - 1e-16))).sum()) > WORTHWHILE * m:
             return whole
+        counts = rng.multinomial(s, p)
         factors = counts / (s * p)
         error = spectral_error(L, incidence.laplacian(factors), lam, rng=rng) if measure else math.nan
         if draws is not None or error <= epsilon:

@@ -50,14 +50,14 @@ def spectrum(
 ) -> torch.Tensor:
     """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalised."""
     shape = (problem.n_features, problem.loss.n_outputs)
-    v = torch.randn(shape, generator=generator, dtype=Z.dtype, device=generator.device).to(Z.device)
+    v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
     basis: list[torch.Tensor] = []
     alphas: list[float] = []
     betas: list[float] = []
     v = v / v.norm()
     for _ in range(min(steps, v.numel())):
         basis.append(v)
-        u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v)))
+        u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v).to(Z.dtype)).double())
         alphas.append(float((u * v).sum()))
         for _again in range(2):
             for b in basis:

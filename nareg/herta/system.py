@@ -31,8 +31,10 @@ from nareg.gnn.adjacency import Adjacency, as_adjacency, csr_tensor
 KINDS = ("normalized", "combinatorial")
 #: The same, or a positive semidefinite matrix that takes the place of the Laplacian.
 OPERATORS = (*KINDS, "operator")
-#: Chebyshev degrees above this are left to conjugate gradients.
-HIGHEST = 150
+#: Chebyshev degrees above this are left to conjugate gradients; above this strength every degree is.
+HIGHEST, STRONG = 150, 1e5
+#: Relative accuracy that solves can reach at best, in multiples of eps times a bound of ``||H||``, and their loosest.
+ROUNDING, LOOSE = 10, 0.1
 #: Relative accuracy of the largest eigenvalue, and what is added to it: it comes from below.
 ACCURACY, MARGIN = 1e-2, 1.02
 
@@ -41,17 +43,32 @@ def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_ar
     """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
     kind = _checks.choice("kind", kind, OPERATORS)
     if kind == "operator":
-        L = penalty(graph).L
+        L = penalty(as_numpy(graph)).L
         if n_nodes is not None and L.shape[0] != n_nodes:
             raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one a node is expected.")
         return L
-    adjacency = as_adjacency(graph, n_nodes) if n_nodes is not None else prepared(graph)
+    adjacency = prepared(graph, n_nodes)
     return adjacency.normalized_laplacian if kind == "normalized" else adjacency.laplacian
 
 
-def prepared(graph: Any) -> Adjacency:
+def prepared(graph: Any, n_nodes: int | None = None) -> Adjacency:
     """The adjacency of a graph, as it is if it is one."""
+    if n_nodes is not None:
+        return as_adjacency(graph, n_nodes)
     return graph if isinstance(graph, Adjacency) else Adjacency(graph)
+
+
+def as_numpy(value: Any) -> Any:
+    """A torch tensor as a NumPy array, or a SciPy one where it is sparse; anything else as it is."""
+    if not isinstance(value, torch.Tensor):
+        return value
+    value = value.detach().cpu()
+    if value.dtype in (torch.float16, torch.bfloat16):
+        value = value.float()
+    if value.layout == torch.strided:
+        return value.numpy()
+    value = value.to_sparse_coo().coalesce()
+    return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
 
 
 def largest_eigenvalue(L: sp.csr_array) -> float:
@@ -83,6 +100,13 @@ class System:
     ----------
     products : int
         Products of H with one column so far.
+    floor : float
+        Tolerance below which rounding leaves nothing to gain; solves do not try.
+
+    Raises
+    ------
+    InputError
+        If lam is so large that rounding leaves nothing of a solution.
     """
 
     def __init__(
@@ -98,6 +122,13 @@ class System:
         self.dtype, self.device = dtype, torch.device(device)
         if top is None:
             top = largest_eigenvalue(laplacian) if lam else 0.0
+        #: what no tolerance may be below, for rounding
+        self.floor = ROUNDING * float(torch.finfo(dtype).eps) * max(5.0, 1 + lam * top)
+        if not self.floor < LOOSE:
+            raise InputError(
+                f"lam is {lam:g} and the largest eigenvalue of L up to {top:.3g}: rounding in {dtype} leaves nothing of a "
+                "solution; take a smaller lam, smaller edge weights, or dtype float64."
+            )
         #: H = I + lam top/2 (I - M), M with its spectrum in [-1, 1]
         self._strength = lam * top / 2
         eye = sp.eye_array(laplacian.shape[0])
@@ -112,6 +143,8 @@ class System:
 
     def degree(self, tol: float) -> int:
         """Products a column that a solve takes (where conjugate gradients take over: at most about so many)."""
+        if self._strength > STRONG:
+            return math.ceil(math.sqrt(self._strength / 2) * math.log(2 / tol))
         return int(series.chebyshev_coefficients(self._strength, tol).size) - 1 if self._strength else 0
 
     def product(self, P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
@@ -134,15 +167,21 @@ class System:
             return start.clone()
         if not math.isfinite(tightest):  # a diverged outer iteration: let it see that
             return torch.full_like(B, math.nan)
-        return start + self._from_zero(R, max(tightest, float(torch.finfo(self.dtype).eps)))
+        if tightest <= tol:  # a guess that is worse than none
+            return self._from_zero(B.contiguous(), tol)
+        return start + self._from_zero(R, tightest)
 
     def _from_zero(self, B: torch.Tensor, tol: float) -> torch.Tensor:
-        coefficients = series.chebyshev_coefficients(self._strength, tol)
-        if coefficients.size <= HIGHEST:
+        tol = max(tol, self.floor)
+        if self.degree(tol) < HIGHEST:
+            coefficients = series.chebyshev_coefficients(self._strength, tol)
             self.products += (coefficients.size - 1) * B.shape[1]
             found: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
             return found
-        return _cg.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi)[0]
+        if not bool(B.isfinite().all()):  # Chebyshev's products pass it on
+            return torch.full_like(B, math.nan)
+        most = 1000 + 2 * self.degree(tol)
+        return _cg.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi, most=most)[0]
 
 
 class Unrolled(System):

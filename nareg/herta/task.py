@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 import torch
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import node_indices
-from nareg.herta.features import Features
+from nareg.herta.features import Features, in_range
 from nareg.herta.losses import CrossEntropy, Loss, SquaredError
-from nareg.herta.system import System, Unrolled, laplacian_of, largest_eigenvalue
+from nareg.herta.system import System, Unrolled, as_numpy, laplacian_of, largest_eigenvalue
 
 LOSSES = ("mse", "ce")
 
@@ -53,8 +54,6 @@ def model(
     n = X.shape[0]
     L = laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if not bool(X.transposed_times(torch.ones((n, 1), dtype=number, device=place)).isfinite().all()):
-        raise InputError(f"features overflow in {number}: scale them down, or take dtype float64.")
     if unrolled is None:
         return System(L, lam, dtype=number, device=place), X, index
     top = 2.0 if kind == "normalized" else largest_eigenvalue(L)
@@ -66,8 +65,9 @@ def read(graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weigh
     """Check everything that describes the problem; ``told`` is what :func:`model` takes."""
     loss = _checks.choice("loss", loss, LOSSES)
     system, X, index = model(graph, features, kind=kind, **told)
-    Y, labels = _targets(targets, X.shape[0], index, loss)
+    Y, labels = _targets(as_numpy(targets), X.shape[0], index, loss)
     if loss == "mse":
+        in_range("targets", float(abs(Y[index]).max()), index.size, X.dtype)
         target: Loss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
     else:
         assert labels is not None
@@ -88,7 +88,7 @@ def read(graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weigh
 
 def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray | None]:
     """One row of targets a node, and classes if there are any: (N,) labels, or (N, C) numbers."""
-    array = _checks.array_of("targets", value.detach().cpu().numpy() if hasattr(value, "detach") else value)
+    array = _checks.array_of("targets", value.toarray() if sp.issparse(value) else value)
     if array.shape[:1] != (n,):
         raise InputError(
             f"targets have shape {array.shape} but there are {n} nodes: (N,) labels or (N, C) numbers are expected."
@@ -102,7 +102,7 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarr
             raise InputError(
                 f"targets[{int(index[bad][0])}] is not finite but node {int(index[bad][0])} is trained on: leave it out."
             )
-        return Y, Y.argmax(axis=1) if ((Y == 0) | (Y == 1)).all() and (Y.sum(axis=1) == 1).all() else None
+        return Y, _classes(Y)
     if array.ndim != 1 or array.dtype.kind not in "iu":
         wanted = "(N,) integer labels" + (" or (N, C) numbers" if loss == "mse" else "")
         raise InputError(f"targets have shape {array.shape} and dtype {array.dtype}: {wanted} are expected for loss={loss!r}.")
@@ -121,9 +121,16 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarr
     return Y, labels
 
 
+def _classes(Y: np.ndarray) -> np.ndarray | None:
+    """Classes where rows are those of the identity, -1 for rows of NaN; None where some row is neither."""
+    unknown = np.isnan(Y).all(axis=1)
+    one_hot = ((Y == 0) | (Y == 1)).all(axis=1) & (np.nansum(Y, axis=1) == 1)
+    return np.where(one_hot, Y.argmax(axis=1), -1) if (one_hot | unknown).all() else None
+
+
 def node_index(name: str, value: Any, n: int) -> np.ndarray:
     """Node indices without repeats, at least one, from indices or a boolean mask, array or tensor."""
-    array = node_indices(name, value.detach().cpu().numpy() if hasattr(value, "detach") else _integers(value), n)
+    array = node_indices(name, _integers(as_numpy(value)), n)
     if array.size == 0:
         raise InputError(f"{name} is empty: name at least one node.")
     return array.astype(np.int64)
@@ -156,3 +163,11 @@ def checked_dtype(value: Any) -> torch.dtype:
         return named[str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else np.dtype(value).name]
     except (KeyError, TypeError):
         raise InputError(f"dtype is {value!r}: float32 or float64 is expected.") from None
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number in (0, 1)."""
+    number = _checks.number(name, value, low=0, high=1, strict=True)
+    if number == 1:
+        raise InputError(f"{name} is {value!r}: it must be below 1.")
+    return number

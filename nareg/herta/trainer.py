@@ -14,14 +14,14 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta import algorithm1, build, optimizers
 from nareg.herta.direct import Direct
-from nareg.herta.drive import Curve, drive
+from nareg.herta.drive import Curve, Rules, drive, small_gradient
 from nareg.herta.losses import SquaredError
 from nareg.herta.optimizers import Step
 from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
 from nareg.herta.preconditioner import SKETCH, Preconditioner
 from nareg.herta.problem import Problem
 from nareg.herta.spectrum import FLAT, Ritz, spectrum
-from nareg.herta.task import Task, node_index, read
+from nareg.herta.task import Task, fraction, node_index, read
 from nareg.herta.training import TrainingResult, TrainingStatus
 from nareg.herta.unfolded import Dropped, Formed, Implicit, form
 
@@ -33,6 +33,10 @@ Progress = Callable[[int, float], None]
 ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
 #: A converged run whose gap, by accurate solves, is above so many times its tolerance was stopped by its inner solves.
 UNNOTICED = 100.0
+#: Of the loss, relative, where none is told.
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+#: Outputs are equal to targets to within so many times the accuracy of the inner solves.
+REACHED = 5.0
 #: Bound of the condition number behind the accuracy of inner solves where it is not estimated.
 CONDITION = 10.0
 
@@ -53,7 +57,7 @@ def fit(
     dropout: float = 0.0,
     unrolled: int | None = None,
     learning_rate: float | None = None,
-    tol: float = 1e-8,
+    tol: float | None = None,
     inner_tol: float | None = None,
     max_iterations: int = 1000,
     stop_below: float | None = None,
@@ -102,17 +106,19 @@ def fit(
     learning_rate : float, optional
         Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, for
         "adam" 0.1 (0.01 without preconditioner).
-    tol : float
-        Converged when four steps lowered the loss by less than ``tol`` times the loss.
+    tol : float, optional
+        In (0, 1), default 1e-8, in float32 1e-4. Converged when the loss is within ``tol`` times itself of its minimum, as the
+        preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten); without one, when four steps lowered it by less
+        than that and the gradient, for columns of length one, is below ``sqrt(tol)`` times the first.
     inner_tol : float, optional
-        Relative residual of the solves behind values and gradients. Default ``sqrt(tol) / (50 kappa max(lam, 1))``, after
-        Lemma 5.1.
+        Error of the solves behind values and gradients, relative. Default ``sqrt(tol) / (50 kappa max(lam, 1))`` after
+        Lemma 5.1, with ``kappa = 10``, or what rounding allows.
     max_iterations : int
         Iterations of "pcg", evaluations of the others.
     stop_below : float, optional
         Stop once the loss is at most this.
     validation : (n,) indices or (N,) mask, optional
-        Nodes with labels at which the accuracy is watched; the weights with the best are returned.
+        Nodes with labels at which the accuracy is watched; the weights with the best are returned, however training ended.
     patience : int
         Steps without a better validation accuracy after which training stops.
     device : str, optional
@@ -150,7 +156,10 @@ def fit(
     clock = time.perf_counter()
     optimizer = _checks.choice("optimizer", optimizer, OPTIMIZERS)
     preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
-    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
+    stop_below = None if stop_below is None else _checks.number("stop_below", stop_below)
+    patience = _checks.integer("patience", patience, low=1)
+    if progress is not None and not callable(progress):
+        raise InputError(f"progress is {progress!r}: a function of steps and loss is expected.")
     if learning_rate is not None:
         learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
     max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
@@ -168,12 +177,14 @@ def fit(
         device=device,
         dtype=dtype,
     )
+    tol = TOLERANCES[task.features.dtype] if tol is None else fraction("tol", tol)
     d = task.features.shape[1]
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    floor = task.system.floor
     if inner_tol is None:
-        floor = 50 * torch.finfo(task.features.dtype).eps
         inner_tol = max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor)
-    inner_tol = _checks.number("inner_tol", inner_tol, low=0, high=1, strict=True)
+    elif fraction("inner_tol", inner_tol) < floor:
+        raise InputError(f"inner_tol is {inner_tol:g} but rounding in {task.features.dtype} allows {floor:.1g} at best here.")
     plan = settle(task, optimizer, preconditioner, dropout=dropout, rows=rows, inner_tol=inner_tol)
     timings = {"checks": time.perf_counter() - clock}
 
@@ -187,18 +198,17 @@ def fit(
         model, P, refresh = _build(task, plan, rows, inner_tol, rng)
         if dropout and isinstance(model, Implicit):
             model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
-        problem = Problem(model, task.loss, d, weight_decay=task.weight_decay, tol=inner_tol)
+        problem = Problem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
     steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
     watched = None if validation is None else _watched(task, validation, inner_tol)
-    curve = drive(
-        steps, tol=tol, most=max_iterations, stop_below=stop_below, watched=watched, patience=patience, clock=clock,
-        progress=progress, separable=loss == "ce" and task.weight_decay == 0, monotone=plan.optimizer in MONOTONE,
-        random=dropout > 0,
+    rules = Rules(
+        loss=task.loss, tol=tol, zero=max(tol, REACHED * inner_tol), most=max_iterations, stop_below=stop_below,
+        patience=patience, bounded=task.weight_decay > 0, monotone=plan.optimizer in MONOTONE, random=dropout > 0,
     )  # fmt: skip
+    curve = drive(steps, rules, watched=watched, clock=clock, progress=progress)
     timings["steps"] = time.perf_counter() - built - timings["build"]
-    last = P if refresh is None else refresh.current
-    return _result(task, plan, problem, last, curve, condition(), tol, clock, timings)
+    return _result(task, plan, problem, P, refresh, curve, condition(), rules, clock, timings)
 
 
 def _build(
@@ -260,9 +270,13 @@ def _method(
     Z = torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=W.dtype, device=W.device)
     values = spectrum(problem, Z, P, generator=seed)
     high = float(values.max())
+    if high == 0:  # features that are zero wherever it matters: any step does
+        return optimizers.gradient_descent(problem, P, W, step=1.0), _unknown
     low = float(values[values > FLAT * high].min())
-    # the squared error's spectrum stays what it is; that of cross-entropy moves, and has directions that are all but flat
-    step = SAFE * 2 / (low + high) if isinstance(task.loss, SquaredError) else 1 / high
+    # the squared error's spectrum stays what it is; cross-entropy's second derivative is (I - 1 1^T / C) / C at W = 0 and
+    # never above (I - 1 1^T / C) / 2 (Bohning 1992)
+    squared = isinstance(task.loss, SquaredError)
+    step = SAFE * 2 / (low + high) if squared else SAFE * 2 / (task.loss.n_outputs * high)
     return optimizers.gradient_descent(problem, P, W, step=step), lambda: high / low
 
 
@@ -286,25 +300,27 @@ def _result(
     plan: Plan,
     problem: Problem,
     P: Preconditioner | Direct,
+    refresh: build.Weighted | None,
     curve: Curve,
     condition: float | None,
-    tol: float,
+    rules: Rules,
     clock: float,
     timings: dict[str, float],
 ) -> TrainingResult:
     """Everything that is reported; loss, gradient and gap computed anew from the returned weights, by accurate solves."""
     began = time.perf_counter()
-    tight = max(problem.tol * 1e-2, 50 * torch.finfo(task.features.dtype).eps)
+    tight = max(problem.tol * 1e-2, task.system.floor)
     Z = task.system.solve(task.features.times(curve.W), tol=tight)
     outputs = Z[task.train]
     value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((curve.W**2).sum())
     pulled = Implicit(task.system, task.features, task.train).adjoint(task.loss.gradient(outputs), tight)
     gradient = pulled + task.weight_decay * curve.W
+    if refresh is not None:
+        P = refresh(outputs) or refresh.current
     gap = P.gap(gradient)
     status = curve.status
-    unnoticed = UNNOTICED * tol * max(value, curve.losses[0] if status is TrainingStatus.ZERO_LOSS else 0.0)
-    if status in (TrainingStatus.CONVERGED, TrainingStatus.ZERO_LOSS) and gap is not None and gap > unnoticed:
-        status = TrainingStatus.STALLED
+    if curve.W_is_last and not rules.random:
+        status = _borne_out(status, value, gap, problem.length(gradient), curve, rules)
     timings["outputs"] = time.perf_counter() - began
     losses, seconds = np.array(curve.losses), np.array(curve.seconds)
     if curve.W_is_last:
@@ -325,8 +341,22 @@ def _result(
         gradient_norm=float(gradient.norm()),
         evaluations=problem.evaluations,
         hessian_products=problem.hessian_products,
-        products=task.system.products,
+        products=task.system.products + problem.elsewhere,
         validation=None if curve.validation is None else np.array(curve.validation),
         lam=task.system.lam,
         timings=timings,
     )
+
+
+def _borne_out(
+    status: TrainingStatus, value: float, gap: float | None, gradient: float, curve: Curve, rules: Rules
+) -> TrainingStatus:
+    """The status, or that training stalled where accurate solves say that it is not at its end."""
+    holds = True
+    if status is TrainingStatus.ZERO_LOSS:
+        holds = value <= rules.tol * curve.losses[0]
+    elif status is TrainingStatus.CONVERGED and gap is None:
+        holds = small_gradient(gradient, curve.first_gradient, UNNOTICED * rules.tol)
+    elif status is TrainingStatus.CONVERGED and gap is not None:
+        holds = gap <= UNNOTICED * rules.tol * value
+    return status if holds else TrainingStatus.STALLED

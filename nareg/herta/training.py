@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from nareg.errors import InputError
+
 
 class TrainingStatus(enum.Enum):
     """How a training ended; the text says what to do about it."""
@@ -17,13 +19,16 @@ class TrainingStatus(enum.Enum):
     EARLY_STOP = (
         "stopped early: the validation accuracy did not rise for as long as patience says; its best weights are returned"
     )
-    ZERO_LOSS = "the loss is zero to within tol"
+    ZERO_LOSS = "the loss is zero: the outputs are equal to the targets to within tol, or the accuracy of the inner solves"
     SEPARABLE = (
         "the classes are separable: the loss has no minimum, its lower limit is zero and the weights grow without end; "
         "add weight_decay, or stop early by validation"
     )
     TARGET = "the loss reached stop_below, as asked for"
-    STALLED = "rounding or the accuracy of the inner solves left nothing to gain: raise inner accuracy (inner_tol) or tol"
+    STALLED = (
+        "stalled above the minimum, by rounding or the accuracy of the inner solves: take a smaller inner_tol, float64, "
+        "a preconditioner, or a larger tol"
+    )
     DIVERGED = "diverged: the loss is not finite any more; take a smaller learning_rate"
     INTERRUPTED = "interrupted: the best weights reached so far are returned"
 
@@ -98,7 +103,15 @@ class TrainingResult:
         return float(self.losses[-1])
 
     def predict(self) -> Any:
-        """Class of every node: its largest output."""
+        """Class of every node: its largest output.
+
+        Raises
+        ------
+        InputError
+            If there is a single output: it is a number, no class.
+        """
+        if self.outputs.shape[1] < 2:
+            raise InputError("outputs have a single column, which is a number a node and no class: read result.outputs.")
         return self.outputs.argmax(1)
 
     def summary(self) -> str:

@@ -90,7 +90,7 @@ def precondition(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
-    problem = Problem(Implicit(system, X, nodes), target, d, weight_decay=weight_decay, tol=TIGHT)
+    problem = Problem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     values = spectrum(problem, target.Y, P, generator=seed)
     # features of deficient rank have directions in which the loss does not change at all

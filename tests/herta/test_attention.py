@@ -23,13 +23,15 @@ def test_every_round_is_optimal_for_its_weights(kind, task):
     graph, X, labels = task
     found = herta.fit_attention(graph, X, labels, lam=2.0, kind=kind, penalty=herta.Penalty(tau=0.05), rounds=4)
     incidence = Incidence.of(graph, kind)
-    attention = np.ones(incidence.n_edges)
+    following = np.ones(incidence.n_edges)
     for result in found.rounds:
+        attention = following
         L = incidence.laplacian(attention).toarray()
         F = np.linalg.solve(np.eye(75) + 2.0 * L, X)
         assert result.loss == pytest.approx(best_squared(F, np.eye(3)[labels]), rel=1e-6)
         distance = np.linalg.norm((incidence.matrix @ result.outputs), axis=1) / np.sqrt(incidence.weight)
-        attention = np.where(distance <= 0.05, 1.0, 0.05 / distance)
+        following = np.where(distance <= 0.05, 1.0, 0.05 / distance)
+    assert not found.settled
     np.testing.assert_allclose(found.attention, attention, rtol=1e-6)
 
 
