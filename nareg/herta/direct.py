@@ -18,6 +18,8 @@ from nareg.herta.preconditioner import Factor
 
 #: Refinements at most; each takes a product with F and one with F^T.
 REFINEMENTS = 3
+#: Directions in which F is shorter than this times eps are rounding.
+ROUNDED = 100.0
 
 
 class Direct:
@@ -25,7 +27,7 @@ class Direct:
 
     def __init__(self, F: torch.Tensor, *, weight_decay: float) -> None:
         self.F, self.weight_decay = F, weight_decay
-        self._factor = Factor(F, ridge=0.0, weight_decay=weight_decay)
+        self._factor = Factor(F, ridge=(ROUNDED * torch.finfo(F.dtype).eps) ** 2, weight_decay=weight_decay)
 
     def steps(self, Y: torch.Tensor) -> Iterator[Step]:
         """From W = 0 to the solution, then its refinements while they gain anything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -105,5 +106,5 @@ class Features:
 def in_range(name: str, largest: float, n: int, dtype: torch.dtype) -> None:
     """Refuse numbers whose squares, summed over nodes, leave the range of a dtype."""
     limits = torch.finfo(dtype)
-    if largest > 0 and not limits.tiny / limits.eps < largest**2 < limits.max * limits.eps / n:
+    if largest > 0 and not math.sqrt(limits.tiny / limits.eps) < largest < math.sqrt(limits.max * limits.eps / n):
         raise InputError(f"{name} hold {largest:.3g}, whose square leaves the range of {dtype}: choose another unit.")

@@ -14,7 +14,8 @@ from functools import cached_property
 import torch
 
 #: Relative ridge: anything from 1e-12 to 1e-4 works on the citation graphs (measured), with none Cholesky fails on Cora.
-RIDGE = 1e-8
+#: Its inverse times the rounding of a gradient has to be small.
+RIDGE = {torch.float64: 1e-8, torch.float32: 1e-6}
 #: Rows of the sketch, in multiples of the number of features.
 SKETCH = 8
 #: Accuracy of the solves behind a preconditioner, which needs to be right within a constant only.
@@ -35,12 +36,13 @@ class Factor:
     with S = I unless lengths differ by more than 1e4: outside the row space of Q S, P is the ridge. There weight decay,
     if it is more than the ridge, takes the place of both scale and ridge, and P is exact.
 
-    It is held in double precision whatever Q is in: the ridge is below what float32 resolves.
+    It is held in double precision whatever Q is in: Gram matrices have the square of Q's range.
     """
 
-    def __init__(self, Q: torch.Tensor, *, ridge: float = RIDGE, weight_decay: float = 0.0) -> None:
+    def __init__(self, Q: torch.Tensor, *, ridge: float | None = None, weight_decay: float = 0.0) -> None:
         s, d = Q.shape
         self.dtype, self.n_features = Q.dtype, d
+        ridge = RIDGE[Q.dtype] if ridge is None else ridge
         Q = Q.double()
         squares = (Q * Q).sum(0)
         self._wide, self._decays = s < d, weight_decay > ridge * float(squares.mean())

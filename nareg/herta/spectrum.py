@@ -15,7 +15,7 @@ from nareg.herta.problem import Problem
 #: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
 LANCZOS = 12
 #: Eigenvalues below this share of the largest are flat directions: features of deficient rank, a softmax' outputs moved alike.
-FLAT = 1e-6
+FLAT = {torch.float64: 1e-6, torch.float32: 1e-3}
 
 
 class Ritz:
@@ -43,6 +43,11 @@ class Ritz:
             off = [math.sqrt(b) / a for a, b in zip(alpha, beta, strict=False)]
             values.append(scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
         return float(np.concatenate(values).max() / np.concatenate(values).min()) if values else None
+
+
+def bent(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The eigenvalues of directions that are not flat, as far as products in this dtype tell; none of a Hessian of zeros."""
+    return values[values > FLAT[dtype] * values.max()]
 
 
 def spectrum(

@@ -20,7 +20,7 @@ from nareg.herta.optimizers import Step
 from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
 from nareg.herta.preconditioner import SKETCH, Preconditioner
 from nareg.herta.problem import Problem
-from nareg.herta.spectrum import FLAT, Ritz, spectrum
+from nareg.herta.spectrum import Ritz, bent, spectrum
 from nareg.herta.task import Task, fraction, node_index, read
 from nareg.herta.training import TrainingResult, TrainingStatus
 from nareg.herta.unfolded import Dropped, Formed, Implicit, form
@@ -234,6 +234,7 @@ def _build(
         F = form(task.system, task.features, task.train, tol=tol)
     else:
         F = build.propagated(task.system, task.features, task.train[part], tight=tol)
+        build.check_sketch(n_train, F)
     renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner)
     first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
     assert first is not None
@@ -268,11 +269,10 @@ def _method(
         return optimizers.gradient_descent(problem, P, W, step=learning_rate), _unknown
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     Z = torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=W.dtype, device=W.device)
-    values = spectrum(problem, Z, P, generator=seed)
-    high = float(values.max())
-    if high == 0:  # features that are zero wherever it matters: any step does
+    values = bent(spectrum(problem, Z, P, generator=seed), W.dtype)
+    if values.numel() == 0:  # features that are zero wherever it matters: any step does
         return optimizers.gradient_descent(problem, P, W, step=1.0), _unknown
-    low = float(values[values > FLAT * high].min())
+    low, high = float(values.min()), float(values.max())
     # the squared error's spectrum stays what it is; cross-entropy's second derivative is (I - 1 1^T / C) / C at W = 0 and
     # never above (I - 1 1^T / C) / 2 (Bohning 1992)
     squared = isinstance(task.loss, SquaredError)

@@ -23,7 +23,7 @@ from nareg.herta.coordinates import InOtherCoordinates, Values, checked_paramete
 from nareg.herta.losses import SquaredError
 from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
 from nareg.herta.problem import Problem
-from nareg.herta.spectrum import FLAT, spectrum
+from nareg.herta.spectrum import bent, spectrum
 from nareg.herta.task import model
 from nareg.herta.unfolded import Implicit
 
@@ -92,10 +92,9 @@ def precondition(
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
     problem = Problem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    values = spectrum(problem, target.Y, P, generator=seed)
-    # features of deficient rank have directions in which the loss does not change at all
-    seen = values[values > FLAT * values.max()]
-    return replace(P, condition=float(seen.max() / seen.min()))
+    # features of deficient rank have directions in which the loss does not change at all; all of them, where X is zero
+    seen = bent(spectrum(problem, target.Y, P, generator=seed), X.dtype)
+    return replace(P, condition=float(seen.max() / seen.min()) if seen.numel() else None)
 
 
 class Preconditioned(InOtherCoordinates):

@@ -6,6 +6,7 @@ import pytest
 import nareg
 from nareg import herta
 from nareg.errors import InputError
+from nareg.herta import TrainingStatus
 from nareg.herta.leverage import Incidence
 from tests.herta.helpers import best_squared
 
@@ -91,3 +92,29 @@ def test_far_edges_are_cut(task):
 def test_penalties_that_cannot_work_are_refused(told, message):
     with pytest.raises(InputError, match=message):
         herta.Penalty(**told)
+
+
+def test_every_round_is_made_whatever_it_ended_with(task):
+    graph, X, labels = task
+    told = {"lam": 2.0, "penalty": herta.Penalty(tau=0.05), "rounds": 3, "optimizer": "gd", "max_iterations": 2}
+    found = herta.fit_attention(graph, X, labels, **told)
+    assert [r.status for r in found.rounds] == [TrainingStatus.MAX_ITERATIONS] * 3
+
+
+def test_an_edge_index_may_end_in_isolated_nodes(rng):
+    edge_index, _ = nareg.graphs.grid((5, 5)).to_edge_index()
+    X, labels = rng.standard_normal((27, 3)), rng.integers(0, 2, 27)
+    assert herta.fit_attention(edge_index, X, labels, rounds=2).result.outputs.shape == (27, 2)
+
+
+@pytest.mark.parametrize(
+    ("build", "message"),
+    [
+        (lambda: herta.Penalty(cut="x"), "cut is 'x': a distance above 0"),
+        (lambda: herta.Penalty(tau=-1.0), r"tau is -1\.0"),
+        (lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], penalty=0.1), r"penalty is 0\.1"),
+    ],
+)
+def test_what_is_no_penalty_is_refused(build, message):
+    with pytest.raises(InputError, match=message):
+        build()

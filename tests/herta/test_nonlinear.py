@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 
 import numpy as np
 import pytest
@@ -126,3 +127,80 @@ def test_what_cannot_work_is_refused(task):
         herta.Unfold(graph, lam=-1)
     with pytest.raises(InputError, match=r"Y has shape \(79, 3\), torch\.float64 on cpu: \(80, C\)"):
         unfold(torch.ones(79, 3, dtype=torch.float64))
+
+
+def test_the_graph_layer_is_moved_and_converted_like_any_module(rng):
+    graph = nareg.graphs.erdos_renyi(30, 0.2, rng=rng)
+    unfold, Y = herta.Unfold(graph, lam=LAM), torch.as_tensor(rng.standard_normal((30, 2)))
+    exact = unfold(Y)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2), unfold).float()
+    assert unfold.system.dtype == torch.float32
+    assert torch.allclose(unfold(Y.float()).double(), exact, atol=1e-5)
+    assert torch.allclose(net.double()[1](Y), exact, atol=1e-12)
+    assert herta.Unfold(graph.to_edge_index()[0], n_nodes=40)(torch.ones(40, 1, dtype=torch.float64)).shape == (40, 1)
+
+
+def test_a_frozen_part_stays_frozen(task):
+    graph, X, _, train = task
+    net = torch.nn.Sequential(torch.nn.Linear(5, 6), torch.nn.Dropout(0.5), torch.nn.Linear(6, 3)).double()
+    net[1].eval()
+    optimizer = herta.GaussNewton(torch.optim.SGD(net.parameters(), lr=0.1), net, X, herta.Unfold(graph), train=train, rank=4)
+    optimizer.leading_curvature()
+    assert (net.training, net[0].training, net[1].training) == (True, True, False)
+
+
+def test_training_goes_on_from_a_saved_state(task, tmp_path):
+    graph, X, labels, train = task
+    unfold, nets = herta.Unfold(graph, lam=LAM), [network(5), network(5, seed=1)]
+
+    def wrapped(net):
+        adam = torch.optim.Adam(net.parameters(), lr=0.1)
+        return herta.GaussNewton(adam, net, X, unfold, train=train, loss="ce", rank=10, every=4)
+
+    first = wrapped(nets[0])
+    trained(nets[0], first, unfold, X, labels, train, 6)
+    torch.save({"net": nets[0].state_dict(), "optimizer": first.state_dict()}, tmp_path / "saved.pt")
+    saved = torch.load(tmp_path / "saved.pt", weights_only=True)
+    second = wrapped(nets[1])
+    nets[1].load_state_dict(saved["net"])
+    second.load_state_dict(saved["optimizer"])
+    # up to the next renewal, whose random directions are the generator's
+    losses = [
+        trained(net, optimizer, unfold, X, labels, train, 2) for net, optimizer in zip(nets, (first, second), strict=True)
+    ]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-6)
+    with pytest.raises(InputError, match="state is not one of this kind of optimizer"):
+        second.load_state_dict(torch.optim.Adam(nets[0].parameters()).state_dict())
+
+
+def test_the_coordinates_are_made_anew_every_so_many_steps(task):
+    graph, X, labels, train = task
+    net, unfold = network(5), herta.Unfold(graph, lam=LAM)
+    optimizer = herta.GaussNewton(torch.optim.SGD(net.parameters(), lr=0.1), net, X, unfold, train=train, rank=4, every=3)
+    seen = []
+    for _ in range(7):
+        trained(net, optimizer, unfold, X, labels, train, 1)
+        seen.append(optimizer.state_dict()["coordinates"]["vectors"])
+    changed = [not torch.equal(a, b) for a, b in itertools.pairwise(seen)]
+    assert changed == [False, False, True, False, False, True]
+
+
+def test_networks_and_features_that_do_not_go_together_are_refused(task):
+    graph, X, _, train = task
+    net, unfold = network(5), herta.Unfold(graph, lam=LAM)
+    sgd = torch.optim.SGD(net.parameters(), lr=0.1)
+    with pytest.raises(InputError, match=r"features are no tensor of 80 rows of torch\.float64 on cpu"):
+        herta.GaussNewton(sgd, net, X.float(), unfold, train=train)
+    with pytest.raises(InputError, match=r"features are no tensor of 80 rows"):
+        herta.GaussNewton(sgd, net, X[:7], unfold, train=train)
+    single = network(5).float()
+    with pytest.raises(InputError, match=r"network holds parameters that are not torch\.float64"):
+        herta.GaussNewton(torch.optim.SGD(single.parameters(), lr=0.1), single, X, unfold, train=train)
+    with pytest.raises(InputError, match="unfold is None"):
+        herta.GaussNewton(sgd, net, X, None, train=train)
+    with pytest.raises(InputError, match=r"network is None: a torch\.nn\.Module is expected"):
+        herta.GaussNewton(sgd, None, X, unfold, train=train)
+    with pytest.raises(InputError, match=r"dtype is torch\.float16: float32 or float64 is expected"):
+        herta.Unfold(graph, dtype=torch.float16)
+    with pytest.raises(InputError, match="Y has type <class 'numpy"):
+        unfold(np.ones((80, 1)))

@@ -66,3 +66,13 @@ def test_the_largest_eigenvalue_is_bounded_from_above(rng):
             bound = largest_eigenvalue(L)
             assert top <= bound
             assert bound <= 1.05 * top or L.shape[0] < 20
+
+
+def test_a_guess_that_is_worse_than_none_does_no_harm(rng):
+    """An outer iteration may leave guesses a million times the solution's size."""
+    star = sp.csr_array((np.ones(400), (np.zeros(400, int), np.arange(1, 401))), shape=(401, 401))
+    L = laplacian_of(nareg.Graph(star + star.T), "combinatorial")
+    system, B = System(L, 100.0), torch.as_tensor(rng.standard_normal((401, 2)))
+    exact = np.linalg.solve(np.eye(401) + 100 * L.toarray(), B.numpy())
+    found = system.solve(B, tol=1e-9, start=1e12 * torch.ones_like(B)).numpy()
+    assert np.abs(found - exact).max() < 1e-7

@@ -359,3 +359,185 @@ def test_the_gap_of_cross_entropy_is_told(rng):
     assert found.status is TrainingStatus.MAX_ITERATIONS
     assert found.gap == pytest.approx(found.loss - best, rel=0.5)
     assert "above the minimum" in found.summary()
+
+
+UNITS = [
+    {"optimizer": "direct"},
+    {"optimizer": "pcg", "preconditioner": "exact"},
+    {"optimizer": "pcg", "preconditioner": "sketched"},
+    {"optimizer": "lbfgs", "preconditioner": "exact"},
+    {"optimizer": "gd", "preconditioner": "exact"},
+]
+
+
+@pytest.mark.parametrize(("dtype", "accuracy"), [(np.float64, 1e-7), (np.float32, 1e-3)])
+@pytest.mark.parametrize("told", UNITS)
+def test_columns_may_have_any_units(told, dtype, accuracy, rng):
+    """A column of timestamps (of large numbers: single precision cannot tell them apart), one of ones, one of tiny numbers."""
+    graph, X, labels, train = problem(rng, n=300, d=8)
+    times = 1.7e9 + 3600.0 * np.arange(300)
+    X[:, 0], X[:, 1], X[:, 2] = times if dtype is np.float64 else 1e9 * X[:, 0], 1.0, 1e-6 * X[:, 2]
+    F = propagated(graph, X, 2.0)[train]
+    best = best_squared(F / np.linalg.norm(F, axis=0), ONE_HOT[labels[train]])
+    found = herta.fit(graph, X, labels, lam=2.0, train=train, dtype=dtype, rng=rng, **told)
+    assert found.status is TrainingStatus.CONVERGED
+    assert found.loss == pytest.approx(best, rel=accuracy)
+
+
+@pytest.mark.parametrize("optimizer", ["lbfgs", "gd"])
+def test_a_plateau_does_not_count_as_converged(optimizer, rng):
+    graph, X, labels, train = problem(rng, n=300, d=8)
+    X[:, 0] *= 1e9
+    found = herta.fit(graph, X, labels, train=train, optimizer=optimizer, preconditioner="none")
+    assert found.loss > 1.001 * herta.fit(graph, X, labels, train=train).loss
+    assert found.status in (TrainingStatus.STALLED, TrainingStatus.MAX_ITERATIONS)
+
+
+@pytest.mark.parametrize("told", [{"optimizer": "direct"}, {"optimizer": "pcg", "preconditioner": "none"}])
+def test_targets_far_from_zero_are_not_taken_for_reached(told, rng):
+    graph, X, _, train = problem(rng, n=300, d=8)
+    X[:, 0] = 1.0
+    Y = 101325.0 + rng.standard_normal((300, 1))
+    best = best_squared(propagated(graph, X, 2.0, "combinatorial")[train], Y[train])
+    assert best < 1e-8 * 0.5 * (Y[train] ** 2).sum()
+    found = herta.fit(graph, X, Y, lam=2.0, train=train, kind="combinatorial", inner_tol=1e-12, **told)
+    assert found.status is TrainingStatus.CONVERGED
+    assert found.loss == pytest.approx(best, rel=1e-7)
+
+
+def test_one_wrong_label_is_not_separable(rng):
+    """Two nodes with the same features and neighbours but different classes: nothing tells them apart."""
+    graph = nareg.Graph(np.ones((60, 60)) - np.eye(60))
+    labels = np.repeat([0, 1], 30)
+    X = np.eye(2)[labels] * 1e3
+    apart = herta.fit(graph, X, labels, loss="ce", tol=1e-2)
+    assert apart.status is TrainingStatus.SEPARABLE
+    labels[0] = 1
+    mixed = herta.fit(graph, X, labels, loss="ce", tol=1e-2, max_iterations=3000)
+    assert mixed.status is not TrainingStatus.SEPARABLE
+    assert mixed.loss > np.log(2)
+
+
+@pytest.mark.parametrize("told", [{"optimizer": "direct"}, *UNITS[1:], {"loss": "ce", "weight_decay": 0.1}])
+@pytest.mark.parametrize("d", [8, 60])
+def test_deficient_rank_in_single_precision(told, d, rng):
+    graph, X, labels, train = problem(rng, d=d)
+    X = np.hstack([X, X[:, :4] + X[:, 4:8], np.zeros((60, 2))])
+    single, double = (herta.fit(graph, X, labels, train=train, dtype=dtype, **told) for dtype in (np.float32, np.float64))
+    assert single.status.ok
+    assert single.loss == pytest.approx(double.loss, rel=1e-3, abs=1e-4 * double.losses[0])
+
+
+@pytest.mark.parametrize("loss", ["mse", "ce"])
+@pytest.mark.parametrize("optimizer", ["direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1"])
+def test_features_of_zeros_leave_the_weights_at_zero(loss, optimizer, rng):
+    graph, X, labels, train = problem(rng)
+    if loss == "ce" and optimizer in ("direct", "pcg", "algorithm-1"):
+        optimizer = "auto"
+    found = herta.fit(graph, 0 * X, labels, train=train, loss=loss, optimizer=optimizer)
+    assert not found.weights.any()
+    assert found.status is TrainingStatus.CONVERGED
+    assert herta.precondition(graph, 0 * X, lam=1.0).condition is None
+
+
+def test_validation_keeps_weights_that_are_not_the_last(rng):
+    """What converged are the last weights; nothing is said of the kept ones."""
+    graph, X, labels, train = problem(rng, n=200, d=20)
+    held = np.setdiff1d(np.arange(200), train)
+    found = herta.fit(graph, X, labels, train=train, loss="ce", preconditioner="exact", validation=held, patience=100)
+    assert found.validation.argmax() < len(found.validation) - 1
+    assert found.status is TrainingStatus.CONVERGED
+    assert (found.predict()[held] == labels[held]).mean() == pytest.approx(found.validation.max())
+
+
+def test_one_hot_rows_are_classes_and_rows_of_nan_unknown(rng):
+    graph, X, labels, train = problem(rng)
+    Y = np.eye(3)[labels]
+    held = np.setdiff1d(np.arange(60), train)
+    Y[held[5:]] = np.nan
+    told = {"train": train, "optimizer": "adam", "max_iterations": 5}
+    found = herta.fit(graph, X, Y, validation=held[:5], **told)
+    np.testing.assert_array_equal(found.validation, herta.fit(graph, X, labels, validation=held[:5], **told).validation)
+    with pytest.raises(InputError, match="validation names a node whose label is not known"):
+        herta.fit(graph, X, Y, validation=held, **told)
+
+
+@pytest.mark.parametrize("n_features", [8, 80])
+@pytest.mark.parametrize("weight_decay", [1e-3, 0.3])
+def test_the_gap_counts_weight_decay(n_features, weight_decay, rng):
+    graph, X, labels, train = problem(rng, d=n_features)
+    best = best_squared(propagated(graph, X, 5.0)[train], ONE_HOT[labels[train]], weight_decay)
+    told = {"lam": 5.0, "train": train, "weight_decay": weight_decay, "preconditioner": "exact"}
+    found = herta.fit(graph, X, labels, optimizer="gd", learning_rate=0.3, max_iterations=3, **told)
+    assert found.gap == pytest.approx(found.loss - best, rel=0.1)
+
+
+@pytest.mark.parametrize("lam", [1e4, 1e8])
+def test_a_very_strong_graph_is_solved_too(lam, rng):
+    graph, X, labels, train = problem(rng, n=40, d=4)
+    found = herta.fit(graph, X, labels, lam=lam, train=train, kind="combinatorial", tol=1e-4, weight_decay=1e-3)
+    F = propagated(graph, X, lam, "combinatorial")[train]
+    assert found.loss == pytest.approx(best_squared(F, ONE_HOT[labels[train]], 1e-3), rel=1e-3)
+    np.testing.assert_allclose(found.outputs, propagated(graph, X @ found.weights, lam, "combinatorial"), atol=1e-3)
+
+
+def test_gradient_descent_on_many_classes_never_rises(rng):
+    graph, X, _, train = problem(rng, n=300, d=10)
+    labels = rng.integers(0, 12, 300)
+    found = herta.fit(graph, 5 * X, labels, train=train, loss="ce", optimizer="gd", preconditioner="exact", max_iterations=60)
+    assert (np.diff(found.losses[:-1]) <= 0).all()
+
+
+def test_the_direct_solve_is_done_after_one_step(rng):
+    graph, X, labels, train = problem(rng)
+    assert herta.fit(graph, X, labels, train=train, optimizer="direct", max_iterations=1).status is TrainingStatus.CONVERGED
+
+
+def test_tensors_of_any_kind_are_taken(rng):
+    graph, X, labels, train = problem(rng)
+    X = np.round(X)  # exact in bfloat16
+    plain = herta.fit(graph, X, labels, train=train).weights
+    tensor = torch.as_tensor(X)
+    kinds = [tensor.to_sparse(), tensor.to_sparse_csr(), tensor.bfloat16(), tensor.half(), tensor.float(), tensor.int()]
+    for features in kinds:
+        found = herta.fit(graph, features, torch.as_tensor(labels), train=torch.as_tensor(train))
+        np.testing.assert_allclose(found.weights.numpy(), plain, atol=1e-8)
+    L = torch.as_tensor(laplacian(graph))
+    for operator in (L, L.to_sparse()):
+        np.testing.assert_allclose(herta.fit(operator, X, labels, train=train, kind="operator").weights, plain, atol=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("told", "message"),
+    [
+        ({"tol": 1.0}, r"tol is 1\.0: it must be below 1"),
+        ({"inner_tol": 1e-17}, "inner_tol is 1e-17 but rounding in torch.float64 allows"),
+        ({"lam": 1e300}, r"lam is 1e\+300 and the largest eigenvalue of L"),
+        ({"lam": 1e7, "dtype": np.float32}, "take a smaller lam, smaller edge weights, or dtype float64"),
+        ({"stop_below": "low"}, "stop_below is 'low', a number is expected"),
+        ({"patience": 1.5}, r"patience is 1\.5, an integer of at least 1"),
+        ({"progress": True}, "progress is True: a function of steps and loss is expected"),
+        ({"features": np.full((60, 2), 1e160)}, r"features hold 1e\+160, whose square leaves the range"),
+        ({"features": np.full((60, 2), 1e-160)}, "features hold 1e-160, whose square leaves the range"),
+        ({"features": np.full((60, 2), 1e15), "dtype": np.float32}, r"range of torch\.float32: choose another unit"),
+        ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square leaves the range"),
+        ({"features": np.ones((60, 2), complex)}, "features has dtype complex128, real numbers are expected"),
+        ({"optimizer": "algorithm-1", "sketch_size": 3}, "sketch_size is 3 but the propagated features have a rank"),
+        (
+            {"loss": "ce", "preconditioner": "sketched", "sketch_size": 3},
+            "sketch_size is 3 but the propagated features have a rank",
+        ),
+    ],
+)
+def test_numbers_out_of_range_are_refused(told, message, rng):
+    graph, X, labels, _ = problem(rng)
+    told = dict(told)
+    arguments = [told.pop("graph", graph), told.pop("features", X), told.pop("targets", labels)]
+    with pytest.raises(InputError, match=message):
+        herta.fit(*arguments, **told)
+
+
+def test_a_single_output_is_no_class(rng):
+    graph, X, _, train = problem(rng)
+    with pytest.raises(InputError, match="outputs have a single column"):
+        herta.fit(graph, X, rng.standard_normal((60, 1)), train=train).predict()

@@ -177,3 +177,41 @@ def test_an_interrupted_closure_leaves_the_weights_alone(task):
     with pytest.raises(KeyboardInterrupt):
         optimizer.step(closure)
     assert torch.allclose(W, torch.ones_like(W), rtol=1e-6)
+
+
+def test_gradients_stay_the_models_own(task):
+    """After a closure too: a user who clips or logs them sees those of W."""
+    graph, X, F, Y, train, _ = task
+    W = torch.nn.Parameter(torch.zeros(12, 3, dtype=torch.float64))
+    optimizer = herta.Preconditioned(torch.optim.SGD([W], lr=0.1), herta.precondition(graph, X, lam=LAM, train=train))
+    expected = -F[train].T @ Y[train]
+
+    def closure():
+        optimizer.zero_grad()
+        loss = 0.5 * ((F[train] @ W - Y[train]) ** 2).sum()
+        loss.backward()
+        return loss
+
+    optimizer.step(closure)
+    assert torch.allclose(W.grad, expected, rtol=1e-6)
+
+
+def test_without_a_gradient_nothing_moves(task):
+    graph, X, F, Y, train, _ = task
+    W = torch.nn.Parameter(torch.zeros(12, 3, dtype=torch.float64))
+    optimizer = herta.Preconditioned(torch.optim.Adam([W], lr=0.1), herta.precondition(graph, X, lam=LAM, train=train))
+    (0.5 * ((F[train] @ W - Y[train]) ** 2).sum()).backward()
+    optimizer.step()
+    before = W.detach().clone()
+    optimizer.zero_grad()
+    optimizer.step()
+    assert torch.equal(W.detach(), before)
+
+
+def test_a_decay_of_the_optimiser_is_refused(task):
+    graph, X, _, _, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    W, bias = torch.nn.Parameter(torch.zeros(12, 3)), torch.nn.Parameter(torch.zeros(3))
+    with pytest.raises(InputError, match=r"optimizer has weight_decay=0\.01, which would act in preconditioned coordinates"):
+        herta.Preconditioned(torch.optim.Adam([W], weight_decay=0.01), P)
+    herta.Preconditioned(torch.optim.Adam([{"params": [W]}, {"params": [bias], "weight_decay": 0.01}]), P)
