@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -9,7 +11,16 @@ from typing import Any
 import numpy as np
 
 import nareg
-from nareg import herta
+from experiments._figure import Row
+from nareg.errors import NaregError
+
+try:
+    from nareg import herta
+except ModuleNotFoundError as missing:
+    raise NaregError(f"the herta experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
+
+#: What the figures of this kind rest on (see Figure).
+PARTS: dict[str, Any] = {"helpers": ("_herta",), "apart_from": ("design", "baselines"), "versions": ("torch",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,14 +41,27 @@ class Loaded:
         """Number of features F."""
         return int(self.features.shape[1])
 
-    def random_nodes(self, share: float, rng: np.random.Generator) -> np.ndarray:
-        """A share of the labelled nodes."""
-        known = np.flatnonzero(self.labels >= 0)
-        return np.sort(rng.permutation(known)[: round(share * known.size)])
+    def parts(self, shares: tuple[float, ...], rng: np.random.Generator) -> list[np.ndarray]:
+        """Random disjoint shares of the labelled nodes."""
+        known = rng.permutation(np.flatnonzero(self.labels >= 0))
+        ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
+        return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
 
     def fit(self, **told: Any) -> herta.TrainingResult:
         """:func:`nareg.herta.fit` on this graph."""
         return herta.fit(self.graph, self.features, self.labels, **told)
+
+    def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:
+        """The smallest training loss, by accurate solves; that of separable classes is zero."""
+        told: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
+        if loss == "mse":
+            return self.fit(**told, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
+        found = self.fit(**told, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
+        return 0.0 if found.status is herta.TrainingStatus.SEPARABLE else found.loss
+
+    def start(self, *, loss: str, train: np.ndarray) -> float:
+        """The loss at W = 0."""
+        return 0.5 * train.size if loss == "mse" else train.size * math.log(self.n_classes)
 
 
 @cache
@@ -45,3 +69,14 @@ def loaded(name: str) -> Loaded:
     """A node classification data set, its adjacency prepared once."""
     data = nareg.datasets.load(name)
     return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels)
+
+
+def median(rows: list[Row], key: str) -> float:
+    """Of a column; what a run did not get to counts as infinite."""
+    values = [math.inf if row[key] is None else float(row[key]) for row in rows]
+    return float(np.median(values)) if values else math.inf
+
+
+def said(number: float, most: float) -> str:
+    """A count, or that it is above what was allowed."""
+    return f"more than {most:g}" if math.isinf(number) else f"{number:g}"

@@ -18,6 +18,10 @@ from nareg.herta.unfolded import form, sketched
 
 #: A weighted preconditioner is made anew when its weights have changed by more than this share.
 STALE = 0.2
+#: Once the weights have fallen to this share of their first sum it is kept as it is: nearly all nodes are told apart, and what
+#: is left of the loss goes down faster along long steps of L-BFGS than by Newton's, which take off a constant share each.
+#: (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if it is renewed to the end, 35 if it is not.)
+VANISHED = 0.1
 
 
 def propagated(system: System, features: Features, train: torch.Tensor, *, tight: float) -> torch.Tensor:
@@ -64,16 +68,21 @@ class Weighted:
         self._F, self._part, self._loss = F * math.sqrt(n_train / part.numel()), part, loss
         self._weight_decay, self._kind = weight_decay, kind
         self._at: torch.Tensor | None = None
+        self._first = 0.0
         self.current = Preconditioner()
 
     def __call__(self, Z: torch.Tensor) -> Preconditioner | None:
         """A new preconditioner for these outputs; None if the one at hand is still good."""
         began = time.perf_counter()
         now = self._loss.curvature(Z[self._part])
-        if self._at is not None and float((now - self._at).abs().sum()) <= STALE * float(self._at.sum()):
+        if self._at is None:
+            self._first = float(now.sum())
+        elif float((now - self._at).abs().sum()) <= STALE * float(self._at.sum()) or float(now.sum()) <= VANISHED * self._first:
             return None
         self._at = now
-        factors = [Factor(self._F * now[:, k : k + 1].sqrt(), weight_decay=self._weight_decay) for k in range(now.shape[1])]
+        # at W = 0 all outputs have the same weights
+        different = now if bool((now != now[:, :1]).any()) else now[:, :1]
+        factors = [Factor(self._F * column[:, None].sqrt(), weight_decay=self._weight_decay) for column in different.T]
         self.current = Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
         return self.current
 

@@ -22,8 +22,8 @@ from nareg.herta.system import KINDS, System, prepared
 
 #: Solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3
-#: Columns that are solved for at a time.
-BLOCK = 64
+#: Columns that are solved for at a time, at most; numbers of an array of edges by columns, at most.
+BLOCK, NUMBERS = 64, 2**26
 #: Random vectors of Hutchinson's estimate of a trace.
 PROBES = 30
 
@@ -99,8 +99,9 @@ def approximate_scores(
     k = math.ceil(4 * math.log(max(incidence.n_edges, 2))) if projections is None else projections
     B, n = incidence.matrix, system.n_nodes
     found = np.zeros(incidence.n_edges)
-    for first in range(0, k, BLOCK):
-        columns = min(BLOCK, k - first)
+    block = max(min(BLOCK, NUMBERS // max(incidence.n_edges, 1)), 1)
+    for first in range(0, k, block):
+        columns = min(block, k - first)
         C = math.sqrt(system.lam) * (B.T @ rng.standard_normal((B.shape[0], columns))) + rng.standard_normal((n, columns))
         found += ((B @ solve_numpy(system, C)) ** 2).sum(axis=1)
     return system.lam / k * found

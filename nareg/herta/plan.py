@@ -16,8 +16,9 @@ OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "al
 PRECONDITIONERS = ("auto", "exact", "sketched", "none")
 #: Those that are for the squared error only, and those that can do with gradients of a loss that is random.
 SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed"), ("gd", "adam")
-#: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes to zero, its second
-#: derivative with it, and plain L-BFGS is ahead (Cora: 31 evaluations to 1e-6 of the start, 237 with the preconditioner).
+#: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes down to next to
+#: nothing, and plain L-BFGS is there before a preconditioner for so many features is built (to 1e-6 of the start, one core:
+#: Cora, lam = 1, 31 evaluations in 0.1 s against 31 in 0.5 s; lam = 20, 84 in 0.4 s against 35 in 0.6 s; Citeseer 3 s more).
 SEPARABLE = 2
 
 
@@ -53,7 +54,7 @@ def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, row
     if preconditioner == "none":
         return Plan(iterative, "none", False)
     if not squared and preconditioner == "auto" and task.train.numel() < SEPARABLE * task.features.shape[1]:
-        why = "fewer than two training nodes a feature: the classes are likely separable, and no fixed curvature is near"
+        why = "fewer than two training nodes a feature: the loss is next to nothing before a preconditioner is built"
         return Plan(iterative, "none", False, why)
     ways = {"auto": ("formed", "exact", "sketched"), "exact": ("formed", "exact"), "sketched": ("sketched",)}[preconditioner]
     if rate or (squared and not (optimizer == preconditioner == "auto")):

@@ -541,3 +541,23 @@ def test_a_single_output_is_no_class(rng):
     graph, X, _, train = problem(rng)
     with pytest.raises(InputError, match="outputs have a single column"):
         herta.fit(graph, X, rng.standard_normal((60, 1)), train=train).predict()
+
+
+@pytest.mark.parametrize("lam", [1.0, 20.0])
+def test_separable_classes_take_a_few_dozen_evaluations_with_a_preconditioner_too(lam, rng):
+    """Renewed to the end it would follow a curvature that vanishes, and take Newton's constant share a step."""
+    graph, X, labels, train = problem(rng, n=200, d=150)
+    found = herta.fit(graph, X, labels, lam=lam, train=train, loss="ce", preconditioner="exact", tol=1e-6)
+    assert found.status is TrainingStatus.SEPARABLE
+    assert found.evaluations < 60
+
+
+def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng):
+    """Ill-conditioned and far from W = 0 at the optimum: the first preconditioner alone takes several times the evaluations."""
+    graph, X, labels, train = problem(rng, n=600, d=8, classes=2)
+    X = X + 3.0 * labels[:, None] * (np.arange(8) == 0)
+    told = {"lam": 0.5, "train": train, "loss": "ce", "optimizer": "lbfgs", "preconditioner": "exact", "tol": 1e-10}
+    best = best_cross_entropy(propagated(graph, X, 0.5)[train], labels[train], 2)
+    renewed = herta.fit(graph, X, labels, **told)
+    assert renewed.loss == pytest.approx(best, rel=1e-8)
+    assert renewed.evaluations <= 15
