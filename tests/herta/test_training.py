@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from scipy.special import softmax
 
 import nareg
 from nareg import herta
@@ -553,11 +554,11 @@ def test_separable_classes_take_a_few_dozen_evaluations_with_a_preconditioner_to
 
 
 def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng):
-    """Ill-conditioned and far from W = 0 at the optimum: the first preconditioner alone takes several times the evaluations."""
-    graph, X, labels, train = problem(rng, n=600, d=8, classes=2)
-    X = X + 3.0 * labels[:, None] * (np.arange(8) == 0)
-    told = {"lam": 0.5, "train": train, "loss": "ce", "optimizer": "lbfgs", "preconditioner": "exact", "tol": 1e-10}
-    best = best_cross_entropy(propagated(graph, X, 0.5)[train], labels[train], 2)
-    renewed = herta.fit(graph, X, labels, **told)
-    assert renewed.loss == pytest.approx(best, rel=1e-8)
-    assert renewed.evaluations <= 15
+    """Rows of very different lengths: the curvature at the optimum is another one than at W = 0."""
+    graph = nareg.graphs.erdos_renyi(600, 0.007, rng=rng)
+    X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
+    chances = softmax(X @ rng.standard_normal((10, 3)), axis=1)
+    labels = (rng.random((600, 1)) > chances.cumsum(axis=1)).sum(axis=1)
+    found = herta.fit(graph, X, labels, lam=0.2, loss="ce", preconditioner="exact", tol=1e-10)
+    assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-8)
+    assert found.evaluations <= 22  # 15 to 17 on three such problems; 32 to 39 with the first preconditioner alone
