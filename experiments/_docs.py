@@ -1,7 +1,7 @@
 """``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-GROUP is "node-adaptive" or "gnn". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and numbers
-between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
+GROUP is "node-adaptive", "gnn" or "herta". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and
+numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
 """
 
 from __future__ import annotations
@@ -21,7 +21,11 @@ from experiments._main import GROUPS
 from experiments.beyond import NEEDS, TASKS
 
 #: Group of experiments -> the pages that show them.
-PAGES = {"node-adaptive": ("reproduction.md", "when-to-use-what.md"), "gnn": ("gnn.md", "gnn-reproduction.md")}
+PAGES = {
+    "node-adaptive": ("reproduction.md", "when-to-use-what.md"),
+    "gnn": ("gnn.md", "gnn-reproduction.md"),
+    "herta": ("herta.md",),
+}
 
 #: Stands where an experiment has not been run in full.
 NOT_RUN = "*Not run in full yet.*"
@@ -50,7 +54,7 @@ def place(verdict: dict[str, Any], paper: bool) -> str:
 
 def heading(name: str) -> str:
     """Of an experiment's section on its page."""
-    return name if name.startswith("gnn") else name.replace("fig", "Figure ").capitalize()
+    return name if name.startswith(("gnn", "herta")) else name.replace("fig", "Figure ").capitalize()
 
 
 def overview(figures: dict[str, dict[str, Any]]) -> str:
@@ -123,6 +127,10 @@ def write(group: str, out: Path, docs: Path) -> None:
         from experiments import _tables  # needs torch
 
         parts |= _tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
+    elif group == "herta":
+        from experiments import _herta_tables  # needs torch
+
+        parts |= _herta_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif "beyond" in figures:
         parts |= rankings(out)
     for page in PAGES[group]:

@@ -21,9 +21,10 @@ GNN = (
     "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-tuned", "gnn-flips", "gnn-depth", "gnn-attack",
     "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-adaptive",
 )  # fmt: skip
-FIGURES = NODE_ADAPTIVE + GNN
+HERTA = ("herta-loss", "herta-accuracy", "herta-effects", "herta-sparsifier", "herta-cost")
+FIGURES = NODE_ADAPTIVE + GNN + HERTA
 #: Names that stand for several.
-GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN}
+GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA}
 #: ``progress(figure, points done, points in all)``
 Progress = Callable[[str, int, int], None]
 
@@ -42,7 +43,7 @@ class Done:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """Experiments by name; "all", "node-adaptive" and "gnn" for several."""
+    """Experiments by name; "all", "node-adaptive", "gnn" and "herta" for several."""
     named = [one for name in names for one in GROUPS.get(name, (name,))]
     unknown = [name for name in named if name not in FIGURES]
     if unknown:

@@ -103,8 +103,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
         rows.append(row)
         if point["mask"] == 0:
             for i in np.unique(np.round(np.geomspace(1, gaps.size, SHOWN)).astype(int) - 1):
-                at = {"iteration": int(i), "second": float(found.seconds[i]), "gap": float(gaps[i])}
-                rows.append({"kind": "curve", "method": method, **at})
+                where = {"iteration": int(i), "second": float(found.seconds[i]), "gap": float(gaps[i])}
+                rows.append({"kind": "curve", "method": method, **where})
     return rows
 
 
@@ -170,6 +170,6 @@ def _printed(runs: list[Row]) -> tuple[Finding, str]:
 
 FIGURE = Figure(
     "herta-loss", "Training loss", Settings(),
-    Settings(datasets=("cora",), masks=2, slow=1, most=40),
+    Settings(datasets=("cora",), lams=(1.0,), masks=1, slow=1, most=20),
     points, compute, draw, judge, **h.PARTS,
 )  # fmt: skip

@@ -1,0 +1,112 @@
+"""Tables of the experiments on training, in Markdown, for the documentation."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+
+from experiments import _herta as h
+from experiments import herta_accuracy, herta_effects, herta_loss, herta_sparsifier
+from experiments._figure import Row, chosen, column
+from experiments._tables import markdown_head
+
+
+def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[str, str]:
+    """Tables of those experiments that were run, by the name of their mark."""
+    makers = {
+        "herta-loss": loss, "herta-accuracy": accuracy, "herta-effects": effects, "herta-sparsifier": sparsifier,
+    }  # fmt: skip
+    found: dict[str, str] = {}
+    for name, make in makers.items():
+        if name in rows:
+            found |= make(told[name]["settings"], rows[name])
+    for name in rows:
+        s = told[name]["settings"]
+        runs = f"median of {s['masks']} masks; " if "masks" in s else ""
+        found[f"{name}-runs"] = f"{runs}seeds from {s['seed']}, commit `{told[name]['commit']}`.".capitalize()
+    return found
+
+
+def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Iterations of every method, and what "auto" takes against the best of the others."""
+    runs, found = chosen(rows, kind="run"), {}
+    for kind in s["losses"]:
+        columns = list(itertools.product(s["datasets"], s["lams"]))
+        lines = markdown_head(["method", *(f"{dataset} λ = {lam:g}" for dataset, lam in columns)])
+        for method in herta_loss.METHODS[kind]:
+            cells = []
+            for dataset, lam in columns:
+                mine = chosen(runs, loss=kind, dataset=dataset, lam=lam, method=method)
+                cells.append(" / ".join(count(h.median(mine, f"iterations {gap:g}")) for gap in (1e-3, 1e-6)))
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        found[f"loss-{kind}"] = "\n".join(lines)
+    lines = markdown_head(["", "auto took", "seconds", "products", "best of the others", "seconds", "ratio"])
+    for kind, dataset, lam in itertools.product(s["losses"], s["datasets"], s["lams"]):
+        here = chosen(runs, loss=kind, dataset=dataset, lam=lam)
+        seconds = {m: h.median(chosen(here, method=m), "seconds 1e-06") for m in herta_loss.METHODS[kind]}
+        auto, best = seconds.pop("auto"), min(seconds, key=lambda m: seconds[m])
+        (first, *_), products = chosen(here, method="auto"), h.median(chosen(here, method="auto"), "products")
+        lines.append(
+            f"| {dataset}, {kind}, λ = {lam:g} | {first['optimizer']}, {first['preconditioner']} | {auto:.2f} | "
+            f"{products:,.0f} | {best} | {seconds[best]:.2f} | {auto / seconds[best]:.2f} |"
+        )
+    return found | {"loss-seconds": "\n".join(lines)}
+
+
+def count(number: float) -> str:
+    """A median count."""
+    return "–" if math.isinf(number) else f"{number:g}"
+
+
+def accuracy(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Test accuracy of the chosen configurations and when they had it."""
+    columns = list(itertools.product(s["datasets"], s["losses"]))
+    lines = markdown_head(["method", *(f"{dataset}, {kind}" for dataset, kind in columns)])
+    for method in herta_accuracy.METHODS:
+        cells = []
+        for dataset, kind in columns:
+            mine = herta_accuracy.selected(s["masks"], rows, dataset=dataset, loss=kind, method=method)
+            test = 100 * np.array(column(mine, "test"))
+            cells.append(f"{test.mean():.1f} ± {test.std(ddof=1):.1f} ({np.median(column(mine, 'epoch')):.0f})")
+        lines.append(f"| {method} | " + " | ".join(cells) + " |")
+    return {"accuracy-table": "\n".join(lines)}
+
+
+def effects(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Condition number and iterations for every effect."""
+    columns = list(itertools.product(s["datasets"], s["lams"]))
+    lines = markdown_head(["", *(f"{dataset} λ = {lam:g}" for dataset, lam in columns)])
+    ways: list[tuple[str, dict[str, Any]]] = [
+        ("training rows, whole graph", {"effect": "mask", "value": herta_effects.MASKED}),
+        ("all rows, as printed", {"effect": "mask", "value": herta_effects.UNMASKED}),
+        *((f"sketch of {size} F rows", {"effect": "sketch", "value": float(size)}) for size in herta_effects.SIZES),
+        *(
+            (f"sparsified, {d:g} draws an edge", {"effect": "edges", "draws": d})
+            for d in herta_effects.DRAWS
+            if not math.isinf(d)
+        ),
+        *((f"ridge {ridge:g}", {"effect": "ridge", "value": ridge}) for ridge in herta_effects.RIDGES),
+    ]
+    for label, keys in ways:
+        cells = []
+        for dataset, lam in columns:
+            mine = chosen(rows, dataset=dataset, lam=lam, **keys)
+            told = f"{h.median(mine, 'condition'):.3g}: {count(h.median(mine, 'iterations'))}" if mine else ""
+            cells.append(told)
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return {"effects-table": "\n".join(lines)}
+
+
+def sparsifier(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Share of the edges kept and measured error, for every number of draws."""
+    lines = markdown_head(["graph", "draws", *herta_sparsifier.LABELS.values()])
+    for graph, lam, draws in itertools.product(s["graphs"], s["lams"], s["draws"]):
+        cells = []
+        for scores in herta_sparsifier.SCORES:
+            mine = chosen(rows, what="compared", graph=graph, lam=lam, draws=draws, scores=scores)
+            cells.append(f"{np.mean(column(mine, 'kept')):.0%}: {np.mean(column(mine, 'error')):.2g}")
+        lines.append(f"| {graph}, λ = {lam:g} | {draws:g} m | " + " | ".join(cells) + " |")
+    return {"sparsifier-table": "\n".join(lines)}
