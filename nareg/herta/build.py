@@ -18,9 +18,9 @@ from nareg.herta.unfolded import form, sketched
 
 #: A weighted preconditioner is made anew when its weights have changed by more than this share.
 STALE = 0.2
-#: Once the weights have fallen to this share of their first sum it is kept as it is: nearly all nodes are told apart, and what
-#: is left of the loss goes down faster along long steps of L-BFGS than by Newton's, which take off a constant share each.
-#: (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if it is renewed to the end, 35 if it is not.)
+#: Without weight decay, once the weights have fallen to this share of their first sum it is kept as it is: nearly all nodes are
+#: told apart, and what is left of the loss goes down faster along long steps of L-BFGS than by Newton's, which take off a
+#: constant share each. (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if renewed to the end, 35 if not.)
 VANISHED = 0.1
 
 
@@ -77,7 +77,7 @@ class Weighted:
         now = self._loss.curvature(Z[self._part])
         if self._at is None:
             self._first = float(now.sum())
-        elif float((now - self._at).abs().sum()) <= STALE * float(self._at.sum()) or float(now.sum()) <= VANISHED * self._first:
+        elif not self._stale(now, self._at):
             return None
         self._at = now
         # at W = 0 all outputs have the same weights
@@ -85,6 +85,10 @@ class Weighted:
         factors = [Factor(self._F * column[:, None].sqrt(), weight_decay=self._weight_decay) for column in different.T]
         self.current = Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
         return self.current
+
+    def _stale(self, now: torch.Tensor, then: torch.Tensor) -> bool:
+        changed = float((now - then).abs().sum()) > STALE * float(then.sum())
+        return changed and (self._weight_decay > 0 or float(now.sum()) > VANISHED * self._first)
 
 
 def check_sketch(n_train: int, Q: torch.Tensor) -> None:

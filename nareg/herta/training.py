@@ -14,7 +14,7 @@ from nareg.errors import InputError
 class TrainingStatus(enum.Enum):
     """How a training ended; the text says what to do about it."""
 
-    CONVERGED = "converged: the last steps lowered the loss by less than tol"
+    CONVERGED = "converged: the loss is within tol of its minimum, by all that is known"
     MAX_ITERATIONS = "not converged: max_iterations was reached; raise it, or take another optimizer or preconditioner"
     EARLY_STOP = (
         "stopped early: the validation accuracy did not rise for as long as patience says; its best weights are returned"
