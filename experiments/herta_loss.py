@@ -29,6 +29,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     "ce": {
         "auto": {},
         "exact L-BFGS": {"optimizer": "lbfgs", "preconditioner": "exact"},
+        "L-BFGS, a matrix a class": {"optimizer": "lbfgs", "preconditioner": "blocks"},
         "sketched L-BFGS": {"optimizer": "lbfgs", "preconditioner": "sketched"},
         "gradient descent, preconditioned": {"optimizer": "gd", "preconditioner": "sketched", "rates": True},
         "Adam, preconditioned": {"optimizer": "adam", "preconditioner": "sketched", "rates": True},
@@ -38,7 +39,7 @@ METHODS: dict[str, dict[str, dict[str, Any]]] = {
     },
 }  # fmt: skip
 #: Those that are run on every mask; the others on a few.
-QUICK_ONES = ("auto", "sketched PCG", "exact L-BFGS", "sketched L-BFGS", "direct", "CG", "L-BFGS")
+QUICK_ONES = ("auto", "sketched PCG", "exact L-BFGS", "L-BFGS, a matrix a class", "sketched L-BFGS", "direct", "CG", "L-BFGS")
 #: Without a preconditioner.
 PLAIN = ("direct", "CG", "L-BFGS", "gradient descent", "gradient descent, the paper's rates", "Adam")
 #: The paper's learning rates (Appendix E).

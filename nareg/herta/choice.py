@@ -1,10 +1,12 @@
 """Which way to train is the cheapest, estimated before anything is computed.
 
-Three ways to the same optimum, ``F = M H^-1 X`` being the propagated features of the training nodes:
+Ways to the same optimum, ``F = M H^-1 X`` being the propagated features of the training nodes:
 
-- "formed": F to full accuracy, after which no solve is needed any more;
+- "formed": F to full accuracy, after which no solve is needed any more; for cross-entropy preconditioned by its Gram matrix;
+- "blocks": the same with a Gram matrix an output;
 - "exact": F to 1e-2, for its Gram matrix as a preconditioner; values and gradients by solves with C columns;
-- "sketched": the same with a sketch of F, which is not held.
+- "sketched", "sketched-blocks": the same with a sketch of F, which is not held;
+- "plain": no preconditioner.
 
 Work is counted in seconds of one core; only the ratio of dense to sparse work matters for the choice.
 """
@@ -19,8 +21,9 @@ from nareg.herta.unfolded import BLOCK
 
 #: Operations a second of one core: dense products, and Chebyshev steps on many columns.
 DENSE, SPARSE = 4e10, 4e9
-#: Gradients to 1e-6 that are typical: mse with an exact and a sketched preconditioner, ce with either.
-TYPICAL = {("mse", "exact"): 6, ("mse", "sketched"): 12, ("ce", "exact"): 20, ("ce", "sketched"): 90}
+#: Gradients to 1e-6 that are typical, where a preconditioner is worth while: of the squared error, and of cross-entropy.
+SQUARED = {"exact": 6, "sketched": 12}
+CROSS = {"formed": 35, "blocks": 15, "exact": 35, "sketched": 120, "sketched-blocks": 60, "plain": 200}
 #: Times that the weights of cross-entropy's preconditioner are brought up to date.
 RENEWALS = 6
 #: A product of a sparse matrix with b columns costs like b + NARROW of many.
@@ -42,6 +45,7 @@ class Sizes:
     loose: float
     tight: float
     itemsize: int
+    nonzeros: float
 
     def columns(self, count: float, tol: float, block: int = BLOCK) -> float:
         """Seconds for ``H^-1 B`` with so many columns, a block at a time."""
@@ -55,20 +59,22 @@ class Sizes:
 
     def seconds(self, way: str) -> float:
         """Estimated time of a way to train."""
-        d, c, factorisations = self.n_features, self.n_outputs, 1 if self.loss == "mse" else RENEWALS * self.n_outputs
+        squared, d, c = self.loss == "mse", self.n_features, self.n_outputs
         held = min(d, self.n_train)
-        if way == "formed":
-            dense = 4.0 * self.n_train * d * c * (1 if self.loss == "mse" else TYPICAL["ce", "exact"])
+        factorisations = (1 if squared else RENEWALS) * (c if way.endswith("blocks") else 1)
+        if way in ("formed", "blocks"):
+            dense = 4.0 * self.n_train * d * c * (1 if squared else CROSS[way])
             return self.columns(held, self.tight) + factorisations * self.gram(self.n_train) + dense / DENSE
-        gradients = self.columns(2 * c * TYPICAL[self.loss, way], self.tight, c)
+        count = (SQUARED if squared else CROSS)[way]
+        # products with X and solves with H
+        gradients = self.columns(2 * c * count, self.tight, c) + 4.0 * self.nonzeros * c * count / DENSE
+        if way == "plain":
+            return gradients
         if way == "exact":
             # with fewer rows than columns the preconditioner takes accurate rows as well
-            return (
-                self.columns(held, self.loose if self.n_train >= d else self.tight)
-                + factorisations * self.gram(self.n_train)
-                + gradients
-            )
-        mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if self.loss == "mse" else 0.0
+            accuracy = self.loose if self.n_train >= d else self.tight
+            return self.columns(held, accuracy) + factorisations * self.gram(self.n_train) + gradients
+        mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if squared else 0.0
         return self.columns(d, self.loose) + mixed + factorisations * self.gram(self.rows) + gradients
 
     @property
@@ -79,9 +85,11 @@ class Sizes:
 
 def cheapest(sizes: Sizes, allowed: tuple[str, ...]) -> tuple[str, str]:
     """The way that is estimated to be the fastest, and why."""
-    if sizes.held_bytes > MEMORY and "sketched" in allowed:
-        gib = sizes.held_bytes / 2**30
-        return "sketched", f"the propagated features would take {gib:.1f} GiB, more than {MEMORY / 2**30:g} GiB"
+    held = ""
+    if sizes.held_bytes > MEMORY and {"sketched", "plain"} & set(allowed):
+        allowed = tuple(way for way in allowed if way.startswith(("sketched", "plain")))
+        held = f"the propagated features would take {sizes.held_bytes / 2**30:.1f} GiB, more than {MEMORY / 2**30:g} GiB; "
     estimates = {way: sizes.seconds(way) for way in allowed}
     told = ", ".join(f"{way} {seconds:.2g} s" for way, seconds in estimates.items())
-    return min(estimates, key=lambda way: estimates[way]), f"estimated on one core: {told}" if len(estimates) > 1 else ""
+    compared = f"estimated on one core: {told}" if len(estimates) > 1 else ""
+    return min(estimates, key=lambda way: estimates[way]), held + compared

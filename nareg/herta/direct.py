@@ -9,6 +9,7 @@ one length where that matters (see Factor); with n_train < d the shortest W is t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -33,14 +34,15 @@ class Direct:
         """From W = 0 to the solution, then its refinements while they gain anything."""
         W = self.F.new_zeros((self.F.shape[1], Y.shape[1]))
         loss, gradient = self._evaluate(W, Y)
-        yield Step(W, loss, 0.0, self.gap(gradient))
-        for _ in range(REFINEMENTS):
-            W = W - self._factor.seen(gradient)
-            before = loss
-            loss, gradient = self._evaluate(W, Y)
+        before = math.inf
+        for _ in range(REFINEMENTS + 1):
             if not loss < before:
                 return
-            yield Step(W, loss, 0.0, self.gap(gradient))
+            change = self._factor.seen(gradient)
+            # where the gap is known the gradient's size is not asked for
+            yield Step(W, loss, 0.0, 0.5 * float((gradient * change).sum()))
+            W, before = W - change, loss
+            loss, gradient = self._evaluate(W, Y)
 
     def _evaluate(self, W: torch.Tensor, Y: torch.Tensor) -> tuple[float, torch.Tensor]:
         residual = self.F @ W - Y

@@ -56,6 +56,11 @@ class Features:
         return cls(torch.as_tensor(matrix.toarray() if sp.issparse(matrix) else matrix), dtype=dtype, device=device)
 
     @property
+    def nonzeros(self) -> int:
+        """How many numbers a product looks at."""
+        return int(self._by_columns.nnz) if self.is_sparse else self.shape[0] * self.shape[1]
+
+    @property
     def is_sparse(self) -> bool:
         """Whether X is held sparse."""
         return self._X.layout == torch.sparse_csr

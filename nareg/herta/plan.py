@@ -13,7 +13,7 @@ from nareg.herta.preconditioner import TOLERANCE
 from nareg.herta.task import Task
 
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
-PRECONDITIONERS = ("auto", "exact", "sketched", "none")
+PRECONDITIONERS = ("auto", "exact", "blocks", "sketched", "none")
 #: Those that are for the squared error only, and those that can do with gradients of a loss that is random.
 SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed"), ("gd", "adam")
 #: So few training nodes a feature can be told apart whatever their labels (Cover 1965): cross-entropy goes down to next to
@@ -24,12 +24,13 @@ SEPARABLE = 2
 
 @dataclass(frozen=True)
 class Plan:
-    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, and why."""
+    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, why; and whether P is one an output."""
 
     optimizer: str
     preconditioner: str
     formed: bool
     reason: str = ""
+    by_output: bool = False
 
 
 def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, rows: int, inner_tol: float) -> Plan:
@@ -56,15 +57,24 @@ def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, row
     if not squared and preconditioner == "auto" and task.train.numel() < SEPARABLE * task.features.shape[1]:
         why = "fewer than two training nodes a feature: the loss is next to nothing before a preconditioner is built"
         return Plan(iterative, "none", False, why)
-    ways = {"auto": ("formed", "exact", "sketched"), "exact": ("formed", "exact"), "sketched": ("sketched",)}[preconditioner]
+    if preconditioner == "blocks" and squared:
+        raise InputError("preconditioner is 'blocks', but with loss='mse' those of all outputs are alike: take 'exact'.")
+    ways = {
+        "auto": ("formed", "blocks", "exact", "sketched", "sketched-blocks", "plain"), "exact": ("formed", "exact"),
+        "blocks": ("blocks",), "sketched": ("sketched", "sketched-blocks"),
+    }[preconditioner]  # fmt: skip
+    if squared:
+        ways = tuple(way for way in ways if way in ("formed", "exact", "sketched"))
     if rate or (squared and not (optimizer == preconditioner == "auto")):
         # dropped features have no F of their own; and for the squared error F to full accuracy leaves nothing to iterate
         ways = tuple(way for way in ways if way != "formed")
     sizes = choice.Sizes(
         system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
         n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
+        nonzeros=task.features.nonzeros,
     )  # fmt: skip
     way, reason = choice.cheapest(sizes, ways)
-    if way != "formed":
-        return Plan(iterative, way, False, reason)
-    return Plan("direct", "none", True, reason) if squared else Plan(iterative, "exact", True, reason)
+    if squared and way == "formed":
+        return Plan("direct", "none", True, reason)
+    named = {"formed": "exact", "plain": "none", "sketched-blocks": "sketched"}.get(way, way)
+    return Plan(iterative, named, not rate and way in ("formed", "blocks"), reason, by_output=way.endswith("blocks"))

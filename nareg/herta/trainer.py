@@ -88,9 +88,10 @@ def fit(
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
         (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
         gradient descent.
-    preconditioner : {"auto", "exact", "sketched", "none"}
-        "exact": the Gram matrix of F, which is formed, and after which no solve is needed; for cross-entropy weighted by the
-        second derivatives, and made anew when these have changed. "sketched": from ``sketch_size`` rows of a randomised
+    preconditioner : {"auto", "exact", "blocks", "sketched", "none"}
+        "exact": the Gram matrix of F; for cross-entropy weighted by the second derivatives, and made anew when these have
+        changed. "blocks" (ce): one an output, which takes fewer evaluations but as many factorisations as there are classes.
+        "sketched": from ``sketch_size`` rows of a randomised
         Hadamard transform of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
     kind : {"normalized", "combinatorial", "operator"}
         ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
@@ -235,7 +236,7 @@ def _build(
     else:
         F = build.propagated(task.system, task.features, task.train[part], tight=tol)
         build.check_sketch(n_train, F)
-    renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner)
+    renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner, by_output=plan.by_output)
     first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
     assert first is not None
     return Formed(F) if plan.formed else model, first, renew

@@ -83,7 +83,7 @@ def precondition(
     if how == "auto":
         sizes = choice.Sizes(
             system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
-            itemsize=torch.finfo(X.dtype).bits // 8,
+            itemsize=torch.finfo(X.dtype).bits // 8, nonzeros=X.nonzeros,
         )  # fmt: skip
         how, _ = choice.cheapest(sizes, ("exact", "sketched"))
     P = build.squared(

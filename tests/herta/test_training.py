@@ -9,7 +9,7 @@ from scipy.special import softmax
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus
+from nareg.herta import TrainingStatus, choice
 from tests.herta.helpers import best_cross_entropy, best_squared, cross_entropy, laplacian, problem, propagated
 
 ONE_HOT = np.eye(3)
@@ -224,6 +224,7 @@ def test_work_is_counted(rng):
         ({"optimizer": "sgd"}, "optimizer is 'sgd'; choose one of"),
         ({"optimizer": "pcg", "loss": "ce"}, "optimizer is 'pcg', which needs loss='mse'"),
         ({"optimizer": "direct", "preconditioner": "exact"}, "optimizer='direct' takes no preconditioner"),
+        ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are alike"),
         ({"preconditioner": "sketched", "sketch_size": 5}, "sketch_size is 5 but the propagated features have a rank"),
         ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
         ({"device": "gpu"}, "device is 'gpu', no device of torch"),
@@ -562,3 +563,25 @@ def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng)
     found = herta.fit(graph, X, labels, lam=0.2, loss="ce", preconditioner="exact", tol=1e-10)
     assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-8)
     assert found.evaluations <= 22  # 15 to 17 on three such problems; 32 to 39 with the first preconditioner alone
+
+
+def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
+    graph = nareg.graphs.erdos_renyi(600, 0.007, rng=rng)
+    X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
+    labels = np.minimum(rng.geometric(0.5, 600) - 1, 3)  # classes of different sizes
+    told = {"lam": 0.2, "loss": "ce", "tol": 1e-10}
+    one, blocks = (herta.fit(graph, X, labels, preconditioner=how, **told) for how in ("exact", "blocks"))
+    best = best_cross_entropy(propagated(graph, X, 0.2), labels, 4)
+    assert one.loss == pytest.approx(best, rel=1e-8) == blocks.loss
+    assert blocks.evaluations < one.evaluations
+    assert (one.preconditioner, blocks.preconditioner) == ("exact", "blocks")
+
+
+def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
+    monkeypatch.setattr(choice, "MEMORY", 1000)
+    graph, X, labels, train = problem(rng, n=300)
+    for loss in ("mse", "ce"):
+        found = herta.fit(graph, X, labels, train=train, loss=loss)
+        assert found.preconditioner in ("sketched", "none")
+        assert "propagated features would take" in found.reason
+        assert found.status is TrainingStatus.CONVERGED
