@@ -567,11 +567,13 @@ def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng)
 
 def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
     graph = nareg.graphs.erdos_renyi(600, 0.007, rng=rng)
-    X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
-    labels = np.minimum(rng.geometric(0.5, 600) - 1, 3)  # classes of different sizes
+    X = np.column_stack([rng.standard_normal((600, 9)) * np.exp(rng.standard_normal((600, 1))), np.ones(600)])
+    weights = rng.standard_normal((10, 3))
+    weights[9] = 0, -2, -4  # classes of different sizes
+    labels = (rng.random((600, 1)) > softmax(X @ weights, axis=1).cumsum(axis=1)).sum(axis=1)
     told = {"lam": 0.2, "loss": "ce", "tol": 1e-10}
     one, blocks = (herta.fit(graph, X, labels, preconditioner=how, **told) for how in ("exact", "blocks"))
-    best = best_cross_entropy(propagated(graph, X, 0.2), labels, 4)
+    best = best_cross_entropy(propagated(graph, X, 0.2), labels, 3)
     assert one.loss == pytest.approx(best, rel=1e-8) == blocks.loss
     assert blocks.evaluations < one.evaluations
     assert (one.preconditioner, blocks.preconditioner) == ("exact", "blocks")
