@@ -76,7 +76,8 @@ def main() -> None:
         for name, found, seconds in rows:
             parts = ", ".join(f"{part} {value:.2f}" for part, value in found.timings.items())
             gap = found.loss / lowest - 1
-            print(f"{name:24s} {seconds:8.2f} s ({seconds / best:6.2f})  gap {gap:8.1e}  {found.losses.size - 1:4d} iterations  "
+            steps = found.losses.size - 1
+            print(f"{name:24s} {seconds:8.2f} s ({seconds / best:6.2f})  gap {gap:8.1e}  {steps:4d} iterations  "
                   f"{found.products:9d} products  {found.optimizer}, {found.preconditioner} [{parts}]")  # fmt: skip
 
 

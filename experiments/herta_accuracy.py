@@ -55,7 +55,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         rows.append({
             "method": method, "rate": rate, "dropout": dropout, "validation": float(curve[best]), "epoch": best,
             "test": float((found.predict()[test] == task.labels[test]).mean()),
-            "oscillates": bool((np.abs(np.diff(curve)) > JUMP).sum() > OSCILLATIONS),
+            "oscillates": int((np.abs(np.diff(curve)) > JUMP).sum() > OSCILLATIONS),
             "seconds": float(found.seconds[min(best, found.seconds.size - 1)]), "status": found.status.name,
             "curve": ",".join(f"{value:.4f}" for value in curve[: s.epochs + 1]),
         })  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +15,8 @@ from nareg.herta import sparsify
 
 #: Effect -> its values; of the others, the first value of "edges" (all of them) and "exact" rows hold, with the mask.
 MASKED, UNMASKED = "training rows", "all rows"
-#: Draws of the sparsifier in multiples of the edges; infinity keeps the graph.
-DRAWS = (math.inf, 4.0, 2.0, 1.0)
+#: Draws of the sparsifier in multiples of the edges; none keeps the graph as it is.
+DRAWS = (0.0, 4.0, 2.0, 1.0)
 #: Rows of the sketch in multiples of the features.
 SIZES = (2, 4, 8, 16)
 #: Relative ridge.
@@ -80,7 +79,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             sketch = hadamard.SRHT(train.size, size * d, rng=rng)
             tried("sketch", size, unfolded.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
     for draws in DRAWS:
-        if math.isinf(draws):
+        if draws == 0:
             tried("edges", 1.0, F, draws=draws)
             continue
         made = round(draws * data.graph.raw.nnz / 2)
@@ -144,7 +143,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             f"{dataset} λ {lam:g}: condition number {conditions[0]:.3g}, {h.said(steps[0], s.most)} iterations with all rows, "
             f"{conditions[1]:.3g}, {h.said(steps[1], s.most)} with the training rows"
         )
-        four = [r for r in chosen(here, effect="edges") if not math.isinf(r["draws"])]
+        four = [r for r in chosen(here, effect="edges") if r["draws"] > 0]
         sizes.append(all(r["iterations"] is not None for r in four))
         ranks.append(here[0]["rank"])
     kept = [r["value"] for r in chosen(rows, effect="edges", draws=4.0)]

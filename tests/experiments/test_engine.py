@@ -74,8 +74,19 @@ TINY = {
     },
     "gnn-products": {"nodes": (500, 2000), "order": 2, "levels": (0.1,), "runs": 1},
     "gnn-filters": {"networks": ("molene",), "snr_db": (0.0,), "training": (10,), "epochs": 10, "repeats": 1},
+    "herta-loss": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "slow": 1, "most": 3},
+    "herta-accuracy": {"datasets": ("cora",), "losses": ("ce",), "lams": (1.0,), "rates": (0.1,), "epochs": 3, "masks": 1},
+    "herta-effects": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "most": 10},
+    "herta-sparsifier": {
+        "graphs": ("two cliques and a bridge", "cora"),
+        "lams": (1.0,),
+        "draws": (1.0,),
+        "repeats": 1,
+        "checks": 2,
+    },
+    "herta-cost": {"edges": (2000, 4000)},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN} - {"gnn-products"}
+NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA} - {"gnn-products", "herta-cost"}
 
 
 @pytest.mark.parametrize("name", list(TINY))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from dataclasses import asdict
@@ -10,7 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from experiments import _docs, _engine, _main, _tables, gnn_adaptive, gnn_filters, gnn_products
+from experiments import (
+    _docs,
+    _engine,
+    _herta_tables,
+    _main,
+    _tables,
+    gnn_adaptive,
+    gnn_filters,
+    gnn_products,
+    herta_accuracy,
+    herta_effects,
+    herta_loss,
+    herta_sparsifier,
+)
 
 COLUMNS = {"a": {"level": 1.0}, "b": {"level": 2.0}}
 
@@ -82,6 +96,58 @@ def made_up(name, settings):
                 yield from ({**point, "pipeline": pipeline, "model": way, **accuracy(rng)} for way in gnn_adaptive.WAYS)
         else:
             yield from ({**point, "model": model, **accuracy(rng)} for model in settings.models)
+
+
+def trained(name, settings):
+    """Rows of an experiment on training as it would write them; what is slow is run on two masks, and one did not get there."""
+    for point in _engine.load(name).points(settings):
+        if name == "herta-loss":
+            for k, method in enumerate(herta_loss.METHODS[point["loss"]]):
+                if method in herta_loss.QUICK_ONES or point["mask"] < settings.slow:
+                    counts = {f"{what} {gap:g}": 7.0 + k for what in ("iterations", "seconds") for gap in herta_loss.GAPS}
+                    if method == "Adam":
+                        counts = dict.fromkeys(counts)
+                    told = {"method": method, "kind": "run", "optimizer": "pcg", "preconditioner": "exact", "products": 1000}
+                    yield {**point, **told, **counts, "final": 1e-7}
+        elif name == "herta-accuracy":
+            for k, method in enumerate(herta_accuracy.METHODS):
+                wild = {**point, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
+                yield from ({**wild, "test": 0.1 * k, "validation": 0.2, "oscillates": 0}, wild)
+        elif name == "herta-effects":
+            values = {"mask": (herta_effects.MASKED, herta_effects.UNMASKED), "ridge": herta_effects.RIDGES,
+                      "sketch": herta_effects.SIZES}  # fmt: skip
+            for effect, some in values.items():
+                for value in some:
+                    yield {**point, "effect": effect, "value": value, "condition": 2.0, "iterations": None, "rank": 5}
+            for draws in herta_effects.DRAWS:
+                yield {**point, "effect": "edges", "value": 0.5, "draws": draws, "condition": 3.0, "iterations": 9, "rank": 5}
+        elif name == "herta-sparsifier" and point["what"] == "compared":
+            for scores, draws in itertools.product(herta_sparsifier.SCORES, settings.draws):
+                yield {**point, "scores": scores, "draws": draws, "kept": 0.25, "error": 0.4}
+        else:
+            yield {**point, "scores": "auto"}
+
+
+def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
+    figures, found = {}, {}
+    for name in _main.HERTA:
+        settings = _engine.load(name).full
+        _engine.write_csv(list(trained(name, settings)), tmp_path / f"{name}.csv")
+        figures[name] = {"figure": name, "settings": json.loads(json.dumps(asdict(settings))), "commit": "0123abc"}
+        found[name] = _docs.numbers(tmp_path / f"{name}.csv")
+    parts = _herta_tables.parts(figures, found)
+    page = (Path(__file__).resolve().parents[2] / "docs" / "herta.md").read_text()
+    marks = re.findall(r"<!-- begin ([\w-]+) -->", page)
+    assert len(marks) == len(set(marks))
+    assert set(marks) == {*parts, *_main.HERTA, "overview"}
+    assert not any("nan" in text or "inf" in text for text in parts.values())
+    assert line(parts["loss-mse"], "auto") == ["7 / 7"] * 6
+    assert line(parts["loss-mse"], "Adam") == ["– / –"] * 6
+    assert line(parts["loss-seconds"], "cora, mse, λ = 1") == ["pcg, exact", "7.00", "1,000", "sketched PCG", "8.00", "0.88"]
+    assert line(parts["effects-table"], "sparsified, 2 draws an edge") == ["3: 9"] * 6
+    # what oscillates is left out, unless it is "auto", which has no learning rate to blame
+    assert line(parts["accuracy-table"], "Adam") == ["10.0 ± 0.0 (3)"] * 6
+    assert line(parts["accuracy-table"], "auto") == ["99.0 ± 0.0 (3)"] * 6
 
 
 def test_every_mark_of_the_pages_has_a_part_and_every_part_a_mark(tmp_path):
