@@ -587,3 +587,29 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
         assert found.preconditioner in ("sketched", "none")
         assert "propagated features would take" in found.reason
         assert found.status is TrainingStatus.CONVERGED
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"optimizer": "direct"},
+        {"optimizer": "pcg", "preconditioner": "sketched"},
+        {"optimizer": "gd", "preconditioner": "exact"},
+        {"optimizer": "adam", "preconditioner": "exact", "dropout": 0.2, "max_iterations": 5},
+        {"optimizer": "algorithm-1"},
+        {"loss": "ce"},
+        {"loss": "ce", "preconditioner": "blocks"},
+        {"loss": "ce", "preconditioner": "sketched"},
+    ],
+)
+@pytest.mark.parametrize("sparse", [False, True])
+def test_a_gpu_gives_the_same(told, sparse, rng):
+    graph, X, labels, train = problem(rng, n=300)
+    X = sp.csr_array(X * (rng.random(X.shape) < 0.08)) if sparse else X
+    here, there = (
+        herta.fit(graph, X, labels, train=train, device=device, rng=np.random.default_rng(0), **told)
+        for device in ("cpu", "cuda")
+    )
+    np.testing.assert_allclose(there.weights, here.weights, rtol=1e-4, atol=1e-6)
+    assert there.status is here.status
