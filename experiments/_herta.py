@@ -78,5 +78,5 @@ def median(rows: list[Row], key: str) -> float:
 
 
 def said(number: float, most: float) -> str:
-    """A count, or that it is above what was allowed."""
-    return f"more than {most:g}" if math.isinf(number) else f"{number:g}"
+    """A count, or that it was not reached within what was allowed."""
+    return f"not in {most:g}" if math.isinf(number) else f"{number:g}"

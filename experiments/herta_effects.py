@@ -20,7 +20,7 @@ DRAWS = (0.0, 4.0, 2.0, 1.0)
 #: Rows of the sketch in multiples of the features.
 SIZES = (2, 4, 8, 16)
 #: Relative ridge.
-RIDGES = (1e-12, 1e-8, 1e-4, 1e-2)
+RIDGES = (1e-9, 1e-8, 1e-4, 1e-2)
 #: Relative gap whose first iteration is told.
 GAP = 1e-6
 

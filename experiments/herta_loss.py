@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -46,8 +47,9 @@ PLAIN = ("direct", "CG", "L-BFGS", "gradient descent", "gradient descent, the pa
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
 #: Relative gaps whose first iteration is told.
 GAPS = (1e-1, 1e-2, 1e-3, 1e-6)
-#: An optimum below this share of the start counts as zero: gaps are then relative to the start.
-ZERO = 1e-6
+#: An optimum below this share of the start counts as zero: gaps are then relative to the start. (Citeseer's cross-entropy ends at
+#: 2 ln 2 or at 0, by whether both of two nodes that nothing tells apart are trained on.)
+ZERO = 1e-2
 #: Points of a curve that are kept.
 SHOWN = 60
 
@@ -90,13 +92,16 @@ def compute(s: Settings, point: Point) -> list[Row]:
                 max_iterations=s.most, rng=np.random.default_rng([s.seed, point["mask"], 1]),
                 **arguments, **({} if rate is None else {"learning_rate": rate}),
             )  # fmt: skip
-            runs.append((rate, found, (np.minimum.accumulate(found.losses) - lowest) / scale))
+            losses = np.where(np.isfinite(found.losses), found.losses, np.inf)
+            runs.append((rate, found, (np.minimum.accumulate(losses) - lowest) / scale))
         # the rate that got furthest, and of those that got all the way the fastest
         rate, found, gaps = min(runs, key=lambda run: (max(float(run[2][-1]), GAPS[-1]), run[2].size))
-        row: Row = {"kind": "run", "method": method, "rate": rate, "zero": zero, "final": float(gaps[-1])}
-        for gap in GAPS:
-            at = int(np.argmax(gaps <= gap)) if (gaps <= gap * (1 + 1e-9)).any() else None
-            row |= {f"iterations {gap:g}": at, f"seconds {gap:g}": None if at is None else float(found.seconds[at])}
+        last = min(float((found.losses[-1] - lowest) / scale), 1e9)
+        row: Row = {"kind": "run", "method": method, "rate": rate, "zero": int(zero), "final": float(gaps[-1]), "last": last}
+        for gap in GAPS:  # at the best rate for each
+            reached = [(first_below(curve, gap), run) for _, run, curve in runs]
+            at, run = min(reached, key=lambda pair: math.inf if pair[0] is None else pair[0])
+            row |= {f"iterations {gap:g}": at, f"seconds {gap:g}": None if at is None else float(run.seconds[at])}
         row |= {
             "products": found.products, "evaluations": found.evaluations + found.hessian_products,
             "condition": found.condition, "optimizer": found.optimizer, "preconditioner": found.preconditioner,
@@ -107,6 +112,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
                 where = {"iteration": int(i), "second": float(found.seconds[i]), "gap": float(gaps[i])}
                 rows.append({"kind": "curve", "method": method, **where})
     return rows
+
+
+def first_below(gaps: np.ndarray, gap: float) -> int | None:
+    """The first iteration with at most this gap."""
+    below = gaps <= gap * (1 + 1e-9)
+    return int(below.argmax()) if below.any() else None
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -164,8 +175,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 def _printed(runs: list[Row]) -> tuple[Finding, str]:
     mine = chosen(runs, method="Algorithm 1, as printed")
-    return grade([r["final"] < 1e-3 for r in mine]), "Relative gap at the end: " + "; ".join(
-        f"{r['dataset']} λ {r['lam']:g}: {r['final']:.2g}" for r in mine if r["mask"] == 0
+    return grade([r["last"] < 1e-3 for r in mine]), "Relative gap at the end: " + "; ".join(
+        f"{r['dataset']} λ {r['lam']:g}: {r['last']:.2g}" for r in mine if r["mask"] == 0
     ) + "."
 
 

@@ -1,9 +1,9 @@
 """Training with attention: edges between unlike nodes count less, the weights found by reweighting again and again.
 
-    E(Z) = lam/2 sum_e rho(||b_e^T Z||^2) + 1/2 ||Z - X W||_F^2,      rho concave           (HERTA D.4; TWIRLS)
+    E(Z) = lam/2 sum_e w_e rho(||b_e^T Z||^2 / w_e) + 1/2 ||Z - X W||_F^2,      rho concave      (HERTA D.4; TWIRLS)
 
-A concave penalty lies below its tangents: with the edge weights ``g_e = rho'(||b_e^T Z||^2)`` the energy is bounded by that of
-the quadratic penalty ``B^T diag(g) B``, a Laplacian again. So training alternates: weights from Z, a preconditioner and W for
+A concave penalty lies below its tangents: with the edge weights ``g_e = rho'(||b_e^T Z||^2 / w_e)`` the energy is bounded by that
+of the quadratic penalty ``B^T diag(g) B``, a Laplacian again. So training alternates: weights from Z, a preconditioner and W for
 these weights in a handful of iterations, Z from W.
 """
 
@@ -124,6 +124,8 @@ def fit_attention(
     if not isinstance(penalty, Penalty):
         raise InputError(f"penalty is {penalty!r}: a nareg.herta.Penalty is expected, Penalty(tau=0.1) say.")
     rounds = _checks.integer("rounds", rounds, low=1)
+    if told.get("unrolled") is not None or str(told.get("optimizer", "")).startswith("algorithm-1"):
+        raise InputError("fit_attention solves its systems, of edges that change: leave out unrolled and 'algorithm-1'.")
     incidence = Incidence.of(graph, kind, _rows(features))
     B, following = incidence.matrix, np.ones(incidence.n_edges)
     found: list[TrainingResult] = []

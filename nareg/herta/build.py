@@ -16,6 +16,8 @@ from nareg.herta.preconditioner import NEGLIGIBLE, TOLERANCE, Factor, Preconditi
 from nareg.herta.system import System
 from nareg.herta.unfolded import form, sketched
 
+#: Condition numbers of H above this ask for preconditioners from better solves.
+WIDE = 100.0
 #: A weighted preconditioner is made anew when its weights have changed by more than this share.
 STALE = 0.2
 #: Without weight decay, once the weights have fallen to this share of their first sum it is kept as it is: nearly all nodes are
@@ -30,8 +32,12 @@ def propagated(system: System, features: Features, train: torch.Tensor, *, tight
     All rows of a polynomial in H times X have the row space of X, however rough the polynomial; of fewer rows than columns the
     row space is only as good as the rows, and outside it the preconditioner is next to singular: those are solved for tightly.
     """
-    loose = train.numel() >= features.shape[1]
-    return form(system, features, train, tol=TOLERANCE if loose else tight)
+    return form(system, features, train, tol=rough(system) if train.numel() >= features.shape[1] else tight)
+
+
+def rough(system: System) -> float:
+    """Accuracy of the solves behind a preconditioner: that of what they leave of X, which is little where lam is large."""
+    return TOLERANCE / max(1.0, system.conditioning / WIDE) ** 0.5
 
 
 def squared(
@@ -50,7 +56,7 @@ def squared(
     if rows is None or rows >= n_train:
         Q = propagated(system, features, train, tight=tight)
     else:
-        Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=TOLERANCE)
+        Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=rough(system))
         check_sketch(n_train, Q)
     kind = "exact" if rows is None else "sketched"
     return Preconditioner([Factor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)

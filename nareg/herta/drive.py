@@ -127,12 +127,12 @@ def _reason(step: Step, curve: Curve, rules: Rules) -> TrainingStatus | None:
     losses, loss = curve.taken, step.loss
     if rules.stop_below is not None and loss <= rules.stop_below:
         return TrainingStatus.TARGET
-    if not rules.bounded:
-        # all nodes told apart: W times a growing number takes cross-entropy to zero
-        if step.outputs is not None and loss <= rules.tol * losses[0] and rules.loss.separated(step.outputs):
-            return TrainingStatus.SEPARABLE
-        if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
-            return TrainingStatus.ZERO_LOSS
+    if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
+        return TrainingStatus.ZERO_LOSS
+    # all nodes told apart, and nothing that bounds W: a growing multiple of it takes cross-entropy to zero
+    far = not rules.bounded and step.outputs is not None and loss <= rules.tol * losses[0]
+    if far and step.outputs is not None and rules.loss.separated(step.outputs):
+        return TrainingStatus.SEPARABLE
     if rules.random:
         return None
     settled = step.gap is not None or (len(losses) > WINDOW and losses[-1 - WINDOW] - loss <= rules.tol * abs(loss))

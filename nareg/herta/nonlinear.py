@@ -9,6 +9,7 @@ Gram matrix: what is kept are the leading eigenvectors of P, by a randomised Nys
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -85,6 +86,15 @@ class Unfold(torch.nn.Module):
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self.system.solve(B, tol=self.tol)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Unfold:
+        """A copy with the same system, which nobody changes."""
+        other = type(self).__new__(type(self))
+        memo[id(self)] = other
+        other.__dict__.update(
+            {name: value if name == "system" else deepcopy(value, memo) for name, value in vars(self).items()}
+        )
+        return other
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Unfold:
         """Move and convert the system with the module."""
@@ -164,9 +174,10 @@ class GaussNewton(InOtherCoordinates):
             raise InputError(f"unfold is {unfold!r}: a nareg.herta.Unfold is expected.")
         system = unfold.system
         place = getattr(features, "dtype", None), getattr(features, "device", None)
-        if place != (system.dtype, system.device) or features.shape[:1] != (system.n_nodes,):
+        strided = getattr(features, "layout", None) == torch.strided
+        if place != (system.dtype, system.device) or not strided or features.shape[:1] != (system.n_nodes,):
             raise InputError(
-                f"features are no tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, as unfold is: "
+                f"features are no dense tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, as unfold is: "
                 "convert one or the other with .to()."
             )
         if any((p.dtype, p.device) != place for p in held):
@@ -181,6 +192,8 @@ class GaussNewton(InOtherCoordinates):
         self._train = torch.as_tensor(index, device=features.device)
         self._loss = _checks.choice("loss", loss, LOSSES)
         self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in held))
+        if generator is not None and not isinstance(generator, torch.Generator):
+            raise InputError(f"generator is {generator!r}: a torch.Generator is expected.")
         self._every, self._count = _checks.integer("every", every, low=1), 0
         self._generator = torch.Generator().manual_seed(0) if generator is None else generator
         self._damping = _checks.number("damping", damping, low=0, high=1)
@@ -227,6 +240,11 @@ class GaussNewton(InOtherCoordinates):
         try:
             here = dict(zip(self._names, self._read(), strict=True))
             outputs, pull = vjp(self._apply, here)[:2]
+            if outputs.ndim != 2 or outputs.shape[0] != self._unfold.system.n_nodes or not bool(outputs.isfinite().all()):
+                raise InputError(
+                    f"network returns a tensor of shape {tuple(outputs.shape)}: finite ({self._unfold.system.n_nodes}, C) "
+                    "numbers are expected."
+                )
             # J V as the transpose of J^T: every layer has a reverse mode
             push = vjp(lambda cotangent: pull(cotangent)[0], torch.zeros_like(outputs))[1]
             k, (n, c) = directions.shape[1], outputs.shape

@@ -22,6 +22,8 @@ DECREASE, CURVATURE = 1e-4, 0.9
 TRIALS = 25
 #: Relaxed inner solves never get looser than this.
 LOOSEST = 1e-3
+#: Conjugate gradients start again from the residual of W itself after so many steps, or a fall of the recurred one to this.
+REPLACED, DRIFTED = 50, 1e-20
 
 
 @dataclass(frozen=True)
@@ -54,32 +56,53 @@ Pair = tuple[torch.Tensor, torch.Tensor, float]
 Refresh = Callable[[torch.Tensor], Preconditioner | None]
 
 
-def conjugate_gradients(problem: Problem, P: Preconditioner, W: torch.Tensor, ritz: Ritz) -> Iterator[Step]:
+def conjugate_gradients(
+    problem: Problem, P: Preconditioner, W: torch.Tensor, ritz: Ritz, *, fresh: bool = False
+) -> Iterator[Step]:
     """Preconditioned conjugate gradients on the normal equations of the squared error, every output by itself.
 
     The loss falls by ``alpha <r, P^-1 r> / 2`` a step. The inner solves get looser as the residual gets smaller: an error in a
-    product counts times the residual's size (inexact Krylov methods).
+    product counts times the residual's size (inexact Krylov methods). Now and then the residual is computed anew, where that
+    costs no solves (``fresh``) in every step; where the loss does not fall between the two, the iteration is at its end.
     """
     loss, gradient, Z = problem.evaluate(W)
-    R = -gradient
-    U = P.solve(R)
-    D, ru = U, (R * U).sum(0)
-    first = float(ru.sum())
-    yield Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
-    while first > 0 and bool((ru > 0).any()):
-        relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
-        Q = problem.hessian(Z, D, relaxed)
-        bend = (D * Q).sum(0)
-        alpha = torch.where(bend > 0, ru / bend, torch.zeros_like(ru))
-        W = W + D * alpha
-        R = R - Q * alpha
-        loss -= 0.5 * float((alpha * ru).sum())
+    while True:
+        R = -gradient
         U = P.solve(R)
-        new = (R * U).sum(0)
-        beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
-        ritz.add(alpha, beta)
-        yield Step(W, loss, problem.length(R), 0.5 * float(new.sum()) if P.factors else None)
-        D, ru = U + D * beta, new
+        D, ru = U, (R * U).sum(0)
+        first = float(ru.sum())
+        kept = Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
+        yield kept
+        if not first > 0:
+            return
+        for _ in range(REPLACED):
+            relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
+            Q = problem.hessian(Z, D, relaxed)
+            bend = (D * Q).sum(0)
+            alpha = torch.where(bend > 0, ru / bend, torch.zeros_like(ru))
+            W = W + D * alpha
+            if fresh:
+                loss, gradient, Z = problem.evaluate(W)
+                R = -gradient
+            else:
+                R = R - Q * alpha
+                loss -= 0.5 * float((alpha * ru).sum())
+            U = P.solve(R)
+            new = (R * U).sum(0)
+            beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
+            ritz.add(alpha, beta)
+            left = float(new.sum())
+            if not (loss > 0 and left > DRIFTED * first) or (fresh and not loss < kept.loss):
+                break  # the recurred residual has lost touch with that of W, or there is nothing to gain
+            step = Step(W, loss, problem.length(R), 0.5 * left if P.factors else None)
+            yield step
+            kept = step if fresh else kept
+            D, ru = U + D * beta, new
+        loss, gradient, Z = problem.evaluate(W)
+        if not loss < kept.loss:  # rounding, or the accuracy of the solves
+            yield kept
+            return
+        ritz.restart()
 
 
 def gradient_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float) -> Iterator[Step]:

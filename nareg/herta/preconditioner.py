@@ -34,7 +34,7 @@ class Factor:
     Columns of Q are scaled to one length first (S), so that features in different units do no harm:
     ``P = S^-1 (S (Q^T Q + weight_decay I) S + ridge I) S^-1``. With fewer rows than columns the work is done on ``Q S^2 Q^T``,
     with S = I unless lengths differ by more than 1e4: outside the row space of Q S, P is the ridge. There weight decay,
-    if it is more than the ridge, takes the place of both scale and ridge, and P is exact.
+    if it is more than the ridge, takes the ridge's place; with weight decay and such lengths the work is done on ``Q^T Q``.
 
     It is held in double precision whatever Q is in: Gram matrices have the square of Q's range.
     """
@@ -47,8 +47,12 @@ class Factor:
         squares = (Q * Q).sum(0)
         self._wide, self._decays = s < d, weight_decay > ridge * float(squares.mean())
         self._scale = inverse_or_one(squares.add(weight_decay).sqrt())[:, None]
-        if self._wide and (self._decays or float(self._scale.max()) < SPREAD * float(self._scale.min())):
+        alike = float(self._scale.max()) < SPREAD * float(self._scale.min())
+        if self._wide and weight_decay > 0 and not alike:  # neither form on Q Q^T has both scales and decay
+            self._wide = False
+        if self._wide and (self._decays or alike):
             self._scale = Q.new_ones((d, 1))
+        self._weight_decay = weight_decay
         scaled = Q * self._scale.T
         self._rows = scaled if self._wide else None
         self._gram = scaled @ scaled.T if self._wide else scaled.T @ scaled
@@ -81,7 +85,10 @@ class Factor:
         return self._scaled(G, self._solved)
 
     def seen(self, G: torch.Tensor) -> torch.Tensor:
-        """``P^-1 G`` within the row space of Q where nothing else bends the loss: what is outside it is an error of G."""
+        """``P^-1 G`` within the row space of Q, and outside it what weight decay makes of it: the rest is an error of G.
+
+        Curvature below the ridge is not seen.
+        """
         return self._scaled(G, self._solved if self._rows is None or self._decays else self._within)
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
@@ -107,7 +114,8 @@ class Factor:
     def _within(self, G: torch.Tensor) -> torch.Tensor:
         assert self._rows is not None
         inner = torch.cholesky_solve(self._rows @ G, self._cholesky)
-        return self._rows.T @ torch.cholesky_solve(inner, self._cholesky)
+        along = self._rows.T @ torch.cholesky_solve(inner, self._cholesky)
+        return along + (G - self._rows.T @ inner) / self._weight_decay if self._weight_decay else along
 
     def _power(self, G: torch.Tensor, exponent: float) -> torch.Tensor:
         V, values = self._eigen
@@ -137,6 +145,8 @@ class Preconditioner:
         Time that building it took.
     condition : float or None
         Estimated condition number of the preconditioned Hessian (Lanczos, from below), along directions that it sees.
+    within : bool
+        Whether gradients have nothing outside the row space of Q but rounding, as where they are made with Q itself.
     """
 
     factors: list[Factor] = field(default_factory=list)
@@ -144,6 +154,7 @@ class Preconditioner:
     rows: int = 0
     seconds: float = 0.0
     condition: float | None = None
+    within: bool = False
 
     @property
     def n_features(self) -> int:
@@ -157,13 +168,13 @@ class Preconditioner:
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""
-        return self._by_output(G, Factor.solve)
+        return self._centred(self._by_output(self._centred(G), Factor.seen if self.within else Factor.solve))
 
     def gap(self, gradient: torch.Tensor) -> float | None:
         """``<g, P^-1 g> / 2``: about how far the loss is from its minimum; None without a preconditioner."""
         if not self.factors:
             return None
-        return 0.5 * float((gradient * self._by_output(gradient, Factor.seen)).sum())
+        return 0.5 * float((gradient * self._centred(self._by_output(self._centred(gradient), Factor.seen))).sum())
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``."""
@@ -183,3 +194,7 @@ class Preconditioner:
         if len(self.factors) == 1:
             return apply(self.factors[0], G)
         return torch.cat([apply(factor, G[:, k : k + 1]) for k, factor in enumerate(self.factors)], dim=1)
+
+    def _centred(self, G: torch.Tensor) -> torch.Tensor:
+        """Without the mean over outputs, along which cross-entropy does not change and blocks would put curvature."""
+        return G - G.mean(dim=1, keepdim=True) if len(self.factors) > 1 else G

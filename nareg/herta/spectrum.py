@@ -24,21 +24,30 @@ class Ritz:
     def __init__(self) -> None:
         self._alphas: list[torch.Tensor] = []
         self._betas: list[torch.Tensor] = []
+        self._longest: tuple[list[torch.Tensor], list[torch.Tensor]] = ([], [])
 
     def add(self, alpha: torch.Tensor, beta: torch.Tensor) -> None:
         """Step lengths and updates of all outputs in one iteration."""
         self._alphas.append(alpha)
         self._betas.append(beta)
 
+    def restart(self) -> None:
+        """The iteration starts again: what was seen before counts no more, unless little is seen afterwards."""
+        if len(self._alphas) > len(self._longest[0]):
+            self._longest = self._alphas, self._betas
+        self._alphas, self._betas = [], []
+
     def condition(self) -> float | None:
         """Largest over smallest Ritz value of all outputs; None before the first iteration."""
+        self.restart()
+        alphas, betas = self._longest
         values = []
-        for k in range(self._alphas[0].numel() if self._alphas else 0):
-            alpha = [float(a[k]) for a in self._alphas]
+        for k in range(alphas[0].numel() if alphas else 0):
+            alpha = [float(a[k]) for a in alphas]
             steps = next((i for i, a in enumerate(alpha) if a <= 0), len(alpha))
             if steps == 0:
                 continue
-            beta = [float(b[k]) for b in self._betas[: steps - 1]]
+            beta = [float(b[k]) for b in betas[: steps - 1]]
             diagonal = [1 / alpha[0]] + [1 / alpha[i] + beta[i - 1] / alpha[i - 1] for i in range(1, steps)]
             off = [math.sqrt(b) / a for a, b in zip(alpha, beta, strict=False)]
             values.append(scipy.linalg.eigvalsh_tridiagonal(diagonal, off))

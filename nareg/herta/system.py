@@ -122,8 +122,10 @@ class System:
         self.dtype, self.device = dtype, torch.device(device)
         if top is None:
             top = largest_eigenvalue(laplacian) if lam else 0.0
+        #: bound of the condition number of H
+        self.conditioning = 1 + lam * top
         #: what no tolerance may be below, for rounding
-        self.floor = ROUNDING * float(torch.finfo(dtype).eps) * max(5.0, 1 + lam * top)
+        self.floor = ROUNDING * float(torch.finfo(dtype).eps) * max(5.0, self.conditioning)
         if not self.floor < LOOSE:
             raise InputError(
                 f"lam is {lam:g} and the largest eigenvalue of L up to {top:.3g}: rounding in {dtype} leaves nothing of a "

@@ -12,13 +12,12 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import algorithm1, build, optimizers
-from nareg.herta.direct import Direct
+from nareg.herta import algorithm1, build, choice, optimizers
 from nareg.herta.drive import Curve, Rules, drive, small_gradient
 from nareg.herta.losses import SquaredError
 from nareg.herta.optimizers import Step
 from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
-from nareg.herta.preconditioner import SKETCH, Preconditioner
+from nareg.herta.preconditioner import SKETCH, Factor, Preconditioner
 from nareg.herta.problem import Problem
 from nareg.herta.spectrum import Ritz, bent, spectrum
 from nareg.herta.task import Task, fraction, node_index, read
@@ -32,7 +31,9 @@ Progress = Callable[[int, float], None]
 #: Learning rates where none is told: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
 ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
 #: A converged run whose gap, by accurate solves, is above so many times its tolerance was stopped by its inner solves.
-UNNOTICED = 100.0
+UNNOTICED = 10.0
+#: Directions in which a formed F is shorter than this times eps are rounding.
+ROUNDED = 100.0
 #: Of the loss, relative, where none is told.
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 #: Outputs are equal to targets to within so many times the accuracy of the inner solves.
@@ -180,7 +181,9 @@ def fit(
     )
     tol = TOLERANCES[task.features.dtype] if tol is None else fraction("tol", tol)
     d = task.features.shape[1]
-    rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    # as many as fit, but more than the rank
+    most = max(2 * d, int(choice.MEMORY // (d * task.like.element_size())))
+    rows = min(SKETCH * d, most) if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     floor = task.system.floor
     if inner_tol is None:
         inner_tol = max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor)
@@ -191,7 +194,7 @@ def fit(
 
     built = time.perf_counter()
     refresh: build.Weighted | None = None
-    P: Preconditioner | Direct
+    P: Preconditioner
     if plan.optimizer.startswith("algorithm-1"):
         printed = plan.optimizer.endswith("as-printed")
         problem, P = algorithm1.prepare(task, rows=rows, tol=inner_tol, printed=printed, rng=rng)
@@ -214,7 +217,7 @@ def fit(
 
 def _build(
     task: Task, plan: Plan, rows: int, tol: float, rng: np.random.Generator
-) -> tuple[Implicit | Formed, Preconditioner | Direct, build.Weighted | None]:
+) -> tuple[Implicit | Formed, Preconditioner, build.Weighted | None]:
     """The map J, the preconditioner at the start, and how it is kept fresh."""
     model = Implicit(task.system, task.features, task.train)
     if plan.preconditioner == "none" and not plan.formed:
@@ -223,7 +226,9 @@ def _build(
     sketch = plan.preconditioner == "sketched"
     if plan.optimizer == "direct":
         F = form(task.system, task.features, task.train, tol=tol)
-        return Formed(F), Direct(F, weight_decay=task.weight_decay), None
+        # conjugate gradients with a preconditioner next to exact: one step, and refinement of what the ridge took
+        factor = Factor(F, ridge=(ROUNDED * torch.finfo(F.dtype).eps) ** 2, weight_decay=decay)
+        return Formed(F), Preconditioner([factor], "none", F.shape[0], within=True), None
     if isinstance(task.loss, SquaredError):
         P = build.squared(
             task.system, task.features, task.train, rows=rows if sketch else None, tight=tol, weight_decay=decay, rng=rng
@@ -245,7 +250,7 @@ def _build(
 def _method(
     problem: Problem,
     plan: Plan,
-    P: Preconditioner | Direct,
+    P: Preconditioner,
     refresh: build.Weighted | None,
     task: Task,
     learning_rate: float | None,
@@ -253,14 +258,10 @@ def _method(
 ) -> tuple[Iterator[Step], Callable[[], float | None]]:
     """The optimiser's steps, and the condition number where they tell it."""
     W = problem.zeros(task.like)
-    if plan.optimizer == "direct":
-        assert isinstance(P, Direct)
-        assert isinstance(task.loss, SquaredError)
-        return P.steps(task.loss.Y), _unknown
-    assert isinstance(P, Preconditioner)
-    if plan.optimizer == "pcg":
+    if plan.optimizer in ("pcg", "direct"):
         ritz = Ritz()
-        return optimizers.conjugate_gradients(problem, P, W, ritz), ritz.condition
+        steps = optimizers.conjugate_gradients(problem, P, W, ritz, fresh=plan.optimizer == "direct")
+        return steps, ritz.condition if plan.optimizer == "pcg" else _unknown
     if plan.optimizer == "lbfgs":
         return optimizers.lbfgs(problem, P, W, refresh=refresh), _unknown
     if plan.optimizer == "adam":
@@ -300,7 +301,7 @@ def _result(
     task: Task,
     plan: Plan,
     problem: Problem,
-    P: Preconditioner | Direct,
+    P: Preconditioner,
     refresh: build.Weighted | None,
     curve: Curve,
     condition: float | None,
@@ -318,7 +319,8 @@ def _result(
     gradient = pulled + task.weight_decay * curve.W
     if refresh is not None:
         P = refresh(outputs) or refresh.current
-    gap = P.gap(gradient)
+    estimate = P.gap(gradient)
+    gap = None if estimate is None else min(estimate, value)  # no loss is below zero
     status = curve.status
     if curve.W_is_last and not rules.random:
         status = _borne_out(status, value, gap, problem.length(gradient), curve, rules)
@@ -356,6 +358,8 @@ def _borne_out(
     holds = True
     if status is TrainingStatus.ZERO_LOSS:
         holds = value <= rules.tol * curve.losses[0]
+    elif status is TrainingStatus.TARGET and rules.stop_below is not None:
+        holds = value <= rules.stop_below + UNNOTICED * rules.tol * abs(value)
     elif status is TrainingStatus.CONVERGED and gap is None:
         holds = small_gradient(gradient, curve.first_gradient, UNNOTICED * rules.tol)
     elif status is TrainingStatus.CONVERGED and gap is not None:

@@ -107,13 +107,13 @@ class Preconditioned(InOtherCoordinates):
     preconditioner : Preconditioner
         From :func:`precondition`.
     parameters : iterable of tensors, optional
-        Which parameters to precondition; default: those of ``optimizer`` with F columns, as ``torch.nn.Linear`` has them, or
-        else F rows.
+        Which parameters to precondition; default: the one of ``optimizer`` with F columns, as ``torch.nn.Linear`` has them, or
+        F rows.
 
     Raises
     ------
     InputError
-        If no parameter fits.
+        If no parameter fits, or more than one and none is named.
 
     Examples
     --------
@@ -147,6 +147,9 @@ class Preconditioned(InOtherCoordinates):
             raise InputError(
                 f"parameters of shapes {shapes} do not fit a preconditioner for {d} features: pass one of (C, {d})."
             )
+        if parameters is None and len(fitting) > 1:
+            shapes = ", ".join(str(tuple(p.shape)) for p in fitting)
+            raise InputError(f"parameters of shapes {shapes} all fit {d} features: name those that the features go into.")
         super().__init__(optimizer, fitting)
         self.preconditioner = preconditioner
 

@@ -189,9 +189,9 @@ def test_networks_and_features_that_do_not_go_together_are_refused(task):
     graph, X, _, train = task
     net, unfold = network(5), herta.Unfold(graph, lam=LAM)
     sgd = torch.optim.SGD(net.parameters(), lr=0.1)
-    with pytest.raises(InputError, match=r"features are no tensor of 80 rows of torch\.float64 on cpu"):
+    with pytest.raises(InputError, match=r"features are no dense tensor of 80 rows of torch\.float64 on cpu"):
         herta.GaussNewton(sgd, net, X.float(), unfold, train=train)
-    with pytest.raises(InputError, match=r"features are no tensor of 80 rows"):
+    with pytest.raises(InputError, match=r"features are no dense tensor of 80 rows"):
         herta.GaussNewton(sgd, net, X[:7], unfold, train=train)
     single = network(5).float()
     with pytest.raises(InputError, match=r"network holds parameters that are not torch\.float64"):
