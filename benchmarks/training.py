@@ -71,7 +71,7 @@ def main() -> None:
                 graph, X, labels, stop_below=lowest * (1 + GAP), tol=1e-9, max_iterations=told.most, **how, **given
             )
             rows.append((name, found, time.perf_counter() - began))
-        best = min(seconds for _, found, seconds in rows if found.loss <= lowest * (1 + 2 * GAP))
+        best = min((seconds for _, found, seconds in rows if found.loss <= lowest * (1 + 2 * GAP)), default=float("nan"))
         print(f"\n{loss}, optimum {lowest:.8g}")
         for name, found, seconds in rows:
             parts = ", ".join(f"{part} {value:.2f}" for part, value in found.timings.items())

@@ -25,7 +25,9 @@ def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[s
             found |= make(told[name]["settings"], rows[name])
     for name in rows:
         s = told[name]["settings"]
-        runs = f"median of {s['masks']} masks; " if "masks" in s else ""
+        slow = f" (the slow methods: {s['slow']})" if "slow" in s else ""
+        average = "mean ± standard deviation" if name == "herta-accuracy" else "median"
+        runs = f"{average} of {s['masks']} masks{slow}; " if "masks" in s else ""
         found[f"{name}-runs"] = f"{runs}seeds from {s['seed']}, commit `{told[name]['commit']}`.".capitalize()
     return found
 

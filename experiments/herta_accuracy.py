@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _herta as h
-from experiments._figure import Figure, Point, Row, Verdict, chosen, column, grade, mean_and_error
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, mean_and_error
 
 HERTA, ADAM, AUTO = "HERTA (Adam)", "Adam", "auto"
 METHODS = (HERTA, ADAM, AUTO)
@@ -96,12 +96,12 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     better, told = [], []
     for dataset, loss in itertools.product(s.datasets, s.losses):
-        tests = {
-            m: 100 * np.array(column(selected(s.masks, rows, dataset=dataset, loss=loss, method=m), "test")) for m in METHODS
-        }
-        difference, error = mean_and_error(tests[HERTA] - tests[ADAM])
+        best = {m: selected(s.masks, rows, dataset=dataset, loss=loss, method=m) for m in METHODS}
+        tests = {m: {row["mask"]: 100 * row["test"] for row in best[m]} for m in METHODS}
+        both = sorted(set(tests[HERTA]) & set(tests[ADAM]))
+        difference, error = mean_and_error([tests[HERTA][mask] - tests[ADAM][mask] for mask in both])
         better.append(difference >= 0 or difference > -2 * error)
-        shown = ", ".join(f"{m} {tests[m].mean():.1f}" for m in METHODS)
+        shown = ", ".join(f"{m} {np.mean(list(tests[m].values())):.1f}" for m in METHODS)
         told.append(f"{dataset} {loss}: {shown} (difference {difference:+.1f} ± {error:.1f})")
     return [
         Verdict(

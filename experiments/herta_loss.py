@@ -47,8 +47,8 @@ PLAIN = ("direct", "CG", "L-BFGS", "gradient descent", "gradient descent, the pa
 RATES = (0.001, 0.01, 0.1, 1.0, 10.0)
 #: Relative gaps whose first iteration is told.
 GAPS = (1e-1, 1e-2, 1e-3, 1e-6)
-#: An optimum below this share of the start counts as zero: gaps are then relative to the start. (Citeseer's cross-entropy ends at
-#: 2 ln 2 or at 0, by whether both of two nodes that nothing tells apart are trained on.)
+#: An optimum below this share of the start counts as zero: gaps are then relative to the start. (Citeseer's cross-entropy ends
+#: at 2 ln 2 or at 0, by whether both of two nodes that nothing tells apart are trained on.)
 ZERO = 1e-2
 #: Points of a curve that are kept.
 SHOWN = 60

@@ -2,9 +2,9 @@
 
     E(Z) = lam/2 sum_e w_e rho(||b_e^T Z||^2 / w_e) + 1/2 ||Z - X W||_F^2,      rho concave      (HERTA D.4; TWIRLS)
 
-A concave penalty lies below its tangents: with the edge weights ``g_e = rho'(||b_e^T Z||^2 / w_e)`` the energy is bounded by that
-of the quadratic penalty ``B^T diag(g) B``, a Laplacian again. So training alternates: weights from Z, a preconditioner and W for
-these weights in a handful of iterations, Z from W.
+A concave penalty lies below its tangents: with edge weights ``g_e = rho'(||b_e^T Z||^2 / w_e)`` the energy is bounded by that
+of the quadratic penalty ``B^T diag(g) B``, a Laplacian again. So training alternates: weights from Z, a preconditioner and W
+for these weights in a handful of iterations, Z from W.
 """
 
 from __future__ import annotations

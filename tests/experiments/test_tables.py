@@ -108,7 +108,7 @@ def trained(name, settings):
                     if method == "Adam":
                         counts = dict.fromkeys(counts)
                     told = {"method": method, "kind": "run", "optimizer": "pcg", "preconditioner": "exact", "products": 1000}
-                    yield {**point, **told, **counts, "final": 1e-7}
+                    yield {**point, **told, **counts, "final": 1e-7, "last": 1e-7}
         elif name == "herta-accuracy":
             for k, method in enumerate(herta_accuracy.METHODS):
                 wild = {**point, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
