@@ -204,3 +204,24 @@ def test_networks_and_features_that_do_not_go_together_are_refused(task):
         herta.Unfold(graph, dtype=torch.float16)
     with pytest.raises(InputError, match="Y has type <class 'numpy"):
         unfold(np.ones((80, 1)))
+
+
+def test_a_copy_of_the_graph_layer_does_the_same(rng):
+    """For the best model so far, or a running mean of models."""
+    graph = nareg.graphs.erdos_renyi(30, 0.2, rng=rng)
+    net = torch.nn.Sequential(torch.nn.Linear(2, 2).double(), herta.Unfold(graph, lam=LAM))
+    other, X = copy.deepcopy(net), torch.as_tensor(rng.standard_normal((30, 2)))
+    assert torch.equal(net(X), other(X))
+    assert other[0].weight is not net[0].weight
+
+
+def test_what_a_network_returns_is_checked(task):
+    graph, X, _, train = task
+    flat = torch.nn.Sequential(torch.nn.Linear(5, 1).double(), torch.nn.Flatten(0))
+    optimizer = herta.GaussNewton(torch.optim.SGD(flat.parameters(), lr=1.0), flat, X, herta.Unfold(graph), train=train)
+    with pytest.raises(InputError, match=r"network returns a tensor of shape \(80,\)"):
+        optimizer.step()
+    net = network(5)
+    sgd = torch.optim.SGD(net.parameters(), lr=1.0)
+    with pytest.raises(InputError, match=r"generator is 3: a torch\.Generator is expected"):
+        herta.GaussNewton(sgd, net, X, herta.Unfold(graph), train=train, generator=3)

@@ -9,7 +9,8 @@ from scipy.special import softmax
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus, choice
+from nareg.herta import TrainingStatus, build, choice, trainer
+from nareg.herta.unfolded import form
 from tests.herta.helpers import best_cross_entropy, best_squared, cross_entropy, laplacian, problem, propagated
 
 ONE_HOT = np.eye(3)
@@ -580,8 +581,15 @@ def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
 
 
 def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
-    monkeypatch.setattr(choice, "MEMORY", 1000)
+    monkeypatch.setattr(choice, "MEMORY", 5000)
     graph, X, labels, train = problem(rng, n=300)
+
+    def formed(system, features, nodes, *, tol):
+        assert nodes.numel() * features.shape[1] * 8 <= 5000
+        return form(system, features, nodes, tol=tol)
+
+    monkeypatch.setattr(build, "form", formed)
+    monkeypatch.setattr(trainer, "form", formed)
     for loss in ("mse", "ce"):
         found = herta.fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")
@@ -613,3 +621,75 @@ def test_a_gpu_gives_the_same(told, sparse, rng):
     )
     np.testing.assert_allclose(there.weights, here.weights, rtol=1e-4, atol=1e-6)
     assert there.status is here.status
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e9])
+@pytest.mark.parametrize("told", [{}, *UNITS[:2], {"optimizer": "gd", "preconditioner": "exact"}])
+def test_units_and_weight_decay_with_more_features_than_nodes(scale, told, rng):
+    graph, X, labels, train = problem(rng, d=80)
+    X[:, 0] *= scale
+    F = propagated(graph, X, 1.0)[train]
+    lengths = np.linalg.norm(F, axis=0)
+    stacked = np.vstack([F / lengths, np.sqrt(0.1) * np.diag(1 / lengths)])
+    Y = np.vstack([ONE_HOT[labels[train]], np.zeros((80, 3))])
+    best = 0.5 * ((stacked @ np.linalg.lstsq(stacked, Y, rcond=None)[0] - Y) ** 2).sum()
+    found = herta.fit(graph, X, labels, train=train, weight_decay=0.1, **told)
+    assert found.status is TrainingStatus.CONVERGED
+    assert found.loss == pytest.approx(best, rel=1e-7)
+
+
+@pytest.mark.parametrize("told", UNITS[:2])
+def test_nearly_equal_columns_are_told_apart(told, rng):
+    graph, X, labels, train = problem(rng, n=300, d=4)
+    X = np.column_stack([X, X[:, 0] + 1e-7 * rng.random(300)])
+    best = best_squared(propagated(graph, X, 0.5)[train], ONE_HOT[labels[train]])
+    found = herta.fit(graph, X, labels, lam=0.5, train=train, **told)
+    assert found.loss == pytest.approx(best, rel=1e-7)
+    assert found.status is TrainingStatus.CONVERGED
+
+
+@pytest.mark.parametrize("weight_decay", [1e-12, 1e-10, 1e-6])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_conjugate_gradients_tell_true_losses(weight_decay, dtype, rng):
+    """Far below rounding the recurred residual is noise: no loss is below zero, and none returned above the start."""
+    graph, X, labels, train = problem(rng, d=80)
+    found = herta.fit(graph, X, labels, train=train, weight_decay=weight_decay, dtype=dtype, optimizer="pcg")
+    assert (found.losses >= 0).all()
+    assert found.loss < 1e-6 * found.losses[0]
+
+
+@pytest.mark.parametrize("weight_decay", [1e-4, 1e-2, 1.0])
+def test_blocks_leave_the_mean_over_classes_alone(weight_decay, rng):
+    graph, X, _, _ = problem(rng, n=400, d=10)
+    shifted = X @ rng.standard_normal((10, 4)) - np.arange(4)
+    labels = (rng.random((400, 1)) > softmax(shifted, axis=1).cumsum(axis=1)).sum(axis=1)
+    best = best_cross_entropy(propagated(graph, X, 1.0), labels, 4, weight_decay)
+    told = {"loss": "ce", "weight_decay": weight_decay, "preconditioner": "blocks"}
+    found = herta.fit(graph, X, labels, **told)
+    assert found.loss - best < 1e-8 * best
+    assert found.evaluations < 20
+    np.testing.assert_allclose(found.weights.sum(axis=1), 0, atol=1e-10)
+    early = herta.fit(graph, X, labels, max_iterations=4, **told)
+    assert early.gap == pytest.approx(early.loss - best, rel=0.5)
+
+
+@pytest.mark.parametrize("optimizer", ["pcg", "direct", "gd"])
+def test_a_target_that_loose_solves_take_for_reached_is_not(optimizer, rng):
+    graph, X, labels, train = problem(rng)
+    best = best_squared(propagated(graph, X, 5.0)[train], ONE_HOT[labels[train]])
+    told = {"lam": 5.0, "train": train, "optimizer": optimizer, "inner_tol": 3e-2}
+    found = herta.fit(graph, X, labels, stop_below=best * (1 + 1e-6), **told)
+    assert found.loss > best * (1 + 1e-5)
+    assert found.status is not TrainingStatus.TARGET
+
+
+@pytest.mark.parametrize("told", [{"weight_decay": 0.1}, {"optimizer": "adam"}])
+def test_few_nodes_a_feature_are_left_without_a_preconditioner_only_where_they_need_none(told, rng):
+    graph, X, labels, train = problem(rng, n=120, d=60)
+    plain = herta.fit(graph, X, labels, train=train, loss="ce")
+    assert plain.preconditioner == "none"
+    told = {"loss": "ce", "max_iterations": 60, **told}
+    found = herta.fit(graph, X * np.geomspace(1e-3, 1e3, 60), labels, train=train, **told)
+    assert found.preconditioner != "none"
+    if "weight_decay" in told:
+        assert found.status is TrainingStatus.CONVERGED

@@ -215,3 +215,13 @@ def test_a_decay_of_the_optimiser_is_refused(task):
     with pytest.raises(InputError, match=r"optimizer has weight_decay=0\.01, which would act in preconditioned coordinates"):
         herta.Preconditioned(torch.optim.Adam([W], weight_decay=0.01), P)
     herta.Preconditioned(torch.optim.Adam([{"params": [W]}, {"params": [bias], "weight_decay": 0.01}]), P)
+
+
+def test_of_several_layers_that_fit_one_has_to_be_named(task):
+    graph, X, _, _, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    first, second = torch.nn.Linear(12, 12, bias=False), torch.nn.Linear(12, 3, bias=False)
+    adam = torch.optim.Adam([first.weight, second.weight])
+    with pytest.raises(InputError, match=r"parameters of shapes \(12, 12\), \(3, 12\) all fit 12 features: name those"):
+        herta.Preconditioned(adam, P)
+    herta.Preconditioned(adam, P, [first.weight])
