@@ -128,13 +128,19 @@ def trained(name, settings):
             yield {**point, "scores": "auto"}
 
 
-def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
+def written(names, rows, folder):
+    """What the full runs of experiments would leave, their numbers through a CSV as for the pages."""
     figures, found = {}, {}
-    for name in _main.HERTA:
+    for name in names:
         settings = _engine.load(name).full
-        _engine.write_csv(list(trained(name, settings)), tmp_path / f"{name}.csv")
+        _engine.write_csv(list(rows(name, settings)), folder / f"{name}.csv")
         figures[name] = {"figure": name, "settings": json.loads(json.dumps(asdict(settings))), "commit": "0123abc"}
-        found[name] = _docs.numbers(tmp_path / f"{name}.csv")
+        found[name] = _docs.numbers(folder / f"{name}.csv")
+    return figures, found
+
+
+def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
+    figures, found = written(_main.HERTA, trained, tmp_path)
     parts = _herta_tables.parts(figures, found)
     page = (Path(__file__).resolve().parents[2] / "docs" / "herta.md").read_text()
     marks = re.findall(r"<!-- begin ([\w-]+) -->", page)
@@ -152,12 +158,7 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
 
 def test_every_mark_of_the_pages_has_a_part_and_every_part_a_mark(tmp_path):
     """On rows made up for the full settings of every experiment, through a CSV; all cells that are run are found again."""
-    figures, found = {}, {}
-    for name in _main.GNN:
-        settings = _engine.load(name).full
-        _engine.write_csv(list(made_up(name, settings)), tmp_path / f"{name}.csv")
-        figures[name] = {"figure": name, "settings": json.loads(json.dumps(asdict(settings))), "commit": "0123abc"}
-        found[name] = _docs.numbers(tmp_path / f"{name}.csv")
+    figures, found = written(_main.GNN, made_up, tmp_path)
     parts = _tables.parts(figures, found)
     docs = Path(__file__).resolve().parents[2] / "docs"
     marks = [mark for page in _docs.PAGES["gnn"] for mark in re.findall(r"<!-- begin ([\w-]+) -->", (docs / page).read_text())]

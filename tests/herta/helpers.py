@@ -9,6 +9,16 @@ from scipy.special import logsumexp, softmax
 import nareg
 from nareg.gnn import Adjacency
 
+ONE_HOT = np.eye(3)
+#: Ways to train that columns in different units must not disturb.
+UNITS = [
+    {"optimizer": "direct"},
+    {"optimizer": "pcg", "preconditioner": "exact"},
+    {"optimizer": "pcg", "preconditioner": "sketched"},
+    {"optimizer": "lbfgs", "preconditioner": "exact"},
+    {"optimizer": "gd", "preconditioner": "exact"},
+]
+
 
 def laplacian(graph, kind="normalized"):
     adjacency = Adjacency(graph)
