@@ -1,8 +1,8 @@
 """nareg: design and apply graph filters for noisy signals on networks.
 
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
-weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` for learning with them, :mod:`nareg.datasets` for real
-networks.
+weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
+:mod:`nareg.datasets` for real networks.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ if TYPE_CHECKING:
     from nareg import filters as filters
     from nareg import gnn as gnn
     from nareg import graphs as graphs
+    from nareg import herta as herta
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
-_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "gnn", "graphs")
+_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "gnn", "graphs", "herta")
 
 __all__ = ["Graph", "__version__", *_SUBMODULES]
 

@@ -163,4 +163,14 @@ ENTRIES = (
         how_to_get="unpack OGB's products.zip and name its folder ogbn_products",
         **_OGB,
     ),
+    DatasetInfo(
+        name="flickr",
+        title="Flickr images (a user's own download)",
+        source="GraphSAINT's copy, Flickr: adj_full.npz, feats.npy, class_map.json and role.json",
+        shape="89,250 nodes, 449,878 edges, 500 features, 7 classes",
+        files=dict.fromkeys(f"flickr/{name}" for name in ("adj_full.npz", "feats.npy", "class_map.json", "role.json")),
+        licence="not stated by the source",
+        citation="Zeng et al. 2020, GraphSAINT; McAuley, Leskovec 2012",
+        how_to_get="download the folder Flickr that the repository GraphSAINT/GraphSAINT points to and name it flickr",
+    ),
 )

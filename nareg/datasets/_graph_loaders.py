@@ -1,8 +1,11 @@
-"""Loaders of the node classification data sets: prepared ``.npz`` files and OGB's raw CSV files."""
+"""Loaders of the node classification data sets: prepared ``.npz`` files, OGB's raw CSV files, GraphSAINT's."""
 
 from __future__ import annotations
 
 import gzip
+import json
+import operator
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -61,20 +64,61 @@ def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
 
 
 def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
-    """OGB's raw CSV files, parsed as numbers; edges join their ends whichever way they point."""
-    if not all((root / relative).is_file() for relative in entry.files):
-        raise not_found(entry, root)
-    edge, feature, label, *parts = (root / relative for relative in entry.files)
-    features = _table(feature, np.float32)
+    """OGB's raw CSV files, parsed as numbers."""
+    edge, feature, label, *parts = _present(entry, root)
     labels = _table(label, np.float64).ravel()
     known = np.where(np.isfinite(labels), labels, -1).astype(np.int64)
-    n = features.shape[0]
-    pairs = _table(edge, np.int64)
+    if (known[np.isfinite(labels)] != labels[np.isfinite(labels)]).any():
+        raise DatasetCorruptError(f"{label} holds classes that are no whole numbers: download it again.")
     split = tuple(_table(part, np.int64).ravel() for part in parts)
+    return _users_own(entry, _table(edge, np.int64), _table(feature, np.float32), known, split, edge.parent)
+
+
+def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
+    """GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json``, ``role.json``; nothing is unpickled."""
+    adjacency, feature, classes, role = _present(entry, root)
+    try:
+        with np.load(adjacency, allow_pickle=False) as held:
+            rows = np.repeat(np.arange(held["indptr"].size - 1), np.diff(held["indptr"]))
+            pairs = np.stack([rows, held["indices"]], axis=1).astype(np.int64)
+        features = np.load(feature, allow_pickle=False).astype(np.float32)
+        numbered = {int(node): operator.index(label) for node, label in json.loads(classes.read_text()).items()}
+        if min(numbered, default=0) < 0:
+            raise ValueError(f"node {min(numbered)}")
+        roles = json.loads(role.read_text())
+        split = tuple(np.sort(np.array(roles[part], dtype=np.int64)) for part in ("tr", "va", "te"))
+        labels = np.full(features.shape[0], -1, dtype=np.int64)
+        labels[list(numbered)] = list(numbered.values())
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, zipfile.BadZipFile) as error:
+        raise DatasetCorruptError(
+            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not as GraphSAINT has them ({error}): "
+            "download them again."
+        ) from None
+    return _users_own(entry, pairs, features, labels, split, adjacency.parent)
+
+
+#: By name; all others are prepared files.
+LOADERS = {"ogbn-arxiv": ogb, "ogbn-products": ogb, "flickr": saint}
+
+
+def _present(entry: DatasetInfo, root: Path) -> list[Path]:
+    """The data set's files, if all of them are there."""
+    paths = [root / relative for relative in entry.files]
+    if not all(path.is_file() for path in paths):
+        raise not_found(entry, root)
+    return paths
+
+
+def _users_own(
+    entry: DatasetInfo, pairs: np.ndarray, features: np.ndarray, labels: np.ndarray, split: tuple[np.ndarray, ...], folder: Path
+) -> NodeClassification:
+    """A data set from a user's own download, whose parts have to fit; edges join their ends whichever way they point."""
+    n = features.shape[0]
     numbers = np.concatenate([pairs.ravel(), *split])
-    whole = np.isfinite(features).all() and (known == np.where(np.isfinite(labels), labels, -1)).all()
-    if pairs.shape[1] != 2 or numbers.min() < 0 or numbers.max() >= n or known.size != n or not whole:
-        raise DatasetCorruptError(f"{edge.parent}: edges, features and labels do not belong together: download them again.")
+    shaped = pairs.shape[1] == 2 and features.ndim == 2 and labels.shape == (n,) and np.isfinite(features).all()
+    classified = labels.max(initial=-1) >= 0 and labels.min(initial=0) >= -1
+    if not (shaped and classified and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
+        raise DatasetCorruptError(f"{folder}: edges, features and labels do not belong together: download them again.")
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     directed = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     adjacency = directed.maximum(directed.T)
@@ -83,8 +127,8 @@ def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
         name=entry.name,
         graph=Graph(adjacency),
         features=features,
-        labels=known,
-        n_classes=int(known.max()) + 1,
+        labels=labels,
+        n_classes=int(labels.max()) + 1,
         splits=((split[0], split[1], split[2]),),
         source=entry.source,
         licence=entry.licence,

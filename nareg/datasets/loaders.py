@@ -122,5 +122,5 @@ _LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassifica
     "sea-surface-temperature": _sea_surface,
     "pm25-california": _pm25,
     "noaa-hourly": _noaa_hourly,
-    **{entry.name: _graph_loaders.ogb if entry.name.startswith("ogbn") else _graph_loaders.prepared for entry in ENTRIES},
+    **{entry.name: _graph_loaders.LOADERS.get(entry.name, _graph_loaders.prepared) for entry in ENTRIES},
 }

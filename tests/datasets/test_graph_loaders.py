@@ -1,0 +1,159 @@
+"""Node classification data sets: the prepared files, and a user's own downloads in the layout of their source."""
+
+from __future__ import annotations
+
+import gzip
+import json
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import nareg
+from nareg.errors import DatasetCorruptError, DatasetNotFoundError
+
+PREPARED = {
+    # name: (nodes, edges, features, classes, splits, nodes without a label)
+    "cora": (2708, 5278, 1433, 7, 1, 0),
+    "citeseer": (3327, 4552, 3703, 6, 1, 15),
+    "pubmed": (19717, 44324, 500, 3, 1, 0),
+    "cornell": (183, 277, 1703, 5, 10, 0),
+    "texas": (183, 279, 1703, 5, 10, 0),
+    "wisconsin": (251, 450, 1703, 5, 10, 0),
+    "actor": (7600, 26659, 932, 5, 10, 0),
+    "amazon-photo": (7650, 119081, 745, 8, 0, 0),
+    "metattack-cora": (2485, 5069, 1433, 7, 1, 0),
+}
+
+
+@pytest.mark.parametrize("name", PREPARED)
+def test_prepared_graphs_are_what_their_card_says(name, data_root):
+    data = nareg.datasets.load(name, root=data_root)
+    unknown = int((data.labels < 0).sum())
+    told = data.n_nodes, data.graph.n_edges, data.n_features, data.n_classes, len(data.splits), unknown
+    assert told == PREPARED[name]
+    card = nareg.datasets.info(name).shape.replace(",", "")
+    assert card.startswith(f"{data.n_nodes} nodes")
+    assert f"{data.graph.n_edges} edges" in card
+    assert (abs(data.graph.adjacency - data.graph.adjacency.T)).nnz == 0
+    for train, val, test in data.splits:
+        joined = np.concatenate([train, val, test])
+        assert np.unique(joined).size == joined.size
+        assert (data.labels[joined] >= 0).all()
+
+
+EDGES = [(0, 1), (1, 0), (2, 1), (3, 3), (4, 0), (2, 1)]
+UNDIRECTED = [(0, 1), (0, 4), (1, 2)]
+LABELS = [0, 2, 1, 0, -1]
+SPLIT = {"train": [0, 1], "valid": [2], "test": [3]}
+
+
+def as_csv(path, rows):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with gzip.open(path, "wt") as handle:
+        handle.write("".join(",".join(map(str, row)) + "\n" for row in rows))
+
+
+def write_arxiv(root, features, edges=EDGES, labels=LABELS):
+    """In OGB's layout: tables without a header, an empty label as nan, splits by time."""
+    folder = root / "ogbn_arxiv"
+    as_csv(folder / "raw" / "edge.csv.gz", edges)
+    as_csv(folder / "raw" / "node-feat.csv.gz", features.tolist())
+    as_csv(folder / "raw" / "node-label.csv.gz", [["nan" if label == -1 else float(label)] for label in labels])
+    for part, nodes in SPLIT.items():
+        as_csv(folder / "split" / "time" / f"{part}.csv.gz", [[node] for node in nodes])
+
+
+def write_flickr(root, features, edges=EDGES, labels=LABELS):
+    """In GraphSAINT's layout: the parts of a CSR matrix, numbers as the keys of a JSON object, roles."""
+    folder = root / "flickr"
+    folder.mkdir(parents=True, exist_ok=True)
+    rows, columns = np.array(edges).T
+    A = sp.csr_array((np.ones(len(edges)), (rows, columns)), shape=(len(labels), max(len(labels), columns.max() + 1)))
+    np.savez(folder / "adj_full.npz", data=A.data, indices=A.indices, indptr=A.indptr, shape=A.shape)
+    np.save(folder / "feats.npy", features.astype(np.float64))
+    (folder / "class_map.json").write_text(json.dumps({str(i): label for i, label in enumerate(labels) if label != -1}))
+    roles = dict(zip(("tr", "va", "te"), SPLIT.values(), strict=True))
+    (folder / "role.json").write_text(json.dumps(roles))
+
+
+WRITERS = {"ogbn-arxiv": write_arxiv, "flickr": write_flickr}
+
+
+@pytest.fixture
+def features(rng):
+    return rng.standard_normal((5, 3)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_users_own_download_is_read(name, features, tmp_path):
+    WRITERS[name](tmp_path, features)
+    data = nareg.datasets.load(name, root=tmp_path)
+    assert sorted(zip(*sp.triu(data.graph.adjacency).nonzero(), strict=True)) == UNDIRECTED
+    assert set(data.graph.adjacency.data) == {1.0}
+    np.testing.assert_allclose(data.features, features, rtol=1e-6)
+    assert data.features.dtype == np.float32
+    assert data.labels.tolist() == LABELS
+    assert data.n_classes == 3
+    assert [part.tolist() for part in data.splits[0]] == list(SPLIT.values())
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_parts_that_do_not_fit_are_refused(name, features, tmp_path):
+    write, folder = WRITERS[name], str(tmp_path / name.replace("-", "_"))
+    wrongs = (
+        {"features": features[:4]},
+        {"features": np.where(features == features[0, 0], np.nan, features)},
+        {"edges": [*EDGES, (0, 5)]},
+        {"labels": [*LABELS[:4], -3]},
+    )
+    for wrong in wrongs:
+        write(tmp_path, **{"features": features, **wrong})
+        with pytest.raises(DatasetCorruptError, match=folder):
+            nareg.datasets.load(name, root=tmp_path)
+
+
+def test_a_class_that_is_no_whole_number_is_refused(features, tmp_path):
+    write_arxiv(tmp_path, features, labels=[0, 0.5, 1, 0, 1])
+    with pytest.raises(DatasetCorruptError, match="no whole numbers"):
+        nareg.datasets.load("ogbn-arxiv", root=tmp_path)
+
+
+def test_a_table_cut_short_is_refused(features, tmp_path):
+    write_arxiv(tmp_path, features)
+    path = tmp_path / "ogbn_arxiv" / "raw" / "node-feat.csv.gz"
+    path.write_bytes(path.read_bytes()[:-12])
+    with pytest.raises(DatasetCorruptError, match="is not a table of numbers"):
+        nareg.datasets.load("ogbn-arxiv", root=tmp_path)
+
+
+@pytest.mark.parametrize("broken", ["adj_full.npz", "feats.npy", "class_map.json", "role.json"])
+def test_files_of_another_kind_are_refused(broken, features, tmp_path):
+    write_flickr(tmp_path, features)
+    (tmp_path / "flickr" / broken).write_bytes(b"an error page")
+    with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not as GraphSAINT has them"):
+        nareg.datasets.load("flickr", root=tmp_path)
+
+
+@pytest.mark.parametrize("wrong", [{"-1": 0}, {"0": 0.5}, {"5": 0}, {"node": 0}, [0, 1], {}])
+def test_classes_of_no_node_are_refused(wrong, features, tmp_path):
+    write_flickr(tmp_path, features)
+    (tmp_path / "flickr" / "class_map.json").write_text(json.dumps(wrong))
+    with pytest.raises(DatasetCorruptError, match="flickr"):
+        nareg.datasets.load("flickr", root=tmp_path)
+
+
+def test_nothing_is_unpickled(features, tmp_path):
+    write_flickr(tmp_path, features)
+    np.save(tmp_path / "flickr" / "feats.npy", np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(DatasetCorruptError, match="allow_pickle"):
+        nareg.datasets.load("flickr", root=tmp_path)
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_file_that_is_missing_is_named(name, features, tmp_path):
+    WRITERS[name](tmp_path, features)
+    gone = next(path for path in sorted((tmp_path / name.replace("-", "_")).rglob("*")) if path.is_file())
+    gone.unlink()
+    with pytest.raises(DatasetNotFoundError, match=gone.name):
+        nareg.datasets.load(name, root=tmp_path)
