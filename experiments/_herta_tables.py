@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _herta as h
-from experiments import herta_accuracy, herta_effects, herta_loss, herta_sparsifier
+from experiments import herta_accuracy, herta_effects, herta_large, herta_loss, herta_sparsifier
 from experiments._figure import Row, chosen, column
 from experiments._tables import markdown_head
 
@@ -17,8 +17,12 @@ from experiments._tables import markdown_head
 def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[str, str]:
     """Tables of those experiments that were run, by the name of their mark."""
     makers = {
-        "herta-loss": loss, "herta-accuracy": accuracy, "herta-effects": effects, "herta-sparsifier": sparsifier,
-    }  # fmt: skip
+        "herta-loss": loss,
+        "herta-large": large,
+        "herta-accuracy": accuracy,
+        "herta-effects": effects,
+        "herta-sparsifier": sparsifier,
+    }
     found: dict[str, str] = {}
     for name, make in makers.items():
         if name in rows:
@@ -61,6 +65,29 @@ def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
 def count(number: float) -> str:
     """A median count."""
     return "–" if math.isinf(number) else f"{number:g}"
+
+
+def large(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Seconds and iterations of every method on graphs of ogbn-arxiv's size, and seconds over those of the fastest."""
+    found = {}
+    for kind in s["losses"]:
+        runs = chosen(rows, kind="run", loss=kind)
+        columns = [(dataset, lam) for dataset in herta_large.datasets(runs) for lam in s["lams"]]
+        columns = [(dataset, lam) for dataset, lam in columns if chosen(runs, dataset=dataset, lam=lam)]
+        lines = markdown_head(["method", *(f"{dataset}, λ = {lam:g}" for dataset, lam in columns)])
+        fastest = {where: min(h.median([row], "seconds 1e-06") for row in chosen(runs, dataset=where[0], lam=where[1]))
+                   for where in columns}  # fmt: skip
+        for method in dict.fromkeys(row["method"] for row in runs):
+            cells = []
+            for dataset, lam in columns:
+                mine = chosen(runs, dataset=dataset, lam=lam, method=method)
+                seconds, steps = h.median(mine, "seconds 1e-06"), h.median(mine, "iterations 1e-06")
+                over = seconds / fastest[dataset, lam]
+                there = f"{seconds:.3g} s ({over:.2f}), {steps:g}" if math.isfinite(seconds) else f"not in {s['most']}"
+                cells.append(there if mine else "not run")
+            lines.append(f"| {method} | " + " | ".join(cells) + " |")
+        found[f"large-{kind}"] = "\n".join(lines)
+    return found
 
 
 def accuracy(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:

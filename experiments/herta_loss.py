@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from typing import Any
@@ -75,22 +76,39 @@ def points(s: Settings) -> list[Point]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    task, loss = h.loaded(point["dataset"]), point["loss"]
-    (train,) = task.parts((0.8,), np.random.default_rng([s.seed, point["mask"]]))
-    lowest, start = task.optimum(loss=loss, lam=point["lam"], train=train), task.start(loss=loss, train=train)
+    task, loss, mask = h.loaded(point["dataset"]), point["loss"], point["mask"]
+    (train,) = task.parts((0.8,), np.random.default_rng([s.seed, mask]))
+    methods = [method for method in METHODS[loss] if method in QUICK_ONES or mask < s.slow]
+    return measured(
+        task, methods, loss=loss, lam=point["lam"], train=train, most=s.most, seed=[s.seed, mask, 1], with_curves=mask == 0
+    )  # fmt: skip
+
+
+def measured(
+    task: h.Loaded,
+    methods: list[str],
+    *,
+    loss: str,
+    lam: float,
+    train: np.ndarray,
+    most: int,
+    seed: list[int],
+    with_curves: bool,
+) -> list[Row]:
+    """Every method's way to the optimum: a row each, and rows of its curve."""
+    told: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
+    lowest, start = task.optimum(**told), task.start(loss=loss, train=train)
     zero = lowest < ZERO * start
     scale = start if zero else lowest
     rows: list[Row] = []
-    for method, how in METHODS[loss].items():
-        if method not in QUICK_ONES and point["mask"] >= s.slow:
-            continue
+    for method in methods:
+        how = METHODS[loss][method]
         arguments = {key: value for key, value in how.items() if key != "rates"}
         runs = []
         for rate in RATES if "rates" in how else (None,):
             found = task.fit(
-                lam=point["lam"], loss=loss, train=train, stop_below=lowest + GAPS[-1] * scale, tol=1e-10,
-                max_iterations=s.most, rng=np.random.default_rng([s.seed, point["mask"], 1]),
-                **arguments, **({} if rate is None else {"learning_rate": rate}),
+                **told, stop_below=lowest + GAPS[-1] * scale, tol=1e-10, max_iterations=most,
+                rng=np.random.default_rng(seed), **arguments, **({} if rate is None else {"learning_rate": rate}),
             )  # fmt: skip
             losses = np.where(np.isfinite(found.losses), found.losses, np.inf)
             runs.append((rate, found, (np.minimum.accumulate(losses) - lowest) / scale))
@@ -107,7 +125,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
             "condition": found.condition, "optimizer": found.optimizer, "preconditioner": found.preconditioner,
         }  # fmt: skip
         rows.append(row)
-        if point["mask"] == 0:
+        if with_curves:
             for i in np.unique(np.round(np.geomspace(1, gaps.size, SHOWN)).astype(int) - 1):
                 where = {"iteration": int(i), "second": float(found.seconds[i]), "gap": float(gaps[i])}
                 rows.append({"kind": "curve", "method": method, **where})
@@ -121,28 +139,39 @@ def first_below(gaps: np.ndarray, gap: float) -> int | None:
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Gap against iterations, first mask: a row a loss and lam, a column a data set."""
+    """Gap against iterations and seconds, first mask."""
+    return panels(rows, s.datasets, s.losses, s.lams)
+
+
+def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], lams: tuple[float, ...]) -> Any:
+    """Gap against iterations, and below it against seconds: two rows a loss and lam, a column a data set."""
     import matplotlib.pyplot as plt
 
-    lines = [(loss, lam) for loss in s.losses for lam in s.lams]
-    shape = len(lines), len(s.datasets)
-    figure, axes = plt.subplots(*shape, figsize=(4.2 * shape[1] + 2.6, 2.9 * shape[0]), layout="constrained", squeeze=False)
-    names = list(dict.fromkeys(method for loss in s.losses for method in METHODS[loss]))
+    lines = list(itertools.product(losses, lams, ("iteration", "second")))
+    shape = len(lines), len(datasets)
+    figure, axes = plt.subplots(*shape, figsize=(4.2 * shape[1] + 2.6, 2.7 * shape[0]), layout="constrained", squeeze=False)
+    names = list(dict.fromkeys(method for loss in losses for method in METHODS[loss]))
     colours = dict(zip(names, plt.get_cmap("tab20").colors, strict=False))  # type: ignore[attr-defined]
     seen: dict[str, Any] = {}
-    for line, (loss, lam) in zip(axes, lines, strict=True):
-        for axis, dataset in zip(line, s.datasets, strict=True):
+    for line, (loss, lam, along) in zip(axes, lines, strict=True):
+        for axis, dataset in zip(line, datasets, strict=True):
             for method in METHODS[loss]:
                 mine = chosen(rows, dataset=dataset, loss=loss, lam=lam, kind="curve", method=method)
+                if not mine:
+                    continue
+                # "auto" lies on one of the others: a broad line behind them
+                style = {"color": "k", "linewidth": 3.5, "alpha": 0.3} if method == "auto" else {"linewidth": 1.3}
                 (seen[method],) = axis.plot(
-                    [r["iteration"] for r in mine], [max(r["gap"], 1e-9) for r in mine], ":" if method in PLAIN else "-",
-                    color=colours[method], label=method, linewidth=1.3,
+                    [r[along] for r in mine], [max(r["gap"], 1e-9) for r in mine], ":" if method in PLAIN else "-",
+                    **{"color": colours[method], "label": method, **style},
                 )  # fmt: skip
-            axis.set(xscale="symlog", yscale="log", ylim=(1e-7, None), xlim=(0, None), title=f"{dataset}, {loss}, λ = {lam:g}")
+            axis.set(yscale="log", ylim=(1e-7, None), title=f"{dataset}, {loss}, λ = {lam:g}")
+            if along == "iteration":
+                axis.set(xscale="symlog", xlim=(0, None), xlabel="iterations (evaluations)")
+            else:
+                axis.set(xscale="log", xlabel="seconds, one core, building included")
             axis.tick_params(labelsize=7)
         line[0].set_ylabel("gap to the optimum, relative", fontsize=8)
-    for axis in axes[-1]:
-        axis.set_xlabel("iterations (evaluations)")
     figure.legend(seen.values(), seen.keys(), loc="outside right upper", fontsize=7, title="dotted: no preconditioner")
     return figure
 

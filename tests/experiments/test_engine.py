@@ -75,6 +75,7 @@ TINY = {
     "gnn-products": {"nodes": (500, 2000), "order": 2, "levels": (0.1,), "runs": 1},
     "gnn-filters": {"networks": ("molene",), "snr_db": (0.0,), "training": (10,), "epochs": 10, "repeats": 1},
     "herta-loss": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "slow": 1, "most": 3},
+    "herta-large": {"features": (6, 8), "nodes": 300, "classes": 3, "lams": (1.0,), "most": 5},
     "herta-accuracy": {"datasets": ("cora",), "losses": ("ce",), "lams": (1.0,), "rates": (0.1,), "epochs": 3, "masks": 1},
     "herta-effects": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "most": 10},
     "herta-sparsifier": {
@@ -86,7 +87,11 @@ TINY = {
     },
     "herta-cost": {"edges": (2000, 4000)},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA} - {"gnn-products", "herta-cost"}
+NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA} - {
+    "gnn-products",
+    "herta-large",
+    "herta-cost",
+}
 
 
 @pytest.mark.parametrize("name", list(TINY))

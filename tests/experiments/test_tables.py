@@ -109,6 +109,13 @@ def trained(name, settings):
                         counts = dict.fromkeys(counts)
                     told = {"method": method, "kind": "run", "optimizer": "pcg", "preconditioner": "exact", "products": 1000}
                     yield {**point, **told, **counts, "final": 1e-7, "last": 1e-7}
+        elif name == "herta-large":
+            if point["features"]:
+                for k, method in enumerate(("auto", "sketched PCG", "L-BFGS")):
+                    told = {"kind": "run", "method": method, "iterations 1e-06": 7.0 + k, "seconds 1e-06": 2.0 + k}
+                    yield {**point, **told} if k < 2 else {**point, **told, "iterations 1e-06": None, "seconds 1e-06": None}
+            else:
+                yield {**point, "kind": "absent"}
         elif name == "herta-accuracy":
             for k, method in enumerate(herta_accuracy.METHODS):
                 wild = {**point, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
@@ -150,6 +157,8 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
     assert line(parts["loss-mse"], "auto") == ["7 / 7"] * 6
     assert line(parts["loss-mse"], "Adam") == ["– / –"] * 6
     assert line(parts["loss-seconds"], "cora, mse, λ = 1") == ["pcg, exact", "7.00", "1,000", "sketched PCG", "8.00", "0.88"]
+    assert line(parts["large-mse"], "sketched PCG") == ["3 s (1.50), 8"] * 3
+    assert line(parts["large-ce"], "L-BFGS") == ["not in 300"] * 3
     assert line(parts["effects-table"], "sparsified, 2 draws an edge") == ["3: 9"] * 6
     # what oscillates is left out, unless it is "auto", which has no learning rate to blame
     assert line(parts["accuracy-table"], "Adam") == ["10.0 ± 0.0 (3)"] * 6
