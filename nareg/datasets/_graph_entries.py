@@ -33,17 +33,17 @@ _ATTACK: dict[str, Any] = {
     "how_to_get": _PREPARE,
 }
 _OGB: dict[str, Any] = {
-    "licence": "ODC-BY (arxiv), Amazon licence (products)",
+    "licence": "ODC-BY (arxiv, papers100M), Amazon licence (products)",
     "citation": "Hu et al. 2020, Open Graph Benchmark",
 }
 _PUBMED = "planetoid/pubmed.npz"
 _PUBMED_SHA = "6ff3b2c671c37e8b870497e473435d7844323f3ae7e92eae121e32df11a965c0"
 
 
-def _ogb(folder: str, split: str) -> dict[str, str | None]:
-    raw = ("edge", "node-feat", "node-label")
+def _ogb(folder: str, split: str, *, binary: bool = False) -> dict[str, str | None]:
+    raw = ("edge.csv.gz", "node-feat.csv.gz", "node-label.csv.gz") if not binary else ("data.npz", "node-label.npz")
     parts = ("train", "valid", "test")
-    files = [f"{folder}/raw/{name}.csv.gz" for name in raw] + [f"{folder}/split/{split}/{name}.csv.gz" for name in parts]
+    files = [f"{folder}/raw/{name}" for name in raw] + [f"{folder}/split/{split}/{name}.csv.gz" for name in parts]
     return dict.fromkeys(files)
 
 
@@ -161,6 +161,16 @@ ENTRIES = (
         shape="2,449,029 nodes, 61,859,140 edges, 100 features, 47 classes",
         files=_ogb("ogbn_products", "sales_ranking"),
         how_to_get="unpack OGB's products.zip and name its folder ogbn_products",
+        **_OGB,
+    ),
+    DatasetInfo(
+        name="ogbn-papers100M",
+        title="ogbn-papers100M (a user's own download)",
+        source="Open Graph Benchmark, raw arrays",
+        shape="111,059,956 nodes, 1,615,685,872 directed edges (joined whichever way they point), 128 features, 172 classes",
+        files=_ogb("ogbn_papers100M", "time", binary=True),
+        how_to_get="unpack OGB's papers100M-bin.zip and name its folder ogbn_papers100M",
+        notes=("wants some 200 GiB of memory",),
         **_OGB,
     ),
     DatasetInfo(

@@ -66,12 +66,37 @@ def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
 def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
     """OGB's raw CSV files, parsed as numbers."""
     edge, feature, label, *parts = _present(entry, root)
-    labels = _table(label, np.float64).ravel()
-    known = np.where(np.isfinite(labels), labels, -1).astype(np.int64)
-    if (known[np.isfinite(labels)] != labels[np.isfinite(labels)]).any():
-        raise DatasetCorruptError(f"{label} holds classes that are no whole numbers: download it again.")
-    split = tuple(_table(part, np.int64).ravel() for part in parts)
-    return _users_own(entry, _table(edge, np.int64), _table(feature, np.float32), known, split, edge.parent)
+    return _users_own(
+        entry, _table(edge, np.int64), _table(feature, np.float32), _classes(_table(label, np.float64), label),
+        _ogb_split(parts), edge.parent,
+    )  # fmt: skip
+
+
+def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
+    """OGB's raw arrays, which it has for what is too large for CSV files; nothing is unpickled."""
+    data, label, *parts = _present(entry, root)
+    try:
+        with np.load(data, allow_pickle=False) as held:
+            pairs, features = held["edge_index"].T.astype(np.int64), held["node_feat"].astype(np.float32, copy=False)
+        with np.load(label, allow_pickle=False) as held:
+            labels = held["node_label"].astype(np.float64)
+    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+        raise DatasetCorruptError(
+            f"{data.parent}: the arrays are not as OGB has them ({error}): get them again."
+        ) from None
+    return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
+
+
+def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
+    return tuple(_table(part, np.int64).ravel() for part in parts)
+
+
+def _classes(values: np.ndarray, path: Path) -> np.ndarray:
+    """Whole numbers, -1 for a node without a class."""
+    known = np.where(np.isfinite(values), values, -1).astype(np.int64)
+    if (known != values)[np.isfinite(values)].any():
+        raise DatasetCorruptError(f"{path} holds classes that are no whole numbers: download it again.")
+    return known.ravel()
 
 
 def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
@@ -98,7 +123,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
 
 
 #: By name; all others are prepared files.
-LOADERS = {"ogbn-arxiv": ogb, "ogbn-products": ogb, "flickr": saint}
+LOADERS = {"ogbn-arxiv": ogb, "ogbn-products": ogb, "ogbn-papers100M": ogb_binary, "flickr": saint}
 
 
 def _present(entry: DatasetInfo, root: Path) -> list[Path]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -64,6 +65,17 @@ def write_arxiv(root, features, edges=EDGES, labels=LABELS):
         as_csv(folder / "split" / "time" / f"{part}.csv.gz", [[node] for node in nodes])
 
 
+def write_papers(root, features, edges=EDGES, labels=LABELS):
+    """In OGB's layout for large graphs."""
+    write_arxiv(root / "parts", features)
+    folder = root / "ogbn_papers100M"
+    shutil.copytree(root / "parts" / "ogbn_arxiv" / "split", folder / "split", dirs_exist_ok=True)
+    (folder / "raw").mkdir(exist_ok=True)
+    np.savez(folder / "raw" / "data.npz", edge_index=np.array(edges).T, node_feat=features)
+    known = np.array([[np.nan if label == -1 else label] for label in labels], dtype=float)
+    np.savez(folder / "raw" / "node-label.npz", node_label=known)
+
+
 def write_flickr(root, features, edges=EDGES, labels=LABELS):
     """In GraphSAINT's layout: the parts of a CSR matrix, numbers as the keys of a JSON object, roles."""
     folder = root / "flickr"
@@ -77,7 +89,7 @@ def write_flickr(root, features, edges=EDGES, labels=LABELS):
     (folder / "role.json").write_text(json.dumps(roles))
 
 
-WRITERS = {"ogbn-arxiv": write_arxiv, "flickr": write_flickr}
+WRITERS = {"ogbn-arxiv": write_arxiv, "ogbn-papers100M": write_papers, "flickr": write_flickr}
 
 
 @pytest.fixture
@@ -113,10 +125,11 @@ def test_parts_that_do_not_fit_are_refused(name, features, tmp_path):
             nareg.datasets.load(name, root=tmp_path)
 
 
-def test_a_class_that_is_no_whole_number_is_refused(features, tmp_path):
-    write_arxiv(tmp_path, features, labels=[0, 0.5, 1, 0, 1])
+@pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-papers100M"])
+def test_a_class_that_is_no_whole_number_is_refused(name, features, tmp_path):
+    WRITERS[name](tmp_path, features, labels=[0, 0.5, 1, 0, 1])
     with pytest.raises(DatasetCorruptError, match="no whole numbers"):
-        nareg.datasets.load("ogbn-arxiv", root=tmp_path)
+        nareg.datasets.load(name, root=tmp_path)
 
 
 def test_a_table_cut_short_is_refused(features, tmp_path):
@@ -133,6 +146,14 @@ def test_files_of_another_kind_are_refused(broken, features, tmp_path):
     (tmp_path / "flickr" / broken).write_bytes(b"an error page")
     with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not as GraphSAINT has them"):
         nareg.datasets.load("flickr", root=tmp_path)
+
+
+@pytest.mark.parametrize("broken", ["data.npz", "node-label.npz"])
+def test_arrays_of_another_kind_are_refused(broken, features, tmp_path):
+    write_papers(tmp_path, features)
+    np.savez(tmp_path / "ogbn_papers100M" / "raw" / broken, other=features)
+    with pytest.raises(DatasetCorruptError, match=r"ogbn_papers100M/raw: the arrays are not as OGB has them"):
+        nareg.datasets.load("ogbn-papers100M", root=tmp_path)
 
 
 @pytest.mark.parametrize("wrong", [{"-1": 0}, {"0": 0.5}, {"5": 0}, {"node": 0}, [0, 1], {}])
