@@ -14,14 +14,26 @@ import numba
 SHARED = 2**16
 
 
-def parallel(function: Callable[..., Any]) -> Callable[..., Any]:
-    """``numba.njit(parallel=True, cache=True)``, with threads only where the arguments are large."""
+def serial(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``numba.njit(cache=True)``."""
+    compiled: Callable[..., Any] = numba.njit(cache=True)(function)
+    return compiled
+
+
+def parallel(function: Callable[..., Any], *, size: Callable[..., int] | None = None) -> Callable[..., Any]:
+    """``numba.njit(parallel=True, cache=True)``, with threads only where there is much to do.
+
+    ``size`` tells from the arguments how many array elements the loop goes through; without it, all that they have.
+    """
     compiled = numba.njit(parallel=True, cache=True)(function)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
         threads = numba.get_num_threads()
-        if threads == 1 or sum(getattr(a, "size", 0) for a in arguments) >= SHARED:
+        if threads == 1:
+            return compiled(*arguments)
+        much = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
+        if much >= SHARED:
             return compiled(*arguments)
         numba.set_num_threads(1)
         try:

@@ -1,0 +1,157 @@
+"""Lazy local propagation with residues: small changes wait until they are worth a push (ScaleGUN, r_max > 0).
+
+    q_0 + r_0 = D^1/2 X,    q_l + r_l = A D^-1 q_{l-1},    Z_hat = sum_l w_l D^-1/2 q_l        (Lemma 3.2)
+
+A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly matter to one
+another, costs (L + 1) N F numbers for the residues, and leaves an error that a certificate has to be charged with; for
+r_max = 0 there is :class:`~nareg.unlearning.propagation.Propagation`, which has none.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nareg.unlearning._rows import extended
+from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import Change, Scratch
+
+
+class ApproximatePropagation:
+    """An embedding within a known distance of the exact one.
+
+    Parameters
+    ----------
+    graph, features, weights, train
+        As in :class:`~nareg.unlearning.propagation.Propagation`.
+    r_max : float
+        More than 0.
+    """
+
+    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray, *, r_max: float) -> None:
+        self.train = train
+        self.graph, self.features, self.weights, self.r_max = graph, features, weights, r_max
+        self._degrees = graph.degrees
+        levels = range(weights.size)
+        self._reserves = [np.zeros_like(features) for _ in levels]
+        self._residues = [np.zeros_like(features) for _ in levels]
+        self._scratch = Scratch(graph)
+        self.recompute()
+
+    @property
+    def order(self) -> int:
+        """L."""
+        return self.weights.size - 1
+
+    def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Rows of Z_hat, new."""
+        total = sum(w * q[nodes] for w, q in zip(self.weights, self._reserves, strict=True) if w)
+        scaled: np.ndarray = np.asarray(total) / np.sqrt(self._degrees[nodes])[:, None]
+        return scaled
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """``S, s``: embedding rows of the training nodes are ``s S``."""
+        return self.embedding(self.train), np.ones(self.train.size)
+
+    def leave(self, nodes: np.ndarray) -> None:
+        """These are not trained on any more."""
+        self.train = np.setdiff1d(self.train, nodes)
+
+    def join(self, nodes: np.ndarray) -> None:
+        """These are trained on."""
+        self.train = np.union1d(self.train, nodes)
+
+    def recompute(self) -> None:
+        """Forward push from the features alone."""
+        for q, r in zip(self._reserves, self._residues, strict=True):
+            q[:], r[:] = 0, 0
+        np.multiply(self.features, np.sqrt(self._degrees)[:, None], out=self._residues[0])
+        self._push(np.arange(self.graph.n_nodes))
+
+    def update(self, change: Change) -> np.ndarray:
+        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have.
+
+        Reserves of nodes with another degree are scaled so that what they send stays what it was (Algorithm 4): only at the
+        ends of edges that change, and at nodes with new features, are there new residues.
+        """
+        graph, nodes, edges = self.graph, change.touched, change.edges
+        graph.remove(change.removed)
+        graph.add(change.added)
+        if change.features is not None:
+            self.features[change.nodes] = change.features
+        ends, signs = edges.ravel(), change.signs[:, None]
+        after = graph.live[nodes] + 1.0
+        grown = (after / self._degrees[nodes])[:, None]
+        sent = [(q[ends] / self._degrees[ends][:, None]).reshape(len(edges), 2, q.shape[1]) for q in self._reserves]
+        self._degrees[nodes] = after
+        for level, (q, r) in enumerate(zip(self._reserves, self._residues, strict=True)):
+            held = q[nodes]
+            q[nodes] = grown * held
+            if level == 0:
+                r[nodes] = np.sqrt(after)[:, None] * self.features[nodes] - q[nodes]
+                continue
+            r[nodes] -= (grown - 1) * held
+            for end in range(2):
+                np.add.at(r, edges[:, end], signs * sent[level - 1][:, 1 - end])
+        return self._push(nodes)
+
+    def _push(self, nodes: np.ndarray) -> np.ndarray:
+        """Empty residues above r_max, level by level, and all of the last level; where the embedding changed."""
+        changed = np.zeros(self.graph.n_nodes, dtype=bool)
+        changed[nodes] = True
+        waiting = nodes
+        for level, (q, r) in enumerate(zip(self._reserves, self._residues, strict=True)):
+            large = np.abs(r[waiting]).max(axis=1, initial=0) > (self.r_max if level < self.order else 0)
+            pushed = waiting[large]
+            rows = r[pushed]
+            q[pushed] += rows
+            r[pushed] = 0
+            changed[pushed] = True
+            if level == self.order:
+                break
+            reached = self._scratch.mark(pushed)
+            self._scratch.forget(reached)
+            # straight to the rows of all nodes: what is reached has to be looked at once more anyway
+            self._scratch.add(pushed, rows / self._degrees[pushed][:, None], self._residues[level + 1], self._scratch.itself)
+            waiting = np.union1d(reached, nodes)
+        return np.flatnonzero(changed)
+
+    def add_nodes(self, features: np.ndarray) -> None:
+        """Nodes without edges, behind all others."""
+        count = len(features)
+        self.graph.add_nodes(count)
+        self._scratch.add_nodes(count)
+        self._degrees = extended(self._degrees, np.ones(count))
+        self.features = extended(self.features, features)
+        # of degree one: every power of P leaves their features as they are
+        self._reserves = [extended(q, features) for q in self._reserves]
+        self._residues = [extended(r, np.zeros_like(features)) for r in self._residues]
+
+    def drop_nodes(self, n_nodes: int) -> None:
+        """Undo :meth:`add_nodes`."""
+        self.leave(np.arange(n_nodes, self.graph.n_nodes))
+        self.graph.drop_nodes(n_nodes)
+        self._scratch = Scratch(self.graph)
+        self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
+        self._reserves, self._residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self._residues))
+
+    def restore(self, change: Change, features: np.ndarray) -> None:
+        """Undo a change, or what was done of it."""
+        self.graph.restore(change.removed, change.added)
+        self.features[change.nodes] = features
+        self._degrees, self._scratch = self.graph.degrees, Scratch(self.graph)
+        self.recompute()
+
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``: ``sum_l |w_l| sum_{t<=l} ||D^-1/2 R^(t) W||_F``.
+
+        ``P`` has no eigenvalue above one in magnitude. (Lemma 3.1 rests on ``||A D^-1||_2 <= 1``, which is false.)
+        """
+        roots = np.sqrt(self._degrees)[:, None]
+        norms = [float(np.linalg.norm((r if W is None else r @ W) / roots)) for r in self._residues]
+        return float(np.abs(self.weights) @ np.cumsum(norms))
+
+    def column_errors(self) -> np.ndarray:
+        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed: ``A D^-1`` keeps sums, and degrees are at least one."""
+        sums = np.cumsum([np.abs(r).sum(0) for r in self._residues], axis=0)
+        found: np.ndarray = np.abs(self.weights) @ sums
+        return found

@@ -1,0 +1,115 @@
+"""What is promised when something has been forgotten, and what the promise rests on.
+
+Certified removal (Guo et al. 2020, Theorem 3): let A return the optimum of ``L(w; D) + b^T w`` with ``b ~ N(0, alpha^2 I)``.
+A model w whose gradient ``||grad L(w; D') + b||`` on the remaining data D' is at most a bound known beforehand, the budget,
+is (eps, delta)-indistinguishable from A(D').
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+
+from nareg.errors import NaregError
+
+
+class CertificateError(NaregError, RuntimeError):
+    """What was asked for cannot be certified; nothing was changed."""
+
+
+def published_budget(alpha: float, eps: float, delta: float) -> float:
+    """``alpha eps / sqrt(2 log(1.5 / delta))``: proved for eps up to one.
+
+    Examples
+    --------
+    >>> round(published_budget(0.1, 1.0, 1e-4), 4)
+    0.0228
+    """
+    return alpha * eps / math.sqrt(2 * math.log(1.5 / delta))
+
+
+def exact_budget(alpha: float, eps: float, delta: float) -> float:
+    """The largest shift of a Gaussian of deviation ``alpha`` that is (eps, delta)-indistinguishable (Balle, Wang 2018).
+
+    Examples
+    --------
+    >>> exact_budget(0.1, 1.0, 1e-4) > published_budget(0.1, 1.0, 1e-4)
+    True
+    >>> exact_budget(0.1, 10.0, 1e-4) < published_budget(0.1, 10.0, 1e-4)
+    True
+    """
+
+    def excess(shift: float) -> float:
+        """Of the smallest delta at this eps over the one that is asked for."""
+        return float(ndtr(shift / 2 - eps / shift) - math.exp(eps + log_ndtr(-shift / 2 - eps / shift))) - delta
+
+    high = 1.0
+    while excess(high) < 0:
+        high *= 2
+    shift: float = brentq(excess, 1e-12, high, xtol=1e-14, rtol=1e-12)
+    return alpha * shift
+
+
+def budget(alpha: float, eps: float, delta: float) -> float:
+    """How large a gradient may be: the published budget, or the exact one where that is smaller (large eps)."""
+    return min(published_budget(alpha, eps, delta), exact_budget(alpha, eps, delta)) if alpha else 0.0
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """That a model is (eps, delta)-indistinguishable from one that was trained on the remaining data only.
+
+    Attributes
+    ----------
+    request : str
+        What it was issued for, without naming what was removed: "fit", "remove_edges", ...
+    count : int
+        How many edges or nodes that named.
+    eps, delta, alpha : float
+    budget : float
+        The gradient's norm that may not be exceeded.
+    spent : float
+        ``residual + approximation``, at most the budget.
+    residual : float
+        Frobenius norm of the gradient of the perturbed loss, all classes jointly, at the model that is returned and on the
+        embedding that is held. What training left over is in it.
+    approximation : float
+        Bound of what the exact embedding would add to that: rounding, and with ``r_max > 0`` the residues.
+    retrained : bool
+        Whether the model was trained anew, with a new perturbation.
+    n_nodes, n_edges, n_train : int
+        What remains.
+    seconds : dict
+        What took how long.
+    """
+
+    request: str
+    count: int
+    eps: float
+    delta: float
+    alpha: float
+    budget: float
+    spent: float
+    residual: float
+    approximation: float
+    retrained: bool
+    n_nodes: int
+    n_edges: int
+    n_train: int
+    seconds: dict[str, float]
+
+    def summary(self) -> str:
+        """A few lines for a person."""
+        again = ", retrained" if self.retrained else ""
+        return "\n".join(
+            (
+                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{again}",
+                f"  gradient {self.residual:.3g} + approximation {self.approximation:.3g} = {self.spent:.3g} "
+                f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), perturbation {self.alpha:g}",
+                f"  remaining: {self.n_nodes} nodes, {self.n_edges} edges, {self.n_train} training nodes",
+                "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.seconds.items()),
+            )
+        )

@@ -1,0 +1,158 @@
+"""An undirected graph whose edges and nodes come and go, in rows with live counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.graph import Graph
+from nareg.unlearning import _kernels
+from nareg.unlearning._rows import extended
+
+#: Room that a row gets when it is full, in multiples of what it holds.
+GROWTH = 1.5
+
+
+class LiveGraph:
+    """Rows of neighbours with room to grow. A removal takes the time of a row, an addition none to speak of.
+
+    Parameters
+    ----------
+    graph : Graph
+        Every edge of weight one; positions and names are not kept.
+
+    Attributes
+    ----------
+    start : (N,) int64 array
+        Where a node's row begins in ``neighbours``.
+    live : (N,) int64 array
+        Neighbours it has, itself not counted.
+    neighbours : int32 array
+    n_edges : int
+        Undirected ones.
+
+    Raises
+    ------
+    InputError
+        If an edge has a weight other than one.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        adjacency = graph.adjacency
+        odd = np.flatnonzero(adjacency.data != 1)
+        if odd.size:
+            raise InputError(
+                f"graph has an edge of weight {adjacency.data[odd[0]]:g}: certified removal is for edges of weight one; "
+                "pass Graph((adjacency != 0).astype(float))."
+            )
+        self.live = np.diff(adjacency.indptr).astype(np.int64)
+        self._room = self.live.copy()
+        self.start = adjacency.indptr[:-1].astype(np.int64)
+        self.neighbours = adjacency.indices.astype(np.int32)
+        self._used = self.neighbours.size
+        self.n_edges = self._used // 2
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, those without an edge among them."""
+        return self.live.size
+
+    @property
+    def degrees(self) -> np.ndarray:
+        """(N,) degrees with the loop at every node."""
+        return self.live + 1.0
+
+    @property
+    def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """What the compiled loops take: start, live, neighbours."""
+        return self.start, self.live, self.neighbours
+
+    def of(self, node: int) -> np.ndarray:
+        """Neighbours of a node, in no order."""
+        return self.neighbours[self.start[node] : self.start[node] + self.live[node]].copy()
+
+    def adjacency(self) -> sp.csr_array:
+        """The (N, N) adjacency matrix, without loops."""
+        ends = np.concatenate([[0], np.cumsum(self.live)])
+        found = sp.csr_array((np.ones(ends[-1]), self.neighbours[self._places()], ends), shape=(self.n_nodes, self.n_nodes))
+        found.sort_indices()
+        return found
+
+    def edges(self, name: str, value: Any, *, present: bool) -> np.ndarray:
+        """(E, 2) pairs from a user: nodes that exist, no loops, every edge once; all of them there, or none of them."""
+        array = _checks.array_of(name, value)
+        if array.size == 0 or array.dtype.kind not in "iu" or array.shape[-1] != 2 or array.ndim > 2:
+            raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pairs of nodes (u, v) are expected.")
+        pairs = np.sort(array.reshape(-1, 2).astype(np.int64), axis=1)
+        if pairs.min() < 0 or pairs.max() >= self.n_nodes:
+            bad = pairs[(pairs < 0).any(1) | (pairs >= self.n_nodes).any(1)][0]
+            raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}.")
+        if (pairs[:, 0] == pairs[:, 1]).any():
+            loop = pairs[pairs[:, 0] == pairs[:, 1]][0]
+            raise InputError(f"{name} has {_pair(loop)}: the loop at a node is not an edge.")
+        kept, counts = np.unique(pairs, axis=0, return_counts=True)
+        if counts.max() > 1:
+            raise InputError(f"{name} has {_pair(kept[counts.argmax()])} twice: name every edge once, in whichever direction.")
+        there = self._present(kept)
+        if (there != present).any():
+            told = "is no edge: it never was one, or is removed already" if present else "is an edge already"
+            raise InputError(f"{name} has {_pair(kept[there != present][0])}, which {told}.")
+        return kept
+
+    def remove(self, edges: np.ndarray) -> None:
+        """Take out checked edges."""
+        _kernels.unlink(*self.rows, edges)
+        self.n_edges -= len(edges)
+
+    def add(self, edges: np.ndarray) -> None:
+        """Put in checked edges."""
+        nodes, counts = np.unique(edges, return_counts=True)
+        for node in nodes[self.live[nodes] + counts > self._room[nodes]]:
+            self._move(node, int(GROWTH * (self.live[node] + counts[nodes == node][0])) + 1)
+        _kernels.link(*self.rows, edges)
+        self.n_edges += len(edges)
+
+    def add_nodes(self, count: int) -> None:
+        """Put in nodes without edges, numbered from ``n_nodes``."""
+        zeros = np.zeros(count, dtype=np.int64)
+        self.start, self.live, self._room = (extended(array, zeros) for array in (self.start, self.live, self._room))
+
+    def drop_nodes(self, n_nodes: int) -> None:
+        """Take out the last nodes, which have no edges."""
+        self.start, self.live, self._room = self.start[:n_nodes], self.live[:n_nodes], self._room[:n_nodes]
+
+    def restore(self, removed: np.ndarray, added: np.ndarray) -> None:
+        """Undo a removal and an addition of edges of which any part may have been done."""
+        self.remove(added[self._present(added)])
+        self.add(removed[~self._present(removed)])
+
+    def _present(self, edges: np.ndarray) -> np.ndarray:
+        there = np.empty(len(edges), dtype=bool)
+        _kernels.present(*self.rows, edges, there)
+        return there
+
+    def _places(self) -> np.ndarray:
+        """Where in ``neighbours`` the live ones stand, row by row."""
+        before = np.cumsum(self.live) - self.live
+        return np.arange(self.live.sum()) + np.repeat(self.start - before, self.live)
+
+    def _move(self, node: int, room: int) -> None:
+        """Give a row more room, behind all others; packed anew with a share to spare where there is none left."""
+        if self._used + room > self.neighbours.size:
+            held, places = self.neighbours[self._places()], np.cumsum(self._room) - self._room
+            self.start = places
+            self._used = int(self._room.sum())
+            self.neighbours = np.zeros(int(GROWTH * self._used) + room, dtype=np.int32)
+            self.neighbours[self._places()] = held
+        held = self.of(node)
+        self.start[node], self._room[node] = self._used, room
+        self.neighbours[self._used : self._used + held.size] = held
+        self._used += room
+
+
+def _pair(pair: Any) -> str:
+    return f"({int(pair[0])}, {int(pair[1])})"

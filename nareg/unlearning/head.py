@@ -1,0 +1,97 @@
+"""The linear head behind an embedding: trained with a random linear term, and brought to the optimum again by Newton steps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from nareg.errors import SolverError
+from nareg.unlearning.certificate import CertificateError
+from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
+
+#: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
+SHARE = 0.1
+#: Error of a propagated embedding by rounding, relative, at most.
+ROUNDING = 1e-10
+#: Without a budget the gradient is brought down to this share of the one at W = 0.
+TOLERANCE = 1e-6
+
+
+class Embedded(Protocol):
+    """An embedding that knows its own error."""
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """``S, s``: embedding rows of the training nodes are ``s S``."""
+
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``."""
+
+    def column_errors(self) -> np.ndarray:
+        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Head:
+    """Coefficients, the random term that they were found with, and how near to the optimum they are.
+
+    Attributes
+    ----------
+    W, B : (F, C) arrays
+    residual : float
+        Frobenius norm of the gradient on the embedding that was given.
+    approximation : float
+        Bound of what the exact embedding adds.
+    """
+
+    W: np.ndarray
+    B: np.ndarray
+    residual: float
+    approximation: float
+
+    @property
+    def spent(self) -> float:
+        """Of the budget."""
+        return self.residual + self.approximation
+
+
+def solve(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, budget: float) -> Head:
+    """Newton steps from W until next to nothing of the budget is spent; without a budget (0) until the optimum.
+
+    Raises
+    ------
+    CertificateError
+        If more than the budget is spent, whatever is done.
+    """
+    objective = Objective(*embedded.trained(), Y, loss, lam, B)
+    target = SHARE * budget or TOLERANCE * float(np.linalg.norm(objective.gradient(0 * W, np.zeros_like(Y))))
+    try:
+        W, residual = objective.minimise(W, target)
+    except SolverError as error:
+        raise CertificateError(f"{error} Nothing was changed.") from None
+    found = Head(W, B, residual, approximation(objective, W, embedded))
+    if budget and found.spent > budget:
+        raise CertificateError(
+            f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take a "
+            "smaller r_max (0 has no error but rounding), a larger alpha or a larger eps. Nothing was changed."
+        )
+    return found
+
+
+def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> float:
+    """Bound of the difference that the exact embedding Z makes to the gradient at W on ``Z_hat``, all classes jointly.
+
+    ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and
+    ``Z_hat^T (l'(Z W) - l'(Z_hat W))``. Theorem 4.5 has ``2 c1 ||1^T R||`` in the place of both, which is no bound: residues
+    cancel, and the change of ``l'`` is not in it.
+    """
+    loss, e_W, e_F, columns = objective.loss, embedded.errors(W), embedded.errors(), embedded.column_errors()
+    norm = size = float(np.linalg.norm(np.linalg.norm(objective.S, axis=1) * objective.s))
+    if e_F:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
+        norm = spectral_norm_bound(objective.s[:, None] * objective.S)
+    e_W, e_F = e_W + ROUNDING * size * float(np.linalg.norm(W)), e_F + ROUNDING * size
+    columns = columns + ROUNDING * size * np.sqrt(len(objective.S))
+    slopes = float(np.linalg.norm(loss.slope(objective.forward(W), objective.Y)))
+    first = min(e_F * (slopes + loss.gamma1 * e_W), loss.c1 * np.sqrt(W.shape[1]) * float(np.linalg.norm(columns)))
+    return first + loss.gamma1 * norm * e_W

@@ -1,0 +1,188 @@
+"""The training problem of the linear head, perturbed: convex losses, gradient, Newton's method by conjugate gradients.
+
+    L_b(W) = sum_i sum_c l(z_i w_c, y_ic) + lam n_t / 2 ||W||^2 + <B, W>,     z_i the embedding of training node i
+
+One column of W a class, one against the rest; a single one for two classes. B is the random perturbation of a certificate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from nareg.errors import SolverError
+
+#: Newton steps, and conjugate gradients in each.
+STEPS, INNER = 50, 500
+#: Squarings of the Gram matrix behind the bound of a spectral norm.
+SQUARINGS = 4
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A convex loss ``l(t, y)``, its derivatives in t, and what bounds them.
+
+    Attributes
+    ----------
+    name : str
+    value, slope, curvature : callables of (t, y)
+    c1, gamma1, gamma2 : float
+        ``|l'| <= c1``, ``|l''| <= gamma1``, ``|l'''| <= gamma2``.
+    """
+
+    name: str
+    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    curvature: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    c1: float
+    gamma1: float
+    gamma2: float
+
+
+def _steepness(t: np.ndarray, y: np.ndarray) -> np.ndarray:
+    chance = expit(t)
+    steep: np.ndarray = chance * (1 - chance)
+    return steep
+
+
+#: By name; the targets are -1 and 1. The third derivative of the logistic loss is at most 1 / (6 sqrt 3), not 1/4.
+LOSSES = {
+    "logistic": Loss(
+        "logistic", lambda t, y: np.logaddexp(0, -y * t), lambda t, y: -y * expit(-y * t), _steepness,
+        1.0, 0.25, 1 / (6 * np.sqrt(3)),
+    ),
+    "squared": Loss(
+        "squared", lambda t, y: (t - y) ** 2 / 2, lambda t, y: t - y, lambda t, y: np.ones_like(t), np.inf, 1.0, 0.0
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """The perturbed training problem.
+
+    Attributes
+    ----------
+    S : (n_t, F) array
+    s : (n_t,) array
+        Z is ``diag(s) S``: no copy is made of it.
+    Y : (n_t, C) array of -1 and 1
+    loss : Loss
+    lam : float
+        The ridge is ``lam n_t``.
+    B : (F, C) array
+    """
+
+    S: np.ndarray
+    s: np.ndarray
+    Y: np.ndarray
+    loss: Loss
+    lam: float
+    B: np.ndarray
+
+    @property
+    def ridge(self) -> float:
+        """``lam n_t``."""
+        return self.lam * len(self.S)
+
+    def forward(self, W: np.ndarray) -> np.ndarray:
+        """``Z W``."""
+        found: np.ndarray = self.s[:, None] * (self.S @ W)
+        return found
+
+    def backward(self, R: np.ndarray) -> np.ndarray:
+        """``Z^T R``."""
+        found: np.ndarray = self.S.T @ (self.s[:, None] * R)
+        return found
+
+    def value(self, W: np.ndarray, T: np.ndarray) -> float:
+        """``L_b(W)``; T is ``Z W``."""
+        return float(self.loss.value(T, self.Y).sum() + 0.5 * self.ridge * (W * W).sum() + (self.B * W).sum())
+
+    def gradient(self, W: np.ndarray, T: np.ndarray) -> np.ndarray:
+        """(F, C), B included."""
+        found: np.ndarray = self.backward(self.loss.slope(T, self.Y)) + self.ridge * W + self.B
+        return found
+
+    def minimise(self, W: np.ndarray, target: float) -> tuple[np.ndarray, float]:
+        """Newton's method until the gradient's Frobenius norm is at most ``target``; W and that norm.
+
+        Raises
+        ------
+        SolverError
+            If rounding does not let it get there.
+        """
+        T = self.forward(W)
+        gradient, value = self.gradient(W, T), self.value(W, T)
+        size = float(np.linalg.norm(gradient))
+        for _ in range(STEPS):
+            if size <= target:
+                return W, size
+            curvature = self.loss.curvature(T, self.Y)
+            # Newton's error is quadratic: more accuracy than the gradient's size is for nothing
+            direction = -self._solve(curvature, gradient, max(0.3 * target, min(0.1, size / (1 + size)) * size))
+            slope, rise = float((direction * gradient).sum()), self.forward(direction)
+            t = 1.0
+            while True:
+                trial = self.value(W + t * direction, T + t * rise)
+                if trial <= value + 1e-4 * t * slope or t < 1e-10:
+                    break
+                t /= 2
+            W, T = W + t * direction, T + t * rise
+            value, before = trial, size
+            gradient = self.gradient(W, T)
+            size = float(np.linalg.norm(gradient))
+            if t < 1e-10 or (size >= before and -slope <= 1e-15 * abs(value)):
+                break
+        T = self.forward(W)
+        size = float(np.linalg.norm(self.gradient(W, T)))
+        if size <= target:
+            return W, size
+        raise SolverError(
+            f"Newton's method stays at a gradient of {size:.3g} where {target:.3g} is needed: take a larger lam, or a larger "
+            "budget (alpha, eps, delta)."
+        )
+
+    def _solve(self, curvature: np.ndarray, gradient: np.ndarray, tol: float) -> np.ndarray:
+        """``H^-1 gradient`` by conjugate gradients, all classes at once; residuals together at most ``tol``."""
+        X, R = np.zeros_like(gradient), gradient.copy()
+        D, rr = R.copy(), (R * R).sum(0)
+        for _ in range(INNER):
+            if float(rr.sum()) <= tol * tol:
+                break
+            HD = self.backward(curvature * self.forward(D)) + self.ridge * D
+            bend = (D * HD).sum(0)
+            alpha = np.divide(rr, bend, out=np.zeros_like(rr), where=bend > 0)
+            X += alpha * D
+            R -= alpha * HD
+            new = (R * R).sum(0)
+            D = R + np.divide(new, rr, out=np.zeros_like(rr), where=rr > 0) * D
+            rr = new
+        return X
+
+
+def spectral_norm_bound(Z: np.ndarray) -> float:
+    """At least ``||Z||_2``, and at most ``min(Z.shape)^(1/64)`` times it: ``||G^16||_F^(1/32)`` for the Gram matrix G.
+
+    A power iteration gives no upper bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> 3.0 <= spectral_norm_bound(np.diag([3.0, 1.0])) < 3.01
+    True
+    """
+    G = Z.T @ Z if Z.shape[0] >= Z.shape[1] else Z @ Z.T
+    size, exponent = float(np.linalg.norm(G)), 1.0
+    if size == 0:
+        return 0.0
+    logarithm, G = np.log(size), G / size
+    for _ in range(SQUARINGS):
+        G, exponent = G @ G, exponent / 2
+        size = float(np.linalg.norm(G))
+        G /= size
+        logarithm += exponent * np.log(size)
+    return float(np.exp(logarithm / 2)) * (1 + 1e-12)

@@ -1,0 +1,292 @@
+"""Lazy local propagation of generalised PageRank, exact: a request costs what it touches, not what the graph is.
+
+    Z = sum_l w_l P^l X,    P = D^-1/2 A D^-1/2,    l = 0..L,    degrees and A with the loop at every node
+
+Held are X, the reserves ``q_l = D^1/2 P^l X`` (0 < l < L) and ``S = sum_l w_l q_l``: (L + 1) N F numbers. As
+``q_l = A D^-1 q_{l-1}``, a change of edges and features makes
+
+    delta q_l = A' (D'^-1 q'_{l-1} - D^-1 q_{l-1}) + (A' - A) D^-1 q_{l-1},
+
+which is not zero only around nodes whose row of ``D^-1 q_{l-1}`` changed, and at the ends of edges that came or went. This
+is the push of ScaleGUN (Algorithms 3 and 4) with r_max = 0: no residue is left, and Z is that of the graph as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+
+from nareg.unlearning import _kernels
+from nareg.unlearning._rows import extended
+from nareg.unlearning.graph import LiveGraph
+
+#: From so large a share of all rows that would be added to, everything is propagated anew: it reads where a push adds.
+FULL = 0.5
+
+
+def _no_edges() -> np.ndarray:
+    return np.empty((0, 2), dtype=np.int64)
+
+
+def _no_nodes() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a request does to the graph, checked: edges that go and come, and new rows of features for some nodes.
+
+    Attributes
+    ----------
+    removed, added : (E, 2) int64 arrays
+    nodes : (K,) int64 array
+        In rising order.
+    features : (K, F) array or None
+        Their new rows.
+    """
+
+    removed: np.ndarray = field(default_factory=_no_edges)
+    added: np.ndarray = field(default_factory=_no_edges)
+    nodes: np.ndarray = field(default_factory=_no_nodes)
+    features: np.ndarray | None = None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """All that change."""
+        return np.concatenate([self.removed, self.added])
+
+    @property
+    def signs(self) -> np.ndarray:
+        """-1 for an edge that goes, 1 for one that comes."""
+        return np.concatenate([-np.ones(len(self.removed)), np.ones(len(self.added))])
+
+    @property
+    def touched(self) -> np.ndarray:
+        """Nodes whose degree or features change, in rising order."""
+        return np.union1d(self.edges.ravel(), self.nodes)
+
+
+class Propagation:
+    """The embedding of a graph, kept up to date.
+
+    Rows of S stand in an order of their own, those of training nodes first: the head works on them where they are.
+
+    Parameters
+    ----------
+    graph : LiveGraph
+        Changed by :meth:`update`.
+    features : (N, F) float64 array
+        Taken over, not copied.
+    weights : (L + 1,) float64 array
+        ``w_l``.
+    train : (n_t,) int array
+    """
+
+    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray) -> None:
+        self.graph, self.features, self.weights = graph, features, weights
+        self._degrees = graph.degrees
+        self._reserves = [np.empty_like(features) for _ in range(1, self.order)]
+        self._sum = np.empty_like(features)
+        others = np.ones(graph.n_nodes, dtype=bool)
+        others[train] = False
+        #: row of S -> node, and node -> row of S
+        self._node = np.concatenate([train, np.flatnonzero(others)])
+        self._row = np.argsort(self._node)
+        self._n_train = train.size
+        self._scratch = Scratch(graph)
+        self.recompute()
+
+    @property
+    def order(self) -> int:
+        """L."""
+        return self.weights.size - 1
+
+    @property
+    def train(self) -> np.ndarray:
+        """Nodes that are trained on, in the order of :meth:`trained`."""
+        return self._node[: self._n_train]
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """``S, s``: embedding rows of the training nodes are ``s S``. A view: to be used before the next change."""
+        return self._sum[: self._n_train], self._degrees[self.train] ** -0.5
+
+    def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Rows of Z, new."""
+        rows: np.ndarray = self._sum[self._row[nodes]]
+        rows *= self._degrees[nodes, None] ** -0.5
+        return rows
+
+    def leave(self, nodes: np.ndarray) -> None:
+        """These are not trained on any more."""
+        for node in nodes:
+            if self._row[node] < self._n_train:
+                self._n_train -= 1
+                self._exchange(self._row[node], self._n_train)
+
+    def join(self, nodes: np.ndarray) -> None:
+        """These are trained on."""
+        for node in nodes:
+            if self._row[node] >= self._n_train:
+                self._exchange(self._row[node], self._n_train)
+                self._n_train += 1
+
+    def _exchange(self, i: int, j: int) -> None:
+        self._sum[[i, j]] = self._sum[[j, i]]
+        self._node[[i, j]] = self._node[[j, i]]
+        self._row[self._node[[i, j]]] = i, j
+
+    def recompute(self, first: int = 1) -> None:
+        """Levels from ``first`` on, and the sum of all, from what is below them."""
+        self._sum[:] = 0
+        if self.weights[0]:
+            _kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
+        for level in range(1, self.order):
+            reserve = self._reserves[level - 1]
+            if level >= first:
+                reserve[:] = 0
+                self._push_all(level, self._scratch.itself, 1.0, reserve)
+            if self.weights[level]:
+                _kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
+        if self.order and self.weights[-1]:
+            self._push_all(self.order, self._row, self.weights[-1], self._sum)
+
+    def _push_all(self, level: int, place: np.ndarray, weight: float, out: np.ndarray) -> None:
+        """Add ``q_l``, from the level below."""
+        below = self.features if level == 1 else self._reserves[level - 2]
+        scale = self._degrees**-0.5 if level == 1 else 1 / self._degrees
+        _kernels.gather(*self.graph.rows, below, scale, place, weight, out)
+
+    def update(self, change: Change) -> np.ndarray:
+        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
+        graph, scratch, nodes = self.graph, self._scratch, change.touched
+        graph.remove(change.removed)
+        graph.add(change.added)
+        before, after = self._degrees[nodes], graph.live[nodes] + 1.0
+
+        sent = self._sent(0, change.edges)
+        old = self.features[nodes]
+        if change.features is not None:
+            self.features[change.nodes] = change.features
+        roots, new_roots, new = np.sqrt(before)[:, None], np.sqrt(after)[:, None], self.features[nodes]
+        if self.weights[0]:
+            _kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
+        touched, Y = nodes, new / new_roots - old / roots
+        for level in range(1, self.order + 1):
+            if _kernels.work(graph.live, touched) > FULL * (2 * graph.n_edges + graph.n_nodes):
+                self._degrees[nodes] = after
+                self.recompute(level)
+                return np.arange(graph.n_nodes)
+            sources, weight = touched, self.weights[level]
+            touched = scratch.mark(sources)
+            if level == self.order:
+                if weight:
+                    scratch.spread(sources, weight * Y, change, weight * sent, self._sum, self._row)
+            else:
+                delta = np.zeros((touched.size, Y.shape[1]))
+                scratch.spread(sources, Y, change, sent, delta)
+                if weight:
+                    _kernels.add_rows(self._row[touched], delta, weight, self._sum)
+                sent = self._sent(level, change.edges)
+                Y = np.empty_like(delta)
+                reserve = self._reserves[level - 1]
+                _kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
+            scratch.forget(touched)
+        self._degrees[nodes] = after
+        return touched
+
+    def add_nodes(self, features: np.ndarray) -> None:
+        """Nodes without edges, behind all others."""
+        count = len(features)
+        self.graph.add_nodes(count)
+        self._scratch.add_nodes(count)
+        self._degrees = extended(self._degrees, np.ones(count))
+        self.features = extended(self.features, features)
+        # of degree one: every power of P leaves their features as they are
+        self._reserves = [extended(q, features) for q in self._reserves]
+        self._sum = extended(self._sum, self.weights.sum() * features)
+        new = np.arange(self._row.size, self._row.size + count)
+        self._row, self._node = extended(self._row, new), extended(self._node, new)
+
+    def drop_nodes(self, n_nodes: int) -> None:
+        """Undo :meth:`add_nodes`."""
+        new = np.arange(n_nodes, self.graph.n_nodes)
+        self.leave(new)
+        for node in new[::-1]:
+            self._exchange(self._row[node], node)
+        self.graph.drop_nodes(n_nodes)
+        self._scratch = Scratch(self.graph)
+        self._row, self._node = self._row[:n_nodes], self._node[:n_nodes]
+        self._degrees, self.features, self._sum = self._degrees[:n_nodes], self.features[:n_nodes], self._sum[:n_nodes]
+        self._reserves = [q[:n_nodes] for q in self._reserves]
+
+    def restore(self, change: Change, features: np.ndarray) -> None:
+        """Undo a change, or what was done of it."""
+        self.graph.restore(change.removed, change.added)
+        self.features[change.nodes] = features
+        self._degrees, self._scratch = self.graph.degrees, Scratch(self.graph)
+        self.recompute()
+
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """None."""
+        return 0.0
+
+    def column_errors(self) -> np.ndarray:
+        """None."""
+        return np.zeros(self.features.shape[1])
+
+    def _sent(self, level: int, edges: np.ndarray) -> np.ndarray:
+        """(E, 2, F): what the two ends of edges that change sent along them before, ``D^-1 q_l``."""
+        ends = edges.ravel()
+        degrees = self._degrees[ends][:, None]
+        rows = self.features[ends] / np.sqrt(degrees) if level == 0 else self._reserves[level - 1][ends] / degrees
+        return rows.reshape(len(edges), 2, rows.shape[1])
+
+
+class Scratch:
+    """Places of touched nodes in small arrays, kept from one request to the next."""
+
+    def __init__(self, graph: LiveGraph) -> None:
+        self.graph = graph
+        self.itself = np.arange(graph.n_nodes)
+        self._slot = np.full(graph.n_nodes, -1, dtype=np.int64)
+        self._touched = np.empty(graph.n_nodes, dtype=np.int64)
+
+    def mark(self, sources: np.ndarray) -> np.ndarray:
+        """Nodes that a push from the sources reaches, themselves first; they have places until they are forgotten."""
+        found = _kernels.mark(*self.graph.rows, sources, self._slot, self._touched)
+        return self._touched[:found].copy()
+
+    def forget(self, nodes: np.ndarray) -> None:
+        """Their places."""
+        self._slot[nodes] = -1
+
+    def spread(
+        self,
+        sources: np.ndarray,
+        Y: np.ndarray,
+        change: Change,
+        sent: np.ndarray,
+        out: np.ndarray,
+        place: np.ndarray | None = None,
+    ) -> None:
+        """Add ``A' Y``, and ``(A' - A) D^-1 q``: what came along a changed edge comes no more, or comes anew.
+
+        Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
+        """
+        place = self._slot if place is None else place
+        self.add(sources, Y, out, place)
+        signs = change.signs[:, None]
+        for end in range(2):
+            np.add.at(out, place[change.edges[:, end]], signs * sent[:, 1 - end])
+
+    def add(self, sources: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
+        """Add ``A Y``."""
+        _kernels.scatter(*self.graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
+
+    def add_nodes(self, count: int) -> None:
+        """Behind all others."""
+        self.itself = np.arange(self.itself.size + count)
+        self._slot = extended(self._slot, np.full(count, -1))
+        self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

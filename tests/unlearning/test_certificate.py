@@ -1,0 +1,90 @@
+"""Budgets, and the published bounds that are none."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+import nareg
+from nareg.unlearning import bounds
+from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.certificate import budget, exact_budget, published_budget
+from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.head import approximation
+from nareg.unlearning.objective import LOSSES, Objective
+from tests.unlearning import reference
+
+
+def apart(shift, alpha, eps):
+    """The delta at this eps of two Gaussians, by its integral: mass of one above e^eps times the other."""
+    x = np.linspace(-40, 40, 400_001) * alpha
+    p, q = norm.pdf(x, 0, alpha), norm.pdf(x, shift, alpha)
+    return np.trapezoid(np.maximum(p - math.exp(eps) * q, 0), x)
+
+
+@given(st.floats(1e-3, 10), st.floats(0.05, 12), st.floats(1e-7, 0.1))  # alpha, eps, delta
+def test_a_shift_within_the_budget_cannot_be_told(alpha, eps, delta):
+    assert apart(budget(alpha, eps, delta), alpha, eps) <= delta * (1 + 1e-3) + 1e-12
+    assert apart(exact_budget(alpha, eps, delta), alpha, eps) == pytest.approx(delta, rel=1e-2)
+
+
+def test_the_published_budget_does_not_hold_for_every_eps():
+    assert apart(published_budget(0.1, 10.0, 1e-4), 0.1, 10.0) > 2e-4
+    assert budget(0.1, 10.0, 1e-4) == exact_budget(0.1, 10.0, 1e-4)
+    assert budget(0.1, 1.0, 1e-4) == published_budget(0.1, 1.0, 1e-4) == pytest.approx(0.0228, abs=1e-4)
+    assert budget(0.0, 1.0, 1e-4) == 0
+
+
+def test_the_published_data_dependent_bound_is_none():
+    """Two nodes without edges: the bound is zero, the gradient off by 0.4."""
+    graph, X, y = nareg.Graph(np.zeros((2, 2))), np.array([[0.4], [-0.4]]), np.array([[1.0], [-1.0]])
+    held = ApproximatePropagation(LiveGraph(graph), X, np.array([1.0, 0.0]), np.arange(2), r_max=0.5)
+    Z_hat, w = held.embedding(), np.zeros((1, 1))
+    told = bounds.published_data_dependent(held._residues, Z_hat, w[:, 0], c1=1.0, gamma2=0.1)
+    off = reference.gradient(X, y, w, w, 0.0) - reference.gradient(Z_hat, y, w, w, 0.0)
+    assert told == 0
+    assert abs(off).item() == pytest.approx(0.4)
+    ours = approximation(Objective(*held.trained(), y, LOSSES["logistic"], 0.01, w), w, held)
+    assert ours >= 0.4
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("r_max", [0.05, 0.5, 2.0])
+@pytest.mark.parametrize("size", [0.0, 1.0, 30.0])
+def test_the_approximation_is_bounded(loss, r_max, size, rng):
+    """With class-informative features, with which the published bound is violated; a large w makes |R| alone too small."""
+    published_fails = 0
+    for _ in range(10):
+        labels = np.repeat([0, 1, 2], 30)
+        graph = nareg.graphs.stochastic_block([30, 30, 30], np.full((3, 3), 0.02) + 0.15 * np.eye(3), rng=rng)
+        X = rng.standard_normal((90, 6)) + 2 * np.eye(6)[labels]
+        train = np.sort(rng.choice(90, 40, replace=False))
+        held = ApproximatePropagation(LiveGraph(graph), X.copy(), np.array([0.0, 0.3, 0.7]), train, r_max=r_max)
+        Y = reference.signs(labels[train], [0, 1, 2])
+        W = size * rng.standard_normal((6, 3))
+        Z = reference.embedding(graph.adjacency.toarray(), X, [0.0, 0.3, 0.7])[train]
+        Z_hat = held.embedding(train)
+        zero = np.zeros_like(W)
+        off = reference.gradient(Z, Y, W, zero, 0.0, loss) - reference.gradient(Z_hat, Y, W, zero, 0.0, loss)
+        problem = Objective(*held.trained(), Y, LOSSES[loss], 0.01, zero)
+        assert np.linalg.norm(off) <= approximation(problem, W, held)
+        told = bounds.published_data_dependent(held._residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
+        published_fails += told < np.linalg.norm(off[:, 0])
+    if loss == "logistic" and r_max == 2.0 and size == 0.0:
+        assert published_fails > 0
+
+
+def test_a_newton_step_leaves_no_more_than_its_bound(rng):
+    for _ in range(20):
+        Z, y = rng.standard_normal((50, 5)), np.where(rng.random((50, 1)) < 0.5, 1.0, -1.0)
+        zero, w = np.zeros((5, 1)), rng.standard_normal((5, 1))
+        problem = Objective(Z, np.ones(50), y, LOSSES["logistic"], 0.1, zero)
+        H = Z.T @ (LOSSES["logistic"].curvature(Z @ w, y) * Z) + 5 * np.eye(5)
+        step = -np.linalg.solve(H, problem.gradient(w, Z @ w))
+        left = np.linalg.norm(problem.gradient(w + step, Z @ (w + step)))
+        assert left <= bounds.newton_residual(Z, step[:, 0], gamma2=LOSSES["logistic"].gamma2)
