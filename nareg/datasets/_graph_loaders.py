@@ -81,9 +81,7 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
         with np.load(label, allow_pickle=False) as held:
             labels = held["node_label"].astype(np.float64)
     except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
-        raise DatasetCorruptError(
-            f"{data.parent}: the arrays are not as OGB has them ({error}): get them again."
-        ) from None
+        raise DatasetCorruptError(f"{data.parent}: the arrays are not as OGB has them ({error}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 

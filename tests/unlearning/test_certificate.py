@@ -79,6 +79,18 @@ def test_the_approximation_is_bounded(loss, r_max, size, rng):
         assert published_fails > 0
 
 
+def test_the_change_of_the_slopes_is_charged(rng):
+    """At targets that are met exactly all slopes are zero, and the error is in their change alone (squared error)."""
+    graph, X = nareg.graphs.erdos_renyi(40, 0.1, rng=rng), 3 * rng.standard_normal((40, 4))
+    held = ApproximatePropagation(LiveGraph(graph), X.copy(), np.array([0.0, 1.0]), np.arange(40), r_max=0.2)
+    W, zero, Z_hat = rng.standard_normal((4, 2)), np.zeros((4, 2)), held.embedding()
+    Y = Z_hat @ W
+    off = reference.gradient(reference.embedding(graph.adjacency.toarray(), X, [0.0, 1.0]), Y, W, zero, 0.0, "squared")
+    told = approximation(Objective(*held.trained(), Y, LOSSES["squared"], 0.01, zero), W, held)
+    quadratic = held.errors() * held.errors(W)
+    assert quadratic < np.linalg.norm(off) <= told
+
+
 def test_a_newton_step_leaves_no_more_than_its_bound(rng):
     for _ in range(20):
         Z, y = rng.standard_normal((50, 5)), np.where(rng.random((50, 1)) < 0.5, 1.0, -1.0)

@@ -192,6 +192,24 @@ def test_a_request_that_fails_changes_nothing(request_of, fault, r_max, rng, mon
     assert request_of(model) is model.certificate() is not certificate  # it goes through after that
 
 
+def test_what_newton_steps_cannot_certify_is_trained_anew(rng, monkeypatch):
+    model, graph, X, y = fitted(rng)
+    B, solve, calls = model._head.B, head.solve, []
+
+    def first_fails(*arguments, **told):
+        calls.append(1)
+        if len(calls) == 1:
+            raise CertificateError("now")
+        return solve(*arguments, **told)
+
+    monkeypatch.setattr(head, "solve", first_fails)
+    told = model.remove_features([7])
+    X[7] = 0
+    assert told.retrained
+    assert abs(model._head.B - B).max() > 0.01  # with a random term of its own
+    assert true_gradient(model, graph.adjacency.toarray(), X, y, np.arange(40)) <= told.spent <= told.budget
+
+
 def test_a_budget_that_residues_exceed_gives_no_certificate(rng):
     with pytest.raises(CertificateError, match=r"the embedding's error can add .* to the gradient, and the budget is 0.0228"):
         fitted(rng, r_max=1.0)
