@@ -13,7 +13,7 @@ from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
 
 #: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
 SHARE = 0.1
-#: Error of a propagated embedding by rounding, relative, at most.
+#: Error by rounding, relative, at most: of a propagated embedding, and of the other terms of a gradient.
 ROUNDING = 1e-10
 #: Without a budget the gradient is brought down to this share of the one at W = 0.
 TOLERANCE = 1e-6
@@ -94,4 +94,5 @@ def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> fl
     columns = columns + ROUNDING * size * np.sqrt(len(objective.S))
     slopes = float(np.linalg.norm(loss.slope(objective.forward(W), objective.Y)))
     first = min(e_F * (slopes + loss.gamma1 * e_W), loss.c1 * np.sqrt(W.shape[1]) * float(np.linalg.norm(columns)))
-    return first + loss.gamma1 * norm * e_W
+    terms = ROUNDING * (objective.ridge * float(np.linalg.norm(W)) + float(np.linalg.norm(objective.B)))
+    return first + loss.gamma1 * norm * e_W + terms

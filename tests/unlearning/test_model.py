@@ -125,7 +125,7 @@ class ResidueRequests(Requests):
 
 
 TestRequests = Requests.TestCase
-TestRequests.settings = settings(max_examples=30, stateful_step_count=25)
+TestRequests.settings = settings(max_examples=60, stateful_step_count=25)
 TestResidueRequests = ResidueRequests.TestCase
 TestResidueRequests.settings = settings(max_examples=20, stateful_step_count=20)
 
