@@ -1,4 +1,4 @@
-"""The command line: ``nareg demo | design | denoise | interpolate | datasets | reproduce``.
+"""The command line: ``nareg demo | design | denoise | interpolate | datasets | reproduce | unlearn``.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -33,6 +33,7 @@ from typer.core import TyperGroup
 from nareg import _cli_input
 from nareg._cli_datasets import datasets_app
 from nareg._cli_input import Centre, console, errors
+from nareg._cli_unlearning import unlearn_app
 from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
 from nareg.errors import AmplificationWarning, InputError, NaregError
@@ -54,6 +55,7 @@ app = typer.Typer(
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
 app.add_typer(datasets_app, name="datasets")
+app.add_typer(unlearn_app, name="unlearn")
 
 
 class Method(StrEnum):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from nareg.unlearning.certificate import Certificate, CertificateError
+from nareg.unlearning.ledger import Ledger, LedgerError
 from nareg.unlearning.model import CertifiedGPR
+from nareg.unlearning.verification import Verification, verify
 
-__all__ = ["Certificate", "CertificateError", "CertifiedGPR"]
+__all__ = ["Certificate", "CertificateError", "CertifiedGPR", "Ledger", "LedgerError", "Verification", "verify"]

@@ -79,6 +79,13 @@ def solve(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, lo
     return found
 
 
+def evaluate(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float) -> Head:
+    """What is spent at given coefficients."""
+    objective = Objective(*embedded.trained(), Y, loss, lam, B)
+    residual = float(np.linalg.norm(objective.gradient(W, objective.forward(W))))
+    return Head(W, B, residual, approximation(objective, W, embedded))
+
+
 def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> float:
     """Bound of the difference that the exact embedding Z makes to the gradient at W on ``Z_hat``, all classes jointly.
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.approximate import ApproximatePropagation
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Remaining
 from nareg.unlearning.objective import LOSSES
 from nareg.unlearning.propagation import Change, Propagation
 
@@ -102,6 +105,8 @@ class CertifiedGPR:
         self.r_max = _checks.number("r_max", r_max, low=0)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
         self.budget = budget(self.alpha, self.eps, self.delta)
+        self._ledger: Ledger | None = None
+        self._certificate: Certificate | None = None
 
     # -- training -----------------------------------------------------------------------------------------
 
@@ -136,22 +141,30 @@ class CertifiedGPR:
         if classes.size < 2:
             raise InputError(f"labels of the training nodes are all {classes[0]}: there is nothing to tell apart.")
         start = time.perf_counter()
-        self._propagation: Propagation | ApproximatePropagation = (
-            Propagation(live, X, self.weights, nodes)
-            if self.r_max == 0
-            else ApproximatePropagation(live, X, self.weights, nodes, r_max=self.r_max)
-        )
+        self._propagation = self._propagated(live, X, nodes)
         self.classes, self.labels, self._gone = classes, y, np.zeros(n, dtype=bool)
         seconds = {"propagation": time.perf_counter() - start}
         start = time.perf_counter()
+        self.close()
         self._head = self._retrained()
-        self._issue("fit", n, seconds | {"training": time.perf_counter() - start}, retrained=False)
+        seconds |= {"training": time.perf_counter() - start}
+        self._certificate = self._certified(self._head, "fit", n, seconds, retrained=False)
         return self
+
+    def _propagated(self, graph: LiveGraph, X: np.ndarray, train: np.ndarray) -> Propagation | ApproximatePropagation:
+        if self.r_max:
+            return ApproximatePropagation(graph, X, self.weights, train, r_max=self.r_max)
+        return Propagation(graph, X, self.weights, train)
 
     @property
     def n_nodes(self) -> int:
         """Number of nodes, removed ones among them: they keep their numbers."""
         return self._propagation.graph.n_nodes
+
+    @property
+    def remaining(self) -> np.ndarray:
+        """Nodes that were not removed."""
+        return np.flatnonzero(~self._gone)
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -163,10 +176,14 @@ class CertifiedGPR:
         """Nodes that are trained on."""
         return np.sort(self._propagation.train)
 
-    def _solved(self, B: np.ndarray, W: np.ndarray) -> head.Head:
+    def _targets(self) -> np.ndarray:
+        """(n_t, C) array of -1 and 1."""
         apart = self.classes[1:] if self.classes.size == 2 else self.classes
-        Y = np.where(self.labels[self._propagation.train][:, None] == apart, 1.0, -1.0)
-        return head.solve(self._propagation, Y, B, W, loss=self.loss, lam=self.lam, budget=self.budget)
+        return np.where(self.labels[self._propagation.train][:, None] == apart, 1.0, -1.0)
+
+    def _solved(self, B: np.ndarray, W: np.ndarray) -> head.Head:
+        told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget}
+        return head.solve(self._propagation, self._targets(), B, W, **told)
 
     def _retrained(self) -> head.Head:
         """From nothing, with a new random term."""
@@ -174,11 +191,16 @@ class CertifiedGPR:
         B = self._rng.normal(0.0, 1.0, (self._propagation.features.shape[1], columns)) * self.alpha
         return self._solved(B, np.zeros_like(B))
 
-    def _issue(self, request: str, count: int, seconds: dict[str, float], *, retrained: bool) -> None:
-        self._certificate = Certificate(
+    def _certified(
+        self, found: head.Head, request: str, count: int, seconds: dict[str, float], *, retrained: bool
+    ) -> Certificate | None:
+        """None without a random term."""
+        if not self.alpha:
+            return None
+        return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
-            spent=self._head.spent, residual=self._head.residual, approximation=self._head.approximation,
-            retrained=retrained, n_nodes=int((~self._gone).sum()), n_edges=self._propagation.graph.n_edges,
+            spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
+            n_nodes=self.remaining.size, n_edges=self._propagation.graph.n_edges,
             n_train=self._propagation.train.size, seconds=seconds,
         )  # fmt: skip
 
@@ -200,7 +222,7 @@ class CertifiedGPR:
             If the budget cannot be met; nothing is changed then.
         """
         pairs = self._propagation.graph.edges("edges", edges, present=True)
-        return self._apply("remove_edges", len(pairs), Change(removed=pairs))
+        return self._apply({"request": "remove_edges", "edges": pairs.tolist()}, len(pairs), Change(removed=pairs))
 
     def remove_nodes(self, nodes: Any) -> Certificate:
         """Forget nodes: their edges, features and labels. Their numbers are not used again."""
@@ -209,23 +231,22 @@ class CertifiedGPR:
         joined = [np.stack([np.full(graph.live[u], u), graph.of(u)], axis=1) for u in index]
         edges = np.unique(np.sort(np.concatenate(joined).astype(np.int64), axis=1), axis=0)
         blank = np.zeros((index.size, self._propagation.features.shape[1]))
-        return self._apply(
-            "remove_nodes", index.size, Change(removed=edges, nodes=index, features=blank), unlabelled=index, gone=index
-        )
+        told = {"request": "remove_nodes", "nodes": index.tolist()}
+        change = Change(removed=edges, nodes=index, features=blank)
+        return self._apply(told, index.size, change, unlabelled=index, gone=index)
 
     def remove_features(self, nodes: Any, *, labels: bool = False) -> Certificate:
         """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
         index = self._nodes(nodes)
         blank = np.zeros((index.size, self._propagation.features.shape[1]))
-        return self._apply(
-            "remove_features", index.size, Change(nodes=index, features=blank), unlabelled=index if labels else index[:0]
-        )
+        told = {"request": "remove_features", "nodes": index.tolist(), "labels": labels}
+        return self._apply(told, index.size, Change(nodes=index, features=blank), unlabelled=index if labels else None)
 
     def add_edges(self, edges: Any) -> Certificate:
         """Join nodes that are not."""
         pairs = self._propagation.graph.edges("edges", edges, present=False)
         self._refuse_gone("edges", pairs.ravel())
-        return self._apply("add_edges", len(pairs), Change(added=pairs))
+        return self._apply({"request": "add_edges", "edges": pairs.tolist()}, len(pairs), Change(added=pairs))
 
     def add_nodes(self, features: Any, *, labels: Any = None) -> Certificate:
         """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
@@ -237,6 +258,7 @@ class CertifiedGPR:
         unknown = np.setdiff1d(y[y >= 0], self.classes)
         if unknown.size:
             raise InputError(f"labels holds class {unknown[0]}, which the model was not fitted to ({self.classes.tolist()}).")
+        self._refuse_uncertified()
         before, start = self.n_nodes, time.perf_counter()
         try:
             with interrupts_held():
@@ -244,7 +266,9 @@ class CertifiedGPR:
                 self.labels = np.concatenate([self.labels, y])
                 self._propagation.join(before + np.flatnonzero(y >= 0))
                 self._gone = np.concatenate([self._gone, np.zeros(len(X), dtype=bool)])
-            return self._learn("add_nodes", len(X), {"propagation": time.perf_counter() - start})
+            told = {"request": "add_nodes", "features": X.tolist(), "labels": y.tolist()}
+            change = Change(nodes=np.arange(before, before + len(X)))
+            return self._learn(told, len(X), {"propagation": time.perf_counter() - start}, change)
         except BaseException:
             with interrupts_held():
                 self._propagation.drop_nodes(before)
@@ -266,7 +290,7 @@ class CertifiedGPR:
 
     def _apply(
         self,
-        request: str,
+        told: dict[str, Any],
         count: int,
         change: Change,
         *,
@@ -274,6 +298,7 @@ class CertifiedGPR:
         gone: np.ndarray | None = None,
     ) -> Certificate:
         """Apply a checked change, whole or not at all."""
+        self._refuse_uncertified()
         none = np.empty(0, dtype=np.int64)
         unlabelled, gone = none if unlabelled is None else unlabelled, none if gone is None else gone
         held = self._propagation
@@ -292,7 +317,7 @@ class CertifiedGPR:
                 held.leave(leaving)
                 self.labels[unlabelled] = -1
                 self._gone[gone] = True
-            return self._learn(request, count, {"propagation": time.perf_counter() - start})
+            return self._learn(told, count, {"propagation": time.perf_counter() - start}, change)
         except BaseException:  # Ctrl-C, too
             with interrupts_held():
                 held.join(leaving)
@@ -301,16 +326,94 @@ class CertifiedGPR:
                 self._gone[gone] = False
             raise
 
-    def _learn(self, request: str, count: int, seconds: dict[str, float]) -> Certificate:
-        """Newton steps from the model at hand; where those cannot be certified, from nothing."""
+    def _learn(self, told: dict[str, Any], count: int, seconds: dict[str, float], change: Change) -> Certificate:
+        """Newton steps from the model at hand, from nothing where those cannot be certified; then the ledger."""
         start = time.perf_counter()
         try:
             found, retrained = self._solved(self._head.B, self._head.W), False
         except CertificateError:
             found, retrained = self._retrained(), True
-        self._head = found
-        self._issue(request, count, seconds | {"training": time.perf_counter() - start}, retrained=retrained)
+        seconds |= {"training": time.perf_counter() - start}
+        certificate = self._certified(found, told["request"], count, seconds, retrained=retrained)
+        with interrupts_held():
+            if self._ledger is not None:
+                self._ledger.record(self._entry(told, change, found, certificate))
+            self._head, self._certificate = found, certificate
         return self.certificate()
+
+    # -- the ledger ---------------------------------------------------------------------------------------
+
+    def save(self, path: str | os.PathLike[str]) -> CertifiedGPR:
+        """Write a store of what remains and of the model; from now on every request is written to it before it returns.
+
+        A key for the hashes of requests is written beside it, to ``path.key``: keep it elsewhere.
+
+        Raises
+        ------
+        InputError
+            If there is one already.
+        LedgerError
+            If it cannot be written.
+        """
+        weights, classes = self.weights.tolist(), self.classes.tolist()
+        told = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
+        settings = {**told, "weights": weights, "loss": self.loss.name, "classes": classes}
+        everything = np.arange(self.n_nodes)
+        A = sp.triu(self._propagation.graph.adjacency()).tocoo()
+        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=everything)
+        entry = self._entry({"request": "save"}, change, self._head, self._certificate)
+        self._ledger = Ledger.create(Path(path), settings, entry)
+        return self
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, rng: np.random.Generator | None = None) -> CertifiedGPR:
+        """The model of a store, whose embedding is computed anew from what remains; requests go on being written there.
+
+        Raises
+        ------
+        InputError
+            If there is no store, or no key beside it.
+        LedgerError
+            If it cannot be read, is damaged, or another process has it open.
+        """
+        ledger = Ledger(Path(path))
+        try:
+            model = cls._of(ledger.read(), rng)
+            if model.alpha and model._head.spent > model.budget:
+                raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
+        except BaseException:
+            ledger.close()
+            raise
+        model._ledger = ledger
+        return model
+
+    @classmethod
+    def _of(cls, held: Remaining, rng: np.random.Generator | None) -> CertifiedGPR:
+        settings = dict(held.settings)
+        classes = settings.pop("classes")
+        model = cls(**settings, rng=rng)
+        n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
+        graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
+        model._propagation = model._propagated(graph, held.features, np.flatnonzero(held.trained))
+        model.classes, model.labels, model._gone = np.array(classes), held.labels, held.gone
+        told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
+        model._head = head.evaluate(model._propagation, model._targets(), held.term, held.coefficients, **told)
+        model._certificate = held.certificate
+        return model
+
+    def close(self) -> None:
+        """Let others open the store; requests are no longer written to it."""
+        if self._ledger is not None:
+            self._ledger.close()
+        self._ledger = None
+
+    def _entry(self, told: dict[str, Any], change: Change, found: head.Head, certificate: Certificate | None) -> Entry:
+        nodes = change.nodes
+        return Entry(
+            told=told, removed=change.removed, added=change.added, nodes=nodes, features=self._propagation.features[nodes],
+            labels=self.labels[nodes], trained=np.isin(nodes, self._propagation.train), gone=self._gone[nodes],
+            coefficients=found.W, term=found.B, certificate=certificate,
+        )  # fmt: skip
 
     # -- what is known ------------------------------------------------------------------------------------
 
@@ -322,9 +425,13 @@ class CertifiedGPR:
         CertificateError
             Without a random term (``alpha=0``) there is none.
         """
+        self._refuse_uncertified()
+        assert self._certificate is not None
+        return self._certificate
+
+    def _refuse_uncertified(self) -> None:
         if not self.alpha:
             raise CertificateError("alpha is 0: without a random term nothing is certified; fit with alpha above 0.")
-        return self._certificate
 
     def embedding(self) -> np.ndarray:
         """(N, F) array Z, new."""

@@ -1,0 +1,295 @@
+"""The store of a service that forgets: what remains, the model, and every request with its certificate, in one SQLite file.
+
+A request is one transaction, on the disk before the call returns: what it removes is deleted, overwritten with zeros, and the
+new model written with the certificate. Of the request itself a keyed hash is kept, chained to the one before: who holds the key
+(the file beside the store, to be kept elsewhere) can show what was asked and that nothing was left out; who does not cannot
+tell what was removed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError, NaregError
+from nareg.unlearning.certificate import Certificate
+
+FORMAT = "nareg-unlearning-1"
+_TABLES = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE nodes (
+    node INTEGER PRIMARY KEY, features BLOB NOT NULL, label INTEGER NOT NULL, trained INTEGER NOT NULL, gone INTEGER NOT NULL
+);
+CREATE TABLE edges (u INTEGER NOT NULL, v INTEGER NOT NULL, PRIMARY KEY (u, v)) WITHOUT ROWID;
+CREATE TABLE model (one INTEGER PRIMARY KEY CHECK (one = 1), coefficients BLOB NOT NULL, term BLOB NOT NULL);
+CREATE TABLE requests (number INTEGER PRIMARY KEY, digest TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL);
+"""
+
+
+class LedgerError(NaregError, RuntimeError):
+    """The store cannot be read or written; what it holds is as it was."""
+
+
+@dataclass(frozen=True, eq=False)
+class Remaining:
+    """All that a store holds of the data, and the model.
+
+    Attributes
+    ----------
+    settings : dict
+        Arguments of the model, and its classes.
+    features : (N, F) array
+    labels : (N,) array
+    trained, gone : (N,) boolean arrays
+    edges : (E, 2) array
+    coefficients, term : (F, C) arrays
+    certificate : Certificate or None
+        Of the last request.
+    """
+
+    settings: dict[str, Any]
+    features: np.ndarray
+    labels: np.ndarray
+    trained: np.ndarray
+    gone: np.ndarray
+    edges: np.ndarray
+    coefficients: np.ndarray
+    term: np.ndarray
+    certificate: Certificate | None
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """What a request changes.
+
+    Attributes
+    ----------
+    told : dict
+        The request, of which the hash is kept.
+    removed, added : (E, 2) arrays
+    nodes : (K,) array
+        Whose features, label or standing changed.
+    features, labels, trained, gone : arrays
+        Of these nodes, afterwards.
+    coefficients, term : (F, C) arrays
+    certificate : Certificate or None
+    """
+
+    told: dict[str, Any]
+    removed: np.ndarray
+    added: np.ndarray
+    nodes: np.ndarray
+    features: np.ndarray
+    labels: np.ndarray
+    trained: np.ndarray
+    gone: np.ndarray
+    coefficients: np.ndarray
+    term: np.ndarray
+    certificate: Certificate | None
+
+
+class Ledger:
+    """An open store, which nobody else can open meanwhile."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_file():
+            raise InputError(f"{path} is no store: name one that save() wrote.")
+        key = _key_file(path)
+        if not key.is_file():
+            raise InputError(f"{key}, the key of {path}, is not there: put it back, its hashes cannot be continued without.")
+        self._key = bytes.fromhex(key.read_text().strip())
+        self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        try:
+            self._settings = self._opened()
+        except NaregError:
+            self.close()
+            raise
+
+    def _opened(self) -> dict[str, Any]:
+        """Lock it for as long as it is open; the settings."""
+        with self._spoken():
+            # deleted bytes are overwritten, and the journal, which has the old ones, is cut to nothing
+            for pragma in ("locking_mode=EXCLUSIVE", "secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
+                self._connection.execute(f"PRAGMA {pragma}")
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._connection.execute("COMMIT")
+            told = dict(self._connection.execute("SELECT name, value FROM meta"))
+        if told.get("format") != FORMAT:
+            raise LedgerError(f"{self.path} has the format {told.get('format')!r}, {FORMAT!r} is expected.")
+        settings: dict[str, Any] = json.loads(told["settings"])
+        return settings
+
+    @classmethod
+    def create(cls, path: Path, settings: dict[str, Any], entry: Entry) -> Ledger:
+        """A new store, whole or not at all.
+
+        Raises
+        ------
+        InputError
+            If there is one already.
+        LedgerError
+        """
+        for taken in (path, _key_file(path)):
+            if taken.exists():
+                raise InputError(f"{taken} exists: load it, or name another file.")
+        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+        key = secrets.token_bytes(32)
+        try:
+            with open(os.open(_key_file(draft), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
+                handle.write(key.hex() + "\n")
+                handle.flush()
+                os.fsync(handle.fileno())
+            made = sqlite3.connect(draft, isolation_level=None)
+            try:
+                made.executescript(_TABLES)
+                made.execute("BEGIN")
+                made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
+                _put(made, key, entry)
+                made.execute("COMMIT")
+            finally:
+                made.close()
+            os.replace(_key_file(draft), _key_file(path))
+            os.replace(draft, path)
+            folder = os.open(path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+        except (OSError, sqlite3.Error) as error:
+            for left in (draft, _key_file(draft)):
+                left.unlink(missing_ok=True)
+            raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
+        return cls(path)
+
+    def record(self, entry: Entry) -> None:
+        """Write a request, durably.
+
+        Raises
+        ------
+        LedgerError
+            If that cannot be done; the store is as it was.
+        """
+        with self._spoken():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                _put(self._connection, self._key, entry)
+                self._connection.execute("COMMIT")
+            except BaseException:
+                if self._connection.in_transaction:
+                    self._connection.execute("ROLLBACK")
+                raise
+
+    def read(self) -> Remaining:
+        """Everything.
+
+        Raises
+        ------
+        LedgerError
+            If hashes do not follow from one another.
+        """
+        with self._spoken():
+            run = self._connection.execute
+            rows = run("SELECT node, features, label, trained, gone FROM nodes ORDER BY node").fetchall()
+            edges = run("SELECT u, v FROM edges").fetchall()
+            coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
+            requests = run("SELECT number, digest, certificate, parameters FROM requests ORDER BY number").fetchall()
+        if [row[0] for row in rows] != list(range(len(rows))) or [request[0] for request in requests] != list(
+            range(len(requests))
+        ):
+            raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
+        if requests[-1][3] != hashlib.sha256(coefficients + term).hexdigest():
+            raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
+        F = len(rows[0][1]) // 8
+        told = json.loads(requests[-1][2])
+        return Remaining(
+            settings=self._settings,
+            features=np.frombuffer(b"".join(row[1] for row in rows), dtype="<f8").reshape(-1, F).astype(float),
+            labels=np.array([row[2] for row in rows], dtype=np.int64),
+            trained=np.array([row[3] for row in rows], dtype=bool),
+            gone=np.array([row[4] for row in rows], dtype=bool),
+            edges=np.array(edges, dtype=np.int64).reshape(-1, 2),
+            coefficients=np.frombuffer(coefficients, dtype="<f8").reshape(F, -1).astype(float),
+            term=np.frombuffer(term, dtype="<f8").reshape(F, -1).astype(float),
+            certificate=None if told is None else Certificate(**told),
+        )
+
+    def history(self) -> list[tuple[str, Certificate | None]]:
+        """Keyed hash and certificate of every request, the training first."""
+        with self._spoken():
+            rows = self._connection.execute("SELECT digest, certificate FROM requests ORDER BY number").fetchall()
+        return [(digest, None if told == "null" else Certificate(**json.loads(told))) for digest, told in rows]
+
+    def proves(self, number: int, told: dict[str, Any]) -> bool:
+        """Whether a request, by its number in the history, was this one."""
+        with self._spoken():
+            rows = self._connection.execute(
+                "SELECT digest, certificate, parameters FROM requests WHERE number BETWEEN ? AND ? ORDER BY number",
+                (number - 1, number),
+            ).fetchall()
+        before = rows[0][0] if number else ""
+        digest, certificate, parameters = rows[-1]
+        return hmac.compare_digest(digest, _digest(self._key, before, told, certificate, parameters))
+
+    def close(self) -> None:
+        """Let others open it."""
+        with suppress(sqlite3.Error):  # the empty journal goes, too
+            self._connection.execute("PRAGMA journal_mode=DELETE")
+        self._connection.close()
+
+    @contextmanager
+    def _spoken(self) -> Iterator[None]:
+        """SQLite's errors as ours."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            why = "another process has it open" if "locked" in str(error) else str(error)
+            raise LedgerError(f"{self.path}: {why}. Nothing was changed.") from None
+
+
+def _put(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
+    """A request's rows, in the transaction at hand."""
+    run = connection.execute
+    connection.executemany("DELETE FROM edges WHERE u = ? AND v = ?", entry.removed.tolist())
+    connection.executemany("INSERT INTO edges VALUES (?, ?)", entry.added.tolist())
+    # deleted first: an update in place could leave the rest of a row that was longer
+    connection.executemany("DELETE FROM nodes WHERE node = ?", [(node,) for node in entry.nodes.tolist()])
+    connection.executemany(
+        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?)",
+        (
+            (int(node), row.astype("<f8").tobytes(), int(label), int(trained), int(gone))
+            for node, row, label, trained, gone in zip(
+                entry.nodes, entry.features, entry.labels, entry.trained, entry.gone, strict=True
+            )
+        ),
+    )
+    coefficients, term = entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
+    run("DELETE FROM model")
+    run("INSERT INTO model VALUES (1, ?, ?)", (coefficients, term))
+    last = run("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
+    number, before = (0, "") if last is None else (last[0] + 1, last[1])
+    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate))
+    parameters = hashlib.sha256(coefficients + term).hexdigest()
+    digest = _digest(key, before, entry.told, certificate, parameters)
+    run("INSERT INTO requests VALUES (?, ?, ?, ?)", (number, digest, certificate, parameters))
+
+
+def _digest(key: bytes, before: str, told: dict[str, Any], certificate: str, parameters: str) -> str:
+    """Keyed hash of a request and what came of it, chained to the one before."""
+    text = json.dumps([before, told, certificate, parameters], sort_keys=True)
+    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _key_file(path: Path) -> Path:
+    return path.with_name(path.name + ".key")

@@ -1,0 +1,110 @@
+"""``nareg unlearn`` as a user runs it, on files."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+import scipy.io
+import scipy.sparse as sp
+
+import nareg
+from nareg.unlearning import CertifiedGPR
+from tests.test_cli import run
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    """Sixty nodes of three classes, forty to train on, as MatrixMarket, NumPy and CSV files; and a CSV of edges."""
+    folder = tmp_path_factory.mktemp("service")
+    data = nareg.datasets.node_classification.synthetic(60, 3, n_features=5, rng=np.random.default_rng(0))
+    scipy.io.mmwrite(folder / "graph.mtx", data.graph.adjacency)
+    edges = np.argwhere(np.triu(data.graph.adjacency.toarray()))
+    (folder / "edges.csv").write_text("u,v\n" + "".join(f"{u},{v}\n" for u, v in edges))
+    np.save(folder / "features.npy", data.features)
+    sp.save_npz(folder / "features.npz", sp.csr_array(data.features))
+    scipy.io.mmwrite(folder / "features.mtx", sp.coo_array(data.features))
+    rows = [f"{i},{label if i < 50 else ''},{int(i < 40)}" for i, label in enumerate(data.labels)]
+    (folder / "labels.csv").write_text("node,label,train\n" + "\n".join(rows) + "\n")
+    return folder, edges
+
+
+def fitted(files, store, graph="graph.mtx", features="features.npy"):
+    folder, _ = files
+    done = run("unlearn", "fit", store, folder / graph, folder / features, folder / "labels.csv", "--eps", 2)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("graph", "features"), [("graph.mtx", "features.npy"), ("edges.csv", "features.npz"), ("graph.mtx", "features.mtx")]
+)
+def test_fit_from_files_of_every_kind(files, tmp_path, graph, features):
+    _, edges = files
+    text = fitted(files, tmp_path / "s", graph, features)
+    assert "(2, 0.0001)-certified: fit of 60" in text
+    assert f"remaining: 60 nodes, {len(edges)} edges, 40 training nodes" in text
+    assert "its key, to be kept elsewhere" in text
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.key"]
+
+
+def test_forget_predict_and_verify(files, tmp_path):
+    _, edges = files
+    fitted(files, tmp_path / "s")
+    (tmp_path / "nodes.csv").write_text("3\n55\n")
+    kept = next((u, v) for u, v in edges if not {3, 55} & {u, v})
+    done = run(
+        "unlearn", "remove", "s", "--edges", f"{kept[0]}-{kept[1]}", "--nodes", "nodes.csv", "--features", "7", cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    for text in ("remove_edges of 1", "remove_nodes of 2", "remove_features of 1"):
+        assert text in done.stdout
+    left = sum(not {3, 55} & {u, v} for u, v in edges) - 1
+    assert f"remaining: 58 nodes, {left} edges, 39 training nodes" in done.stdout
+    done = run("unlearn", "certificate", "s", "--out", "all.json", cwd=tmp_path)
+    assert "4 requests" in done.stdout
+    told = json.loads((tmp_path / "all.json").read_text())
+    assert [one["certificate"]["request"] for one in told] == ["fit", "remove_edges", "remove_nodes", "remove_features"]
+    assert all(one["certificate"]["spent"] <= one["certificate"]["budget"] for one in told)
+    done = run("unlearn", "predict", "s", "--out", "classes.csv", cwd=tmp_path)
+    rows = np.loadtxt(tmp_path / "classes.csv", delimiter=",", skiprows=1, dtype=int)
+    model = CertifiedGPR.load(tmp_path / "s")
+    np.testing.assert_array_equal(rows[:, 0], model.remaining)
+    np.testing.assert_array_equal(rows[:, 1], model.predict(model.remaining))
+    locked = run("unlearn", "verify", "s", cwd=tmp_path)
+    assert (locked.returncode, "another process has it open" in locked.stderr) == (2, True)
+    model.close()
+    done = run("unlearn", "verify", "s", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the last certificate holds; 4 requests" in done.stdout
+    assert "100.00% of the predictions alike" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("remove", "s"), "name something to remove"),
+        (("remove", "s", "--nodes", "60"), "nodes holds 60 but there are 60 nodes"),
+        (("remove", "s", "--nodes", "x"), "'x' is no whole number"),
+        (("remove", "s", "--edges", "1-2-3"), "pairs of nodes are expected"),
+        (("remove", "nowhere", "--nodes", "1"), "nowhere is no store"),
+        (("certificate", "nowhere"), "nowhere is no store"),
+        (("fit", "s", "--dataset", "cora"), "s exists"),
+        (("fit", "t"), "give graph, features and labels"),
+        (("fit", "t", "--dataset", "us-weather"), "no node classification data set"),
+        (("fit", "t", "graph.mtx", "labels.csv", "labels.csv"), "features are read from .npy"),
+        (("fit", "t", "graph.mtx", "features.npy", "edges.csv"), "must name the columns node, label, train"),
+        (("fit", "t", "graph.mtx", "features.npy", "absent.csv"), "absent.csv cannot be read"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--delta", "1"), "delta is 1"),
+    ],
+)
+def test_what_cannot_work_ends_with_one_sentence_and_status_2(files, tmp_path, arguments, words):
+    folder, _ = files
+    for path in folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    fitted(files, tmp_path / "s")
+    done = run("unlearn", *arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,260 @@
+"""The store: nothing acknowledged is lost or repeated, nothing removed is left in its bytes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+from dataclasses import asdict
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.unlearning import CertifiedGPR, Ledger, LedgerError
+from tests.unlearning import reference
+
+
+def fitted(rng, n=40, **told):
+    graph = nareg.graphs.erdos_renyi(n, 0.15, rng=rng)
+    X, y = rng.standard_normal((n, 5)), np.arange(n) % 3
+    return CertifiedGPR(rng=rng, **told).fit(graph, X, y, np.arange(30)), graph, X, y
+
+
+def first_edges(model, count=1):
+    return np.argwhere(np.triu(model._propagation.graph.adjacency().toarray()))[:count]
+
+
+def assert_alike(one, other):
+    np.testing.assert_allclose(one.embedding(), other.embedding(), atol=1e-12)
+    for name in ("coefficients", "labels", "train", "classes", "_gone", "weights"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    assert one.certificate() == other.certificate()
+
+
+@pytest.mark.parametrize("r_max", [0.0, 1e-4])
+def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
+    model, *_ = fitted(rng, r_max=r_max, alpha=2.0, weights=[0.2, 0.3, 0.5])
+    model.remove_edges(first_edges(model))
+    model.save(tmp_path / "store.sqlite")
+    model.remove_nodes([3, 20])
+    model.remove_features([5])
+    model.add_nodes(np.ones((2, 5)), labels=[1, -1])
+    model.add_edges([(40, 41), (0, 41)])
+    held = model.embedding()
+    model.close()
+    other = CertifiedGPR.load(tmp_path / "store.sqlite")
+    np.testing.assert_allclose(held, other.embedding(), atol=1e-12 if not r_max else 0.1)
+    if not r_max:
+        assert_alike(model, other)
+    assert other.remove_edges([(0, 41)]).request == "remove_edges"
+    with pytest.raises(InputError, match="edges has"):
+        other.remove_edges([(0, 41)])
+    other.close()
+    with_all = Ledger(tmp_path / "store.sqlite")
+    requests = [certificate.request for _, certificate in with_all.history()]
+    # the first is the state that was saved
+    assert requests == ["remove_edges", "remove_nodes", "remove_features", "add_nodes", "add_edges", "remove_edges"]
+    with_all.close()
+
+
+def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
+    model, *_ = fitted(rng)
+    path = tmp_path / "store.sqlite"
+    model.save(path)
+    pair = first_edges(model)
+    model.remove_edges(pair)
+    model.close()
+    ledger = Ledger(path)
+    assert ledger.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
+    assert not ledger.proves(1, {"request": "remove_edges", "edges": [[0, 39]]})
+    ledger.close()
+    (tmp_path / "store.sqlite.key").write_text("00" * 32)
+    other = Ledger(path)
+    assert not other.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
+    other.close()
+
+
+def test_removed_values_are_nowhere_in_the_files(rng, tmp_path):
+    model, graph, X, _ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+
+    def found(values):
+        """How many of these numbers stand somewhere in the folder."""
+        bytes_ = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
+        return sum(np.float64(value).tobytes() in bytes_ for value in np.ravel(values))
+
+    assert found(X[[3, 7, 30]]) == 15
+    model.remove_nodes([3, 30])
+    model.remove_features([7])
+    assert found(X[[3, 7, 30]]) == 0
+    assert found(X[8]) == 5
+    model.close()
+    connection = sqlite3.connect(tmp_path / "store.sqlite")
+    left = set(connection.execute("SELECT u, v FROM edges"))
+    assert not {pair for pair in left if {3, 30} & set(pair)}
+    told = "".join(row[0] for row in connection.execute("SELECT certificate FROM requests"))
+    connection.close()
+    assert set(json.loads(told.partition("}}")[0] + "}}")) == set(asdict(model.certificate()))  # no more than that
+    assert graph.n_edges - model.certificate().n_edges == graph.adjacency[[3, 30]].sum() - graph.adjacency[3, 30]
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "DELETE FROM edges", "INSERT INTO requests", "COMMIT"])
+def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    before, held, pair = model.certificate(), model.embedding(), first_edges(model)
+    connection = model._ledger._connection
+
+    def deny(action, first, second, *_):
+        asked = {
+            "BEGIN IMMEDIATE": (sqlite3.SQLITE_TRANSACTION, "BEGIN"),
+            "COMMIT": (sqlite3.SQLITE_TRANSACTION, "COMMIT"),
+            "DELETE FROM edges": (sqlite3.SQLITE_DELETE, "edges"),
+            "INSERT INTO requests": (sqlite3.SQLITE_INSERT, "requests"),
+        }[statement]
+        return sqlite3.SQLITE_DENY if (action, first) == asked else sqlite3.SQLITE_OK
+
+    connection.set_authorizer(deny)
+    with pytest.raises(LedgerError, match="Nothing was changed"):
+        model.remove_edges(pair)
+    connection.set_authorizer(None)
+    assert model.certificate() is before
+    np.testing.assert_allclose(model.embedding(), held, atol=1e-12)
+    model.remove_edges(pair)  # goes through afterwards
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
+def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    connection = model._ledger._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(LedgerError, match="full"):
+        model.add_nodes(np.ones((500, 5)))
+    assert model.n_nodes == 40
+    with pytest.raises(LedgerError, match="cannot be written"):
+        fitted(rng)[0].save(tmp_path / "nowhere" / "store.sqlite")
+    model.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store.sqlite", "store.sqlite.key"]
+
+
+def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(InputError, match="is no store"):
+        CertifiedGPR.load(path)
+    model, *_ = fitted(rng)
+    model.save(path)
+    with pytest.raises(InputError, match="exists: load it, or name another file"):
+        fitted(rng)[0].save(path)
+    with pytest.raises(LedgerError, match="another process has it open"):
+        CertifiedGPR.load(path)
+    model.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE nodes SET features = zeroblob(40) WHERE node < 20")
+    connection.commit()
+    with pytest.raises(LedgerError, match="the model does not belong to the data"):
+        CertifiedGPR.load(path)
+    connection.execute("UPDATE model SET coefficients = zeroblob(120)")
+    connection.commit()
+    with pytest.raises(LedgerError, match="not the one that its last certificate was issued for"):
+        CertifiedGPR.load(path)
+    connection.execute("DELETE FROM nodes WHERE node = 4")
+    connection.commit()
+    with pytest.raises(LedgerError, match="nodes or requests are missing"):
+        CertifiedGPR.load(path)
+    connection.execute("UPDATE meta SET value = 'other' WHERE name = 'format'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="has the format 'other'"):
+        CertifiedGPR.load(path)
+    path.write_bytes(b"no store")
+    with pytest.raises(LedgerError, match="not a database"):
+        CertifiedGPR.load(path)
+    (tmp_path / "store.sqlite.key").unlink()
+    with pytest.raises(InputError, match="the key of"):
+        CertifiedGPR.load(path)
+
+
+def test_the_key_is_for_its_owner_only(rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store.sqlite")
+    assert (tmp_path / "store.sqlite.key").stat().st_mode & 0o777 == 0o600
+
+
+SERVICE = textwrap.dedent(
+    """
+    import os, signal, sys
+    import numpy as np
+    from nareg.unlearning import CertifiedGPR
+
+    path, statement = sys.argv[1], int(sys.argv[2])
+    model = CertifiedGPR.load(path)
+    seen = 0
+
+    def watch(_):
+        global seen
+        seen += 1
+        if seen == statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model._ledger._connection.set_trace_callback(watch)
+    for node in range(32, 40):
+        model.remove_nodes([node])
+        print(node, flush=True)
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_statement_loses_and_repeats_nothing_acknowledged(rng, tmp_path):
+    """SIGKILL before statement 1, 2, ... of a service that removes nodes one by one; then another goes on."""
+    model, graph, X, _ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    model.close()
+    whole = (tmp_path / "store.sqlite").read_bytes()
+    for statement in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 22, 31):
+        (tmp_path / "store.sqlite").write_bytes(whole)
+        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), str(statement)]
+        done = subprocess.run(told, capture_output=True, text=True, check=False)
+        assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+        acknowledged = [int(line) for line in done.stdout.split()]
+        back = CertifiedGPR.load(tmp_path / "store.sqlite")
+        gone = np.flatnonzero(back._gone).tolist()
+        assert gone[: len(acknowledged)] == acknowledged
+        assert len(gone) <= len(acknowledged) + 1  # one may have been written and not told
+        remaining = X.copy()
+        A = graph.adjacency.toarray()
+        A[gone] = A[:, gone] = remaining[gone] = 0
+        np.testing.assert_allclose(back.embedding(), reference.embedding(A, remaining, back.weights), atol=1e-12)
+        for node in gone:
+            with pytest.raises(InputError, match="was removed before"):
+                back.remove_nodes([node])
+        back.close()
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    model.close()
+    whole = (tmp_path / "store.sqlite").read_bytes()
+    for wait in np.linspace(0.0, 0.02, 8):
+        (tmp_path / "store.sqlite").write_bytes(whole)
+        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), "0"]
+        with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as service:
+            first = service.stdout.readline()
+            signal.sigtimedwait([], wait)
+            os.kill(service.pid, signal.SIGKILL)
+            acknowledged = [int(first), *(int(line) for line in service.stdout.read().split())]
+        back = CertifiedGPR.load(tmp_path / "store.sqlite")
+        gone = np.flatnonzero(back._gone).tolist()
+        assert gone[: len(acknowledged)] == acknowledged
+        assert len(gone) <= len(acknowledged) + 1
+        back.close()
