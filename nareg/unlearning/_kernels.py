@@ -10,6 +10,7 @@ import functools
 from typing import Any
 
 import numba
+import numpy as np
 
 from nareg._compiled import parallel, serial
 
@@ -135,3 +136,69 @@ def gather(start: Any, live: Any, neighbours: Any, Q: Any, scale: Any, place: An
             share = weight * scale[k]
             for f in range(width):
                 out[row, f] += share * Q[k, f]
+
+
+@serial
+def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
+    """Nodes within 0, 1, 2, ... hops of the ends, nearest first, with places; ``counts`` has how many each."""
+    found = 0
+    for node in ends:
+        slot[node] = found
+        touched[found] = node
+        found += 1
+    counts[0] = found
+    first = 0
+    for hop in range(1, counts.size):
+        last = found
+        for i in range(first, last):
+            s = touched[i]
+            for p in range(start[s], start[s] + live[s]):
+                k = neighbours[p]
+                if slot[k] < 0:
+                    slot[k] = found
+                    touched[found] = k
+                    found += 1
+        first = last
+        counts[hop] = found
+
+
+@serial
+def left_factors(
+    start: Any, live: Any, neighbours: Any, weights: Any, before: Any, touched: Any, counts: Any, slot: Any, left: Any
+) -> None:
+    """Left factors of the removal of the edge between ``touched[0]`` and ``touched[1]``, which is taken out already.
+
+    Row i of ``left`` is that of ``touched[i]``; its columns are those of the two ends' ``q_0, ..., q_(L-1), S``, end by end.
+    ``before`` has the ends' degrees with the edge.
+    """
+    order = weights.size - 1
+    hold, new = np.zeros(touched.size), np.zeros(touched.size)
+    for end in range(2):
+        a, d_old = touched[end], before[end]
+        d = live[a] + 1.0
+        ratio = np.sqrt(d / d_old) - 1
+        for j in range(order):
+            column = end * (order + 1) + j
+            hold[:] = 0
+            for level in range(order, j, -1):
+                new[:] = 0
+                if level < order:  # A' D'^-1 of what is further out
+                    for i in range(counts[order - level]):
+                        share = hold[i] / (live[touched[i]] + 1.0)
+                        if share != 0:
+                            new[i] += share
+                            s = touched[i]
+                            for p in range(start[s], start[s] + live[s]):
+                                new[slot[neighbours[p]]] += share
+                # (A' D'^-1 - A D^-1) e_a, and for features what the root of the degree does
+                along = 1 / d - 1 / d_old + (ratio / d if j == 0 else 0.0)
+                new[end] += weights[level] * along
+                new[1 - end] -= weights[level] / d_old
+                for p in range(start[a], start[a] + live[a]):
+                    new[slot[neighbours[p]]] += weights[level] * along
+                hold, new = new, hold
+            if j == 0:
+                hold[end] += weights[0] * ratio
+            for i in range(touched.size):
+                left[i, column] = hold[i] / np.sqrt(live[touched[i]] + 1.0)
+        left[end, end * (order + 1) + order] = 1 / np.sqrt(d) - 1 / np.sqrt(d_old)

@@ -34,7 +34,7 @@ class ApproximatePropagation:
         levels = range(weights.size)
         self._reserves = [np.zeros_like(features) for _ in levels]
         self._residues = [np.zeros_like(features) for _ in levels]
-        self._scratch = Scratch(graph)
+        self.scratch = Scratch(graph)
         self.recompute()
 
     @property
@@ -108,10 +108,10 @@ class ApproximatePropagation:
             changed[pushed] = True
             if level == self.order:
                 break
-            reached = self._scratch.mark(pushed)
-            self._scratch.forget(reached)
+            reached = self.scratch.mark(pushed)
+            self.scratch.forget(reached)
             # straight to the rows of all nodes: what is reached has to be looked at once more anyway
-            self._scratch.add(pushed, rows / self._degrees[pushed][:, None], self._residues[level + 1], self._scratch.itself)
+            self.scratch.add(pushed, rows / self._degrees[pushed][:, None], self._residues[level + 1], self.scratch.itself)
             waiting = np.union1d(reached, nodes)
         return np.flatnonzero(changed)
 
@@ -119,7 +119,7 @@ class ApproximatePropagation:
         """Nodes without edges, behind all others."""
         count = len(features)
         self.graph.add_nodes(count)
-        self._scratch.add_nodes(count)
+        self.scratch.add_nodes(count)
         self._degrees = extended(self._degrees, np.ones(count))
         self.features = extended(self.features, features)
         # of degree one: every power of P leaves their features as they are
@@ -130,7 +130,7 @@ class ApproximatePropagation:
         """Undo :meth:`add_nodes`."""
         self.leave(np.arange(n_nodes, self.graph.n_nodes))
         self.graph.drop_nodes(n_nodes)
-        self._scratch = Scratch(self.graph)
+        self.scratch = Scratch(self.graph)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
         self._reserves, self._residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self._residues))
 
@@ -138,7 +138,7 @@ class ApproximatePropagation:
         """Undo a change, or what was done of it."""
         self.graph.restore(change.removed, change.added)
         self.features[change.nodes] = features
-        self._degrees, self._scratch = self.graph.degrees, Scratch(self.graph)
+        self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
         self.recompute()
 
     def errors(self, W: np.ndarray | None = None) -> float:

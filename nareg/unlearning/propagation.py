@@ -95,7 +95,7 @@ class Propagation:
         self._node = np.concatenate([train, np.flatnonzero(others)])
         self._row = np.argsort(self._node)
         self._n_train = train.size
-        self._scratch = Scratch(graph)
+        self.scratch = Scratch(graph)
         self.recompute()
 
     @property
@@ -117,6 +117,12 @@ class Propagation:
         rows: np.ndarray = self._sum[self._row[nodes]]
         rows *= self._degrees[nodes, None] ** -0.5
         return rows
+
+    def rows(self, node: int) -> np.ndarray:
+        """(L + 1, F): a node's rows of ``q_0, ..., q_(L-1)`` and S."""
+        root = np.sqrt(self._degrees[node])
+        held = [root * self.features[node], *(q[node] for q in self._reserves), self._sum[self._row[node]]]
+        return np.stack(held[-(self.order + 1) :])
 
     def leave(self, nodes: np.ndarray) -> None:
         """These are not trained on any more."""
@@ -146,7 +152,7 @@ class Propagation:
             reserve = self._reserves[level - 1]
             if level >= first:
                 reserve[:] = 0
-                self._push_all(level, self._scratch.itself, 1.0, reserve)
+                self._push_all(level, self.scratch.itself, 1.0, reserve)
             if self.weights[level]:
                 _kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
         if self.order and self.weights[-1]:
@@ -160,7 +166,7 @@ class Propagation:
 
     def update(self, change: Change) -> np.ndarray:
         """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
-        graph, scratch, nodes = self.graph, self._scratch, change.touched
+        graph, scratch, nodes = self.graph, self.scratch, change.touched
         graph.remove(change.removed)
         graph.add(change.added)
         before, after = self._degrees[nodes], graph.live[nodes] + 1.0
@@ -200,7 +206,7 @@ class Propagation:
         """Nodes without edges, behind all others."""
         count = len(features)
         self.graph.add_nodes(count)
-        self._scratch.add_nodes(count)
+        self.scratch.add_nodes(count)
         self._degrees = extended(self._degrees, np.ones(count))
         self.features = extended(self.features, features)
         # of degree one: every power of P leaves their features as they are
@@ -216,7 +222,7 @@ class Propagation:
         for node in new[::-1]:
             self._exchange(self._row[node], node)
         self.graph.drop_nodes(n_nodes)
-        self._scratch = Scratch(self.graph)
+        self.scratch = Scratch(self.graph)
         self._row, self._node = self._row[:n_nodes], self._node[:n_nodes]
         self._degrees, self.features, self._sum = self._degrees[:n_nodes], self.features[:n_nodes], self._sum[:n_nodes]
         self._reserves = [q[:n_nodes] for q in self._reserves]
@@ -225,7 +231,7 @@ class Propagation:
         """Undo a change, or what was done of it."""
         self.graph.restore(change.removed, change.added)
         self.features[change.nodes] = features
-        self._degrees, self._scratch = self.graph.degrees, Scratch(self.graph)
+        self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
         self.recompute()
 
     def errors(self, W: np.ndarray | None = None) -> float:
@@ -245,22 +251,28 @@ class Propagation:
 
 
 class Scratch:
-    """Places of touched nodes in small arrays, kept from one request to the next."""
+    """Places of touched nodes in small arrays, kept from one request to the next; -1 for all others."""
 
     def __init__(self, graph: LiveGraph) -> None:
         self.graph = graph
         self.itself = np.arange(graph.n_nodes)
-        self._slot = np.full(graph.n_nodes, -1, dtype=np.int64)
+        self.slot = np.full(graph.n_nodes, -1, dtype=np.int64)
         self._touched = np.empty(graph.n_nodes, dtype=np.int64)
 
     def mark(self, sources: np.ndarray) -> np.ndarray:
         """Nodes that a push from the sources reaches, themselves first; they have places until they are forgotten."""
-        found = _kernels.mark(*self.graph.rows, sources, self._slot, self._touched)
+        found = _kernels.mark(*self.graph.rows, sources, self.slot, self._touched)
         return self._touched[:found].copy()
+
+    def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
+        counts = np.zeros(hops + 1, dtype=np.int64)
+        _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
+        return self._touched[: counts[-1]].copy(), counts
 
     def forget(self, nodes: np.ndarray) -> None:
         """Their places."""
-        self._slot[nodes] = -1
+        self.slot[nodes] = -1
 
     def spread(
         self,
@@ -275,7 +287,7 @@ class Scratch:
 
         Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
         """
-        place = self._slot if place is None else place
+        place = self.slot if place is None else place
         self.add(sources, Y, out, place)
         signs = change.signs[:, None]
         for end in range(2):
@@ -288,5 +300,5 @@ class Scratch:
     def add_nodes(self, count: int) -> None:
         """Behind all others."""
         self.itself = np.arange(self.itself.size + count)
-        self._slot = extended(self._slot, np.full(count, -1))
+        self.slot = extended(self.slot, np.full(count, -1))
         self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

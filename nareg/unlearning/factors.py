@@ -1,0 +1,72 @@
+"""The removal of an edge as a matrix of rank 2 (L + 1): ``Z' = Z + left right``, without touching a row of Z.
+
+``delta q_l = sum_t (A' D'^-1)^(l-t) (A' D'^-1 - A D^-1) q_(t-1)``, and ``A' D'^-1 - A D^-1`` has two columns that are not zero,
+those of the edge's ends u and v. So the right factors are the ends' rows of ``q_0, ..., q_(L-1)`` and of S (whose rows are
+rescaled), and the left ones sparse vectors around u and v that know nothing of features.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.unlearning import _kernels
+from nareg.unlearning.propagation import Propagation
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeFactors:
+    """``Z'[nodes] = Z[nodes] + left right``; other rows stay as they are.
+
+    Attributes
+    ----------
+    nodes : (K,) array
+        Within L hops of the ends.
+    left : (K, 2 (L + 1)) array
+    right : (2 (L + 1), F) array
+    """
+
+    nodes: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+
+    def apply(self, W: np.ndarray) -> np.ndarray:
+        """``(Z' - Z) W`` at ``nodes``: how scores change, for ``2 (L + 1)`` products with W."""
+        found: np.ndarray = self.left @ (self.right @ W)
+        return found
+
+
+def edge_factors(propagation: Propagation, edge: Any) -> EdgeFactors:
+    """What the removal of one edge would do to the embedding; nothing is changed.
+
+    Parameters
+    ----------
+    propagation : Propagation
+        Exact: residues are in no factor.
+    edge : (u, v)
+
+    Raises
+    ------
+    InputError
+    """
+    if not isinstance(propagation, Propagation):
+        raise InputError("factors are for exact propagation: fit with r_max=0.")
+    graph = propagation.graph
+    pair = graph.edges("edge", edge, present=True)
+    if len(pair) != 1:
+        raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
+    ends, order, scratch = pair[0], propagation.order, propagation.scratch
+    before = graph.live[ends] + 1.0
+    graph.remove(pair)
+    try:
+        nodes, counts = scratch.reach(ends, order)
+        left = np.zeros((nodes.size, 2 * (order + 1)))
+        if order:  # without hops no edge matters
+            _kernels.left_factors(*graph.rows, propagation.weights, before, nodes, counts, scratch.slot, left)
+    finally:
+        graph.add(pair)
+    scratch.forget(nodes)
+    return EdgeFactors(nodes, left, np.concatenate([propagation.rows(end) for end in ends]))
