@@ -2,7 +2,7 @@
 
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
-:mod:`nareg.datasets` for real networks.
+:mod:`nareg.unlearning` for taking things back, :mod:`nareg.datasets` for real networks.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from nareg import gnn as gnn
     from nareg import graphs as graphs
     from nareg import herta as herta
+    from nareg import unlearning as unlearning
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
-_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "gnn", "graphs", "herta")
+_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "gnn", "graphs", "herta", "unlearning")
 
 __all__ = ["Graph", "__version__", *_SUBMODULES]
 

@@ -1,0 +1,21 @@
+"""The guide: its example runs as written."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "unlearning.md"
+(CODE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+
+
+def test_the_example_runs_and_verifies(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", CODE], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.returncode == 0, done.stderr
+    assert "(1, 0.0001)-certified: remove_edges of 1" in done.stdout
+    assert "the last certificate holds; 5 requests" in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["service.store", "service.store.key"]
