@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import SolverError
 from nareg.unlearning.certificate import CertificateError
@@ -77,6 +78,17 @@ def solve(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, lo
             "smaller r_max (0 has no error but rounding), a larger alpha or a larger eps. Nothing was changed."
         )
     return found
+
+
+def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """``-H^-1 gradient`` with the dense Hessian at W of each class, as the published methods have it."""
+    Z, curvature = objective.s[:, None] * objective.S, objective.loss.curvature(objective.forward(W), objective.Y)
+    step = np.empty_like(W)
+    for k in range(W.shape[1]):
+        H = Z.T @ (curvature[:, k : k + 1] * Z)
+        H.flat[:: len(H) + 1] += objective.ridge
+        step[:, k] = -cho_solve(cho_factor(H, overwrite_a=True), gradient[:, k])
+    return step
 
 
 def evaluate(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float) -> Head:

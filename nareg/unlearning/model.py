@@ -313,7 +313,7 @@ class CertifiedGPR:
         start = time.perf_counter()
         try:
             with interrupts_held():
-                held.update(change)
+                self._changed(change)
                 held.leave(leaving)
                 self.labels[unlabelled] = -1
                 self._gone[gone] = True
@@ -326,13 +326,22 @@ class CertifiedGPR:
                 self._gone[gone] = False
             raise
 
+    def _changed(self, change: Change) -> None:
+        """Graph, features and embedding, brought up to date."""
+        self._propagation.update(change)
+
+    def _adjusted(self) -> head.Head:
+        """The model, brought up to date."""
+        return self._solved(self._head.B, self._head.W)
+
     def _learn(self, told: dict[str, Any], count: int, seconds: dict[str, float], change: Change) -> Certificate:
         """Newton steps from the model at hand, from nothing where those cannot be certified; then the ledger."""
         start = time.perf_counter()
         try:
-            found, retrained = self._solved(self._head.B, self._head.W), False
+            found = self._adjusted()
         except CertificateError:
-            found, retrained = self._retrained(), True
+            found = self._retrained()
+        retrained = found.B is not self._head.B
         seconds |= {"training": time.perf_counter() - start}
         certificate = self._certified(found, told["request"], count, seconds, retrained=retrained)
         with interrupts_held():

@@ -202,6 +202,15 @@ class Propagation:
         self._degrees[nodes] = after
         return touched
 
+    def update_fully(self, change: Change) -> None:
+        """The same, propagating everything anew."""
+        self.graph.remove(change.removed)
+        self.graph.add(change.added)
+        if change.features is not None:
+            self.features[change.nodes] = change.features
+        self._degrees = self.graph.degrees
+        self.recompute()
+
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
         count = len(features)

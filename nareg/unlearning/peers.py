@@ -1,0 +1,70 @@
+"""Other ways to take something back, with the same calls: what :class:`~nareg.unlearning.CertifiedGPR` is compared with.
+
+Each propagates everything anew at every request. All are charged alike, with the gradient that is left, and retrain where it is
+above the budget: so their certificates are as sound, whatever their papers charge.
+"""
+
+from __future__ import annotations
+
+from nareg.errors import InputError
+from nareg.unlearning import head
+from nareg.unlearning.certificate import CertificateError
+from nareg.unlearning.model import CertifiedGPR
+from nareg.unlearning.objective import Objective
+from nareg.unlearning.propagation import Change, Propagation
+
+
+class _Anew(CertifiedGPR):
+    """Propagates everything anew."""
+
+    def _changed(self, change: Change) -> None:
+        if not isinstance(self._propagation, Propagation):
+            raise InputError(f"r_max is {self.r_max:g}: {type(self).__name__} propagates everything, leave r_max at 0.")
+        self._propagation.update_fully(change)
+
+    def _objective(self) -> Objective:
+        return Objective(*self._propagation.trained(), self._targets(), self.loss, self.lam, self._head.B)
+
+    def _stepped(self, hessian_of: Objective) -> head.Head:
+        """One Newton step from the model at hand, with the Hessian of this objective.
+
+        Raises
+        ------
+        CertificateError
+            If it leaves more than the budget.
+        """
+        here, W = self._objective(), self._head.W
+        W = W + head.newton_step(hessian_of, W, here.gradient(W, here.forward(W)))
+        found = head.evaluate(self._propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
+        if found.spent > self.budget:
+            raise CertificateError(f"a step leaves {found.spent:.3g} of {self.budget:.3g}.")
+        return found
+
+
+class Retrained(_Anew):
+    """Trains from nothing, with a new random term, at every request."""
+
+    def _adjusted(self) -> head.Head:
+        return self._retrained()
+
+
+class CGU(_Anew):
+    """Certified graph unlearning (Chien, Pan, Milenkovic 2022): one Newton step on what remains, with its dense Hessian."""
+
+    def _adjusted(self) -> head.Head:
+        return self._stepped(self._objective())
+
+
+class CEU(_Anew):
+    """Certified edge unlearning (Wu et al. 2023): one step with the Hessian of the data before (influence function)."""
+
+    _before: Objective | None = None
+
+    def _changed(self, change: Change) -> None:
+        S, s = self._propagation.trained()
+        self._before = Objective(S.copy(), s.copy(), self._targets(), self.loss, self.lam, self._head.B)
+        super()._changed(change)
+
+    def _adjusted(self) -> head.Head:
+        before, self._before = self._before, None
+        return self._stepped(before or self._objective())

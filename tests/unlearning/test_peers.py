@@ -1,0 +1,66 @@
+"""Peers: other ways to the same promise."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg.errors import InputError
+from nareg.unlearning import CertifiedGPR, peers
+from tests.unlearning import reference
+from tests.unlearning.test_model import problem, true_gradient
+
+KINDS = [CertifiedGPR, peers.Retrained, peers.CGU, peers.CEU]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_all_forget_to_within_the_budget(kind, loss, rng):
+    graph, X, y = problem(rng)
+    model = kind(loss=loss, rng=rng).fit(graph, X, y, np.arange(40))
+    A = graph.adjacency.toarray()
+    for pair in rng.permutation(np.argwhere(np.triu(A)))[:8]:
+        told = model.remove_edges([pair])
+        A[tuple(pair)] = A[tuple(pair[::-1])] = 0
+        assert true_gradient(model, A, X, y, np.arange(40)) <= told.spent <= told.budget
+    np.testing.assert_allclose(model.embedding(), reference.embedding(A, X, model.weights), atol=1e-12)
+    model.remove_nodes([3])
+    model.remove_features([50])
+    A[3] = A[:, 3] = X[3] = X[50] = 0
+    train = np.setdiff1d(np.arange(40), [3])
+    assert true_gradient(model, A, X, y, train) <= model.certificate().spent
+
+
+def test_retrained_has_a_new_term_and_the_others_keep_theirs(rng):
+    graph, X, y = problem(rng)
+    for kind in KINDS:
+        model = kind(alpha=100.0, rng=np.random.default_rng(4)).fit(graph, X, y, np.arange(40))
+        B = model._head.B
+        assert model.remove_features([50]).retrained == (kind is peers.Retrained)
+        assert (model._head.B is not B) == (kind is peers.Retrained)
+        assert not model.add_nodes(X[:1], labels=y[:1]).retrained or kind is peers.Retrained
+
+
+def test_for_least_squares_a_newton_step_is_exact_and_an_influence_step_is_not(rng):
+    left = {}
+    for kind in (peers.CGU, peers.CEU):
+        own = np.random.default_rng(2)
+        graph, X, y = problem(own)
+        model = kind(loss="squared", alpha=100.0, rng=own).fit(graph, X, y, np.arange(40))
+        left[kind] = model.remove_nodes([1, 2, 3]).residual
+    assert left[peers.CGU] < 1e-10 < left[peers.CEU]
+
+
+def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
+    graph, X, y = problem(rng)
+    model = peers.CEU(alpha=1e-4, rng=rng).fit(graph, X, y, np.arange(40))
+    told = model.remove_nodes([1, 2, 3, 4, 5])
+    assert told.retrained
+    assert told.spent <= told.budget
+
+
+def test_residues_are_not_for_them(rng):
+    graph, X, y = problem(rng)
+    model = peers.CGU(r_max=1e-5, rng=rng).fit(graph, X, y, np.arange(40))
+    with pytest.raises(InputError, match="CGU propagates everything, leave r_max at 0"):
+        model.remove_features([3])
