@@ -1,7 +1,7 @@
 """``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-GROUP is "node-adaptive", "gnn" or "herta". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of claims, verdicts and
-numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
+GROUP is "node-adaptive", "gnn", "herta" or "unlearning". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
+claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ PAGES = {
     "node-adaptive": ("reproduction.md", "when-to-use-what.md"),
     "gnn": ("gnn.md", "gnn-reproduction.md"),
     "herta": ("herta.md",),
+    "unlearning": ("unlearning.md",),
 }
 
 #: Stands where an experiment has not been run in full.
@@ -54,7 +55,7 @@ def place(verdict: dict[str, Any], paper: bool) -> str:
 
 def heading(name: str) -> str:
     """Of an experiment's section on its page."""
-    return name if name.startswith(("gnn", "herta")) else name.replace("fig", "Figure ").capitalize()
+    return name if name.startswith(("gnn", "herta", "unlearning")) else name.replace("fig", "Figure ").capitalize()
 
 
 def overview(figures: dict[str, dict[str, Any]]) -> str:

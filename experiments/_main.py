@@ -22,9 +22,10 @@ GNN = (
     "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-adaptive",
 )  # fmt: skip
 HERTA = ("herta-loss", "herta-large", "herta-accuracy", "herta-effects", "herta-sparsifier", "herta-cost")
-FIGURES = NODE_ADAPTIVE + GNN + HERTA
+UNLEARNING = ("unlearning-edges",)
+FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING
 #: Names that stand for several.
-GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA}
+GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING}
 #: ``progress(figure, points done, points in all)``
 Progress = Callable[[str, int, int], None]
 
@@ -43,7 +44,7 @@ class Done:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """Experiments by name; "all", "node-adaptive", "gnn" and "herta" for several."""
+    """Experiments by name; "all", "node-adaptive", "gnn", "herta" and "unlearning" for several."""
     named = [one for name in names for one in GROUPS.get(name, (name,))]
     unknown = [name for name in named if name not in FIGURES]
     if unknown:
