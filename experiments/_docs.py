@@ -1,7 +1,8 @@
 """``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
 GROUP is "node-adaptive", "gnn", "herta" or "unlearning". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
-claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on them is written by hand.
+claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on
+them is written by hand.
 """
 
 from __future__ import annotations
