@@ -42,7 +42,7 @@ class LedgerError(NaregError, RuntimeError):
 
 
 @dataclass(frozen=True, eq=False)
-class Remaining:
+class Stored:
     """All that a store holds of the data, and the model.
 
     Attributes
@@ -191,7 +191,7 @@ class Ledger:
                     self._connection.execute("ROLLBACK")
                 raise
 
-    def read(self) -> Remaining:
+    def read(self) -> Stored:
         """Everything.
 
         Raises
@@ -213,7 +213,7 @@ class Ledger:
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
         F = len(rows[0][1]) // 8
         told = json.loads(requests[-1][2])
-        return Remaining(
+        return Stored(
             settings=self._settings,
             features=np.frombuffer(b"".join(row[1] for row in rows), dtype="<f8").reshape(-1, F).astype(float),
             labels=np.array([row[2] for row in rows], dtype=np.int64),

@@ -13,14 +13,14 @@ import scipy.sparse as sp
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
-from nareg.unlearning import head
+from nareg.unlearning import head, requests
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning.approximate import ApproximatePropagation
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
+from nareg.unlearning.data import Data, Request
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Remaining
+from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
 from nareg.unlearning.objective import LOSSES
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Change
 
 
 class CertifiedGPR:
@@ -53,7 +53,7 @@ class CertifiedGPR:
     coefficients : (F, C) array
         One column for two classes.
     classes : array
-        Known beforehand: they are part of the model, not of what can be forgotten.
+        They are part of the model, not of what can be forgotten.
     labels : (N,) array
         -1 where there is none, or none any more.
     train : (n_t,) array
@@ -110,7 +110,7 @@ class CertifiedGPR:
 
     # -- training -----------------------------------------------------------------------------------------
 
-    def fit(self, graph: Any, features: Any, labels: Any, train: Any) -> CertifiedGPR:
+    def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> CertifiedGPR:
         """Propagate and train.
 
         Parameters
@@ -121,6 +121,9 @@ class CertifiedGPR:
         labels : (N,) integer array
             -1 where there is none; those of other nodes than ``train`` are not looked at.
         train : indices or (N,) mask
+        classes : integers, optional
+            All that there can be, known without looking at the labels. By default those of the training nodes, none of which
+            can then lose its last one: that would show.
 
         Raises
         ------
@@ -130,41 +133,44 @@ class CertifiedGPR:
         """
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
-        X, y = _features("features", features, n), _labels(labels, n)
+        X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
         nodes = np.sort(node_indices("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
         if (y[nodes] < 0).any():
             node = int(nodes[y[nodes] < 0][0])
             raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
-        classes = np.unique(y[nodes])
-        if classes.size < 2:
-            raise InputError(f"labels of the training nodes are all {classes[0]}: there is nothing to tell apart.")
         start = time.perf_counter()
-        self._propagation = self._propagated(live, X, nodes)
-        self.classes, self.labels, self._gone = classes, y, np.zeros(n, dtype=bool)
+        found = _classes(y[nodes], classes)
+        data = Data(live, X, y, nodes, found, told=classes is not None, weights=self.weights, r_max=self.r_max)
         seconds = {"propagation": time.perf_counter() - start}
         start = time.perf_counter()
         self.close()
+        self._data = data
         self._head = self._retrained()
         seconds |= {"training": time.perf_counter() - start}
         self._certificate = self._certified(self._head, "fit", n, seconds, retrained=False)
         return self
 
-    def _propagated(self, graph: LiveGraph, X: np.ndarray, train: np.ndarray) -> Propagation | ApproximatePropagation:
-        if self.r_max:
-            return ApproximatePropagation(graph, X, self.weights, train, r_max=self.r_max)
-        return Propagation(graph, X, self.weights, train)
-
     @property
     def n_nodes(self) -> int:
         """Number of nodes, removed ones among them: they keep their numbers."""
-        return self._propagation.graph.n_nodes
+        return self._data.n_nodes
 
     @property
     def remaining(self) -> np.ndarray:
         """Nodes that were not removed."""
-        return np.flatnonzero(~self._gone)
+        return np.flatnonzero(~self._data.gone)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """Classes, in the order of the coefficients' columns; two have one column, that of the second."""
+        return self._data.classes
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(N,), -1 where there is none, or none any more."""
+        return self._data.labels.copy()
 
     @property
     def coefficients(self) -> np.ndarray:
@@ -174,21 +180,15 @@ class CertifiedGPR:
     @property
     def train(self) -> np.ndarray:
         """Nodes that are trained on."""
-        return np.sort(self._propagation.train)
-
-    def _targets(self) -> np.ndarray:
-        """(n_t, C) array of -1 and 1."""
-        apart = self.classes[1:] if self.classes.size == 2 else self.classes
-        return np.where(self.labels[self._propagation.train][:, None] == apart, 1.0, -1.0)
+        return np.sort(self._data.train)
 
     def _solved(self, B: np.ndarray, W: np.ndarray) -> head.Head:
         told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget}
-        return head.solve(self._propagation, self._targets(), B, W, **told)
+        return head.solve(self._data.propagation, self._data.targets(), B, W, **told)
 
     def _retrained(self) -> head.Head:
         """From nothing, with a new random term."""
-        columns = 1 if self.classes.size == 2 else self.classes.size
-        B = self._rng.normal(0.0, 1.0, (self._propagation.features.shape[1], columns)) * self.alpha
+        B = self._rng.normal(0.0, 1.0, (self._data.n_features, self._data.columns)) * self.alpha
         return self._solved(B, np.zeros_like(B))
 
     def _certified(
@@ -200,8 +200,7 @@ class CertifiedGPR:
         return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
             spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
-            n_nodes=self.remaining.size, n_edges=self._propagation.graph.n_edges,
-            n_train=self._propagation.train.size, seconds=seconds,
+            n_nodes=self.remaining.size, n_edges=self._data.graph.n_edges, n_train=self._data.train.size, seconds=seconds,
         )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -219,136 +218,54 @@ class CertifiedGPR:
         InputError
             For what is no edge, or not any more.
         CertificateError
-            If the budget cannot be met; nothing is changed then.
+            If the budget cannot be met.
+        LedgerError
+            If the request cannot be written to the store.
         """
-        pairs = self._propagation.graph.edges("edges", edges, present=True)
-        return self._apply({"request": "remove_edges", "edges": pairs.tolist()}, len(pairs), Change(removed=pairs))
+        return self._do(requests.remove_edges(self._data, edges))
 
     def remove_nodes(self, nodes: Any) -> Certificate:
         """Forget nodes: their edges, features and labels. Their numbers are not used again."""
-        index = self._nodes(nodes)
-        graph = self._propagation.graph
-        joined = [np.stack([np.full(graph.live[u], u), graph.of(u)], axis=1) for u in index]
-        edges = np.unique(np.sort(np.concatenate(joined).astype(np.int64), axis=1), axis=0)
-        blank = np.zeros((index.size, self._propagation.features.shape[1]))
-        told = {"request": "remove_nodes", "nodes": index.tolist()}
-        change = Change(removed=edges, nodes=index, features=blank)
-        return self._apply(told, index.size, change, unlabelled=index, gone=index)
+        return self._do(requests.remove_nodes(self._data, nodes))
 
     def remove_features(self, nodes: Any, *, labels: bool = False) -> Certificate:
         """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
-        index = self._nodes(nodes)
-        blank = np.zeros((index.size, self._propagation.features.shape[1]))
-        told = {"request": "remove_features", "nodes": index.tolist(), "labels": labels}
-        return self._apply(told, index.size, Change(nodes=index, features=blank), unlabelled=index if labels else None)
+        return self._do(requests.remove_features(self._data, nodes, labels=labels))
 
     def add_edges(self, edges: Any) -> Certificate:
         """Join nodes that are not."""
-        pairs = self._propagation.graph.edges("edges", edges, present=False)
-        self._refuse_gone("edges", pairs.ravel())
-        return self._apply({"request": "add_edges", "edges": pairs.tolist()}, len(pairs), Change(added=pairs))
+        return self._do(requests.add_edges(self._data, edges))
 
     def add_nodes(self, features: Any, *, labels: Any = None) -> Certificate:
         """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
-        X = _features("features", features, None)
-        wanted = self._propagation.features.shape[1]
-        if X.shape[1] != wanted:
-            raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {wanted}.")
-        y = np.full(len(X), -1) if labels is None else _labels(labels, len(X))
-        unknown = np.setdiff1d(y[y >= 0], self.classes)
-        if unknown.size:
-            raise InputError(f"labels holds class {unknown[0]}, which the model was not fitted to ({self.classes.tolist()}).")
+        return self._do(requests.add_nodes(self._data, features, labels))
+
+    #: Whether every request propagates everything anew.
+    _fully = False
+
+    def _do(self, request: Request) -> Certificate:
+        """Carry out a request: the data, the model, the ledger; all of them or none."""
         self._refuse_uncertified()
-        before, start = self.n_nodes, time.perf_counter()
-        try:
-            with interrupts_held():
-                self._propagation.add_nodes(X)
-                self.labels = np.concatenate([self.labels, y])
-                self._propagation.join(before + np.flatnonzero(y >= 0))
-                self._gone = np.concatenate([self._gone, np.zeros(len(X), dtype=bool)])
-            told = {"request": "add_nodes", "features": X.tolist(), "labels": y.tolist()}
-            change = Change(nodes=np.arange(before, before + len(X)))
-            return self._learn(told, len(X), {"propagation": time.perf_counter() - start}, change)
-        except BaseException:
-            with interrupts_held():
-                self._propagation.drop_nodes(before)
-                self.labels, self._gone = self.labels[:before], self._gone[:before]
-            raise
-
-    def _nodes(self, value: Any) -> np.ndarray:
-        """Nodes that a removal names."""
-        given = _checks.array_of("nodes", value)
-        index = np.sort(node_indices("nodes", given if given.size else given.astype(np.int64), self.n_nodes))
-        if index.size == 0:
-            raise InputError("nodes is empty: name at least one.")
-        self._refuse_gone("nodes", index)
-        return index
-
-    def _refuse_gone(self, name: str, nodes: np.ndarray) -> None:
-        if self._gone[nodes].any():
-            raise InputError(f"{name} holds {int(nodes[self._gone[nodes]][0])}, which was removed before.")
-
-    def _apply(
-        self,
-        told: dict[str, Any],
-        count: int,
-        change: Change,
-        *,
-        unlabelled: np.ndarray | None = None,
-        gone: np.ndarray | None = None,
-    ) -> Certificate:
-        """Apply a checked change, whole or not at all."""
-        self._refuse_uncertified()
-        none = np.empty(0, dtype=np.int64)
-        unlabelled, gone = none if unlabelled is None else unlabelled, none if gone is None else gone
-        held = self._propagation
-        leaving = np.intersect1d(unlabelled, held.train)
-        lost = np.setdiff1d(self.labels[leaving], self.labels[np.setdiff1d(held.train, leaving)])
-        if lost.size:
-            raise InputError(
-                f"nodes holds the last training node of class {lost[0]}: a model without it would tell that it was there; fit "
-                "anew without the class."
-            )
-        features, labels = held.features[change.nodes], self.labels[unlabelled]
         start = time.perf_counter()
-        try:
+        with self._data.changed(request, fully=self._fully):
+            seconds = {"propagation": time.perf_counter() - start}
+            start = time.perf_counter()
+            try:
+                found = self._adjusted()
+            except CertificateError:
+                found = self._retrained()
+            seconds |= {"training": time.perf_counter() - start}
+            retrained = found.B is not self._head.B
+            certificate = self._certified(found, request.told["request"], request.count, seconds, retrained=retrained)
             with interrupts_held():
-                self._changed(change)
-                held.leave(leaving)
-                self.labels[unlabelled] = -1
-                self._gone[gone] = True
-            return self._learn(told, count, {"propagation": time.perf_counter() - start}, change)
-        except BaseException:  # Ctrl-C, too
-            with interrupts_held():
-                held.join(leaving)
-                held.restore(change, features)
-                self.labels[unlabelled] = labels
-                self._gone[gone] = False
-            raise
-
-    def _changed(self, change: Change) -> None:
-        """Graph, features and embedding, brought up to date."""
-        self._propagation.update(change)
+                if self._ledger is not None:
+                    self._ledger.record(self._entry(request, found, certificate))
+                self._head, self._certificate = found, certificate
+        return self.certificate()
 
     def _adjusted(self) -> head.Head:
-        """The model, brought up to date."""
+        """Newton steps from the model at hand."""
         return self._solved(self._head.B, self._head.W)
-
-    def _learn(self, told: dict[str, Any], count: int, seconds: dict[str, float], change: Change) -> Certificate:
-        """Newton steps from the model at hand, from nothing where those cannot be certified; then the ledger."""
-        start = time.perf_counter()
-        try:
-            found = self._adjusted()
-        except CertificateError:
-            found = self._retrained()
-        retrained = found.B is not self._head.B
-        seconds |= {"training": time.perf_counter() - start}
-        certificate = self._certified(found, told["request"], count, seconds, retrained=retrained)
-        with interrupts_held():
-            if self._ledger is not None:
-                self._ledger.record(self._entry(told, change, found, certificate))
-            self._head, self._certificate = found, certificate
-        return self.certificate()
 
     # -- the ledger ---------------------------------------------------------------------------------------
 
@@ -364,13 +281,13 @@ class CertifiedGPR:
         LedgerError
             If it cannot be written.
         """
-        weights, classes = self.weights.tolist(), self.classes.tolist()
-        told = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
-        settings = {**told, "weights": weights, "loss": self.loss.name, "classes": classes}
-        everything = np.arange(self.n_nodes)
-        A = sp.triu(self._propagation.graph.adjacency()).tocoo()
-        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=everything)
-        entry = self._entry({"request": "save"}, change, self._head, self._certificate)
+        settings: dict[str, Any] = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
+        settings |= {"weights": self.weights.tolist(), "loss": self.loss.name}
+        settings |= {"classes": self.classes.tolist(), "told": self._data.told}
+        A = sp.triu(self._data.graph.adjacency()).tocoo()
+        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(self.n_nodes))
+        entry = self._entry(Request({"request": "save"}, self.n_nodes, change), self._head, self._certificate)
+        self.close()
         self._ledger = Ledger.create(Path(path), settings, entry)
         return self
 
@@ -397,16 +314,20 @@ class CertifiedGPR:
         return model
 
     @classmethod
-    def _of(cls, held: Remaining, rng: np.random.Generator | None) -> CertifiedGPR:
+    def _of(cls, held: Stored, rng: np.random.Generator | None) -> CertifiedGPR:
         settings = dict(held.settings)
-        classes = settings.pop("classes")
+        classes, told = np.array(settings.pop("classes")), settings.pop("told")
         model = cls(**settings, rng=rng)
         n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
-        model._propagation = model._propagated(graph, held.features, np.flatnonzero(held.trained))
-        model.classes, model.labels, model._gone = np.array(classes), held.labels, held.gone
-        told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
-        model._head = head.evaluate(model._propagation, model._targets(), held.term, held.coefficients, **told)
+        model._data = Data(
+            graph, held.features, held.labels, np.flatnonzero(held.trained), classes, told=told, weights=model.weights,
+            r_max=model.r_max, gone=held.gone,
+        )  # fmt: skip
+        targets = model._data.targets()
+        model._head = head.evaluate(
+            model._data.propagation, targets, held.term, held.coefficients, loss=model.loss, lam=model.lam
+        )
         model._certificate = held.certificate
         return model
 
@@ -416,12 +337,12 @@ class CertifiedGPR:
             self._ledger.close()
         self._ledger = None
 
-    def _entry(self, told: dict[str, Any], change: Change, found: head.Head, certificate: Certificate | None) -> Entry:
-        nodes = change.nodes
+    def _entry(self, request: Request, found: head.Head, certificate: Certificate | None) -> Entry:
+        data, nodes = self._data, request.change.nodes
         return Entry(
-            told=told, removed=change.removed, added=change.added, nodes=nodes, features=self._propagation.features[nodes],
-            labels=self.labels[nodes], trained=np.isin(nodes, self._propagation.train), gone=self._gone[nodes],
-            coefficients=found.W, term=found.B, certificate=certificate,
+            told=request.told, removed=request.change.removed, added=request.change.added, nodes=nodes,
+            features=data.propagation.features[nodes], labels=data.labels[nodes], trained=np.isin(nodes, data.train),
+            gone=data.gone[nodes], coefficients=found.W, term=found.B, certificate=certificate,
         )  # fmt: skip
 
     # -- what is known ------------------------------------------------------------------------------------
@@ -444,12 +365,12 @@ class CertifiedGPR:
 
     def embedding(self) -> np.ndarray:
         """(N, F) array Z, new."""
-        return self._propagation.embedding()
+        return self._data.propagation.embedding()
 
     def decision(self, nodes: Any = None) -> np.ndarray:
         """``Z W`` of some nodes, or all."""
         index = slice(None) if nodes is None else node_indices("nodes", nodes, self.n_nodes)
-        found: np.ndarray = self._propagation.embedding(index) @ self._head.W
+        found: np.ndarray = self._data.propagation.embedding(index) @ self._head.W
         return found
 
     def predict(self, nodes: Any = None) -> np.ndarray:
@@ -474,16 +395,17 @@ def _weights(order: Any, weights: Any) -> np.ndarray:
     return found
 
 
-def _features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
-    """A float64 copy."""
-    X = np.array(_checks.floats(name, value.toarray() if sp.issparse(value) else value, ndim=(2,)), dtype=np.float64)
-    if X.shape[1] == 0 or (n_nodes is not None and len(X) != n_nodes):
-        raise InputError(f"{name} has shape {X.shape}: ({'M' if n_nodes is None else n_nodes}, F) is expected, F at least 1.")
-    return X
-
-
-def _labels(value: Any, n: int) -> np.ndarray:
-    array = _checks.array_of("labels", value)
-    if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise InputError(f"labels have shape {array.shape} and dtype {array.dtype}: ({n},) integers are expected, -1 for none.")
-    return array.astype(np.int64)
+def _classes(labels: np.ndarray, told: Any) -> np.ndarray:
+    """At least two; those that were told, if any were."""
+    found = np.unique(labels)
+    if told is not None:
+        array = np.unique(_checks.array_of("classes", told))
+        if array.dtype.kind not in "iu" or (array < 0).any() or array.size < 2:
+            raise InputError(f"classes is {told!r}: two or more whole numbers from 0 are expected.")
+        unknown = np.setdiff1d(found, array)
+        if unknown.size:
+            raise InputError(f"labels of training nodes hold class {unknown[0]}, which is not among classes.")
+        found = array
+    if found.size < 2:
+        raise InputError(f"labels of the training nodes are all {found[0]}: there is nothing to tell apart.")
+    return found

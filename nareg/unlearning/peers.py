@@ -8,22 +8,24 @@ from __future__ import annotations
 
 from nareg.errors import InputError
 from nareg.unlearning import head
-from nareg.unlearning.certificate import CertificateError
+from nareg.unlearning.certificate import Certificate, CertificateError
+from nareg.unlearning.data import Request
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.objective import Objective
-from nareg.unlearning.propagation import Change, Propagation
 
 
 class _Anew(CertifiedGPR):
     """Propagates everything anew."""
 
-    def _changed(self, change: Change) -> None:
-        if not isinstance(self._propagation, Propagation):
+    _fully = True
+
+    def _do(self, request: Request) -> Certificate:
+        if self.r_max:
             raise InputError(f"r_max is {self.r_max:g}: {type(self).__name__} propagates everything, leave r_max at 0.")
-        self._propagation.update_fully(change)
+        return super()._do(request)
 
     def _objective(self) -> Objective:
-        return Objective(*self._propagation.trained(), self._targets(), self.loss, self.lam, self._head.B)
+        return Objective(*self._data.propagation.trained(), self._data.targets(), self.loss, self.lam, self._head.B)
 
     def _stepped(self, hessian_of: Objective) -> head.Head:
         """One Newton step from the model at hand, with the Hessian of this objective.
@@ -35,7 +37,7 @@ class _Anew(CertifiedGPR):
         """
         here, W = self._objective(), self._head.W
         W = W + head.newton_step(hessian_of, W, here.gradient(W, here.forward(W)))
-        found = head.evaluate(self._propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
+        found = head.evaluate(self._data.propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
         if found.spent > self.budget:
             raise CertificateError(f"a step leaves {found.spent:.3g} of {self.budget:.3g}.")
         return found
@@ -60,11 +62,11 @@ class CEU(_Anew):
 
     _before: Objective | None = None
 
-    def _changed(self, change: Change) -> None:
-        S, s = self._propagation.trained()
-        self._before = Objective(S.copy(), s.copy(), self._targets(), self.loss, self.lam, self._head.B)
-        super()._changed(change)
+    def _do(self, request: Request) -> Certificate:
+        S, s = self._data.propagation.trained()
+        self._before = Objective(S.copy(), s.copy(), self._data.targets(), self.loss, self.lam, self._head.B)
+        return super()._do(request)
 
     def _adjusted(self) -> head.Head:
-        before, self._before = self._before, None
-        return self._stepped(before or self._objective())
+        assert self._before is not None
+        return self._stepped(self._before)

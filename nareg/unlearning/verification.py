@@ -77,7 +77,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         requests = len(model._ledger.history())
         held = model._head
         told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
-        anew = head.solve(model._propagation, model._targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told)
+        anew = head.solve(
+            model._data.propagation, model._data.targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told
+        )
         before = model.predict(model.remaining)
         model._head = anew
         agreement = float((model.predict(model.remaining) == before).mean())

@@ -27,12 +27,12 @@ def fitted(rng, n=40, **told):
 
 
 def first_edges(model, count=1):
-    return np.argwhere(np.triu(model._propagation.graph.adjacency().toarray()))[:count]
+    return np.argwhere(np.triu(model._data.graph.adjacency().toarray()))[:count]
 
 
 def assert_alike(one, other):
     np.testing.assert_allclose(one.embedding(), other.embedding(), atol=1e-12)
-    for name in ("coefficients", "labels", "train", "classes", "_gone", "weights"):
+    for name in ("coefficients", "labels", "train", "classes", "remaining", "weights"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
     assert one.certificate() == other.certificate()
 
@@ -226,7 +226,7 @@ def test_a_kill_at_any_statement_loses_and_repeats_nothing_acknowledged(rng, tmp
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
         acknowledged = [int(line) for line in done.stdout.split()]
         back = CertifiedGPR.load(tmp_path / "store.sqlite")
-        gone = np.flatnonzero(back._gone).tolist()
+        gone = np.flatnonzero(back._data.gone).tolist()
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1  # one may have been written and not told
         remaining = X.copy()
@@ -254,7 +254,7 @@ def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
             os.kill(service.pid, signal.SIGKILL)
             acknowledged = [int(first), *(int(line) for line in service.stdout.read().split())]
         back = CertifiedGPR.load(tmp_path / "store.sqlite")
-        gone = np.flatnonzero(back._gone).tolist()
+        gone = np.flatnonzero(back._data.gone).tolist()
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1
         back.close()

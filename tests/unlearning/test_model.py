@@ -148,8 +148,8 @@ def test_the_model_is_that_of_training_anew(classes, rng):
 
 
 def state(model):
-    live = model._propagation.graph.adjacency()
-    held = model.embedding(), model.labels, model.train, model.coefficients, model._gone, live.toarray()
+    live = model._data.graph.adjacency()
+    held = model.embedding(), model.labels, model.train, model.coefficients, model._data.gone, live.toarray()
     return [part.copy() for part in held]
 
 
@@ -159,16 +159,14 @@ def assert_same(before, after):
 
 
 def pairs(model, present):
-    return np.argwhere(np.triu(model._propagation.graph.adjacency().toarray() == present, 1))[:3]
+    return np.argwhere(np.triu(model._data.graph.adjacency().toarray() == present, 1))[:3]
 
 
 REQUESTS = {
     "remove_edges": lambda model: model.remove_edges(pairs(model, 1)),
     "remove_nodes": lambda model: model.remove_nodes([0, 50]),
     "remove_features": lambda model: model.remove_features([1, 51], labels=True),
-    "add_edges": lambda model: model.add_edges(
-        np.argwhere(np.triu(model._propagation.graph.adjacency().toarray() == 0, 1))[:3]
-    ),
+    "add_edges": lambda model: model.add_edges(np.argwhere(np.triu(model._data.graph.adjacency().toarray() == 0, 1))[:3]),
     "add_nodes": lambda model: model.add_nodes(np.ones((2, 6)), labels=[1, -1]),
 }
 
@@ -234,8 +232,8 @@ def test_without_a_random_term_there_is_no_certificate(rng):
         (lambda m: m.add_edges([(1, 59)]), "edges holds 59, which was removed before"),
         (lambda m: m.remove_edges([(2, 2)]), "the loop at a node is not an edge"),
         (lambda m: m.remove_nodes(np.flatnonzero(m.labels == 1)), "the last training node of class 1"),
-        (lambda m: m.remove_nodes(np.arange(40)), "the last training node of class 0"),
-        (lambda m: m.remove_features(np.arange(40), labels=True), "the last training node of class 0"),
+        (lambda m: m.remove_nodes(np.arange(40)), "nodes holds all training nodes: nothing would be left to train on"),
+        (lambda m: m.remove_features(np.arange(40), labels=True), "nodes holds all training nodes"),
         (lambda m: m.add_nodes(np.ones((1, 5))), "features has 5 columns but the model was fitted to 6"),
         (lambda m: m.add_nodes(np.full((1, 6), np.nan)), r"features\[0, 0\] is nan"),
         (lambda m: m.add_nodes(np.ones((1, 6)), labels=[3]), r"labels holds class 3, which the model was not fitted to"),
@@ -292,6 +290,33 @@ def test_data_that_cannot_work_are_refused(change, message, rng):
     given = {"graph": graph, "features": X, "labels": y, "train": np.arange(40), **change}
     with pytest.raises(InputError, match=message):
         CertifiedGPR(rng=rng).fit(**given)
+
+
+def test_a_class_that_was_told_beforehand_may_lose_its_last_node(rng):
+    graph, X, y = problem(rng)
+    model = CertifiedGPR(rng=rng).fit(graph, X, y, np.arange(40), classes=[0, 1, 2, 7])
+    assert model.coefficients.shape == (6, 4)
+    last = np.flatnonzero(y[:40] == 1)
+    told = model.remove_features(last, labels=True)
+    X[last] = 0
+    train = np.setdiff1d(np.arange(40), last)
+    assert true_gradient(model, graph.adjacency.toarray(), X, y, train) <= told.spent <= told.budget
+    assert model.add_nodes(np.ones((1, 6)), labels=[7]).n_train == train.size + 1
+
+
+@pytest.mark.parametrize(
+    ("classes", "message"),
+    [
+        ([0, 1], "labels of training nodes hold class 2, which is not among classes"),
+        ([0], "classes is .*: two or more whole numbers"),
+        ([-1, 0, 1, 2], "two or more whole numbers from 0"),
+        ([0.0, 1.0, 2.0], "two or more whole numbers"),
+    ],
+)
+def test_classes_that_cannot_be_are_refused(classes, message, rng):
+    graph, X, y = problem(rng)
+    with pytest.raises(InputError, match=message):
+        CertifiedGPR(rng=rng).fit(graph, X, y, np.arange(40), classes=classes)
 
 
 def test_arguments_are_not_changed_and_sparse_features_are_taken(rng):

@@ -1,0 +1,158 @@
+"""What remains: graph, features, labels and the embedding, changed by requests whole or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning._rows import extended
+from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import Change, Propagation
+
+
+def _none() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """A checked request.
+
+    Attributes
+    ----------
+    told : dict
+        What was asked, of which a ledger keeps the hash; "request" is its name.
+    count : int
+        Edges or nodes that it names.
+    change : Change
+    unlabelled : (K,) array
+        Nodes whose labels go.
+    gone : (K,) array
+        Nodes that are removed.
+    new_labels : (K,) array or None
+        Of nodes that are added, behind all others, with the features of ``change``; -1 for none.
+    """
+
+    told: dict[str, Any]
+    count: int
+    change: Change
+    unlabelled: np.ndarray = field(default_factory=_none)
+    gone: np.ndarray = field(default_factory=_none)
+    new_labels: np.ndarray | None = None
+
+
+class Data:
+    """Graph, features, labels, embedding.
+
+    Parameters
+    ----------
+    graph : LiveGraph
+    features : (N, F) float64 array
+    labels : (N,) int64 array
+        -1 where there is none.
+    train : (n_t,) int64 array
+    classes : (C,) array
+    told : bool
+        Whether the classes were told, and not found in the labels.
+    weights : (L + 1,) float64 array
+    r_max : float
+    gone : (N,) boolean array, optional
+    """
+
+    def __init__(
+        self,
+        graph: LiveGraph,
+        features: np.ndarray,
+        labels: np.ndarray,
+        train: np.ndarray,
+        classes: np.ndarray,
+        *,
+        told: bool,
+        weights: np.ndarray,
+        r_max: float,
+        gone: np.ndarray | None = None,
+    ) -> None:
+        self.labels, self.classes, self.told = labels, classes, told
+        self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
+        self.propagation: Propagation | ApproximatePropagation = (
+            ApproximatePropagation(graph, features, weights, train, r_max=r_max)
+            if r_max
+            else Propagation(graph, features, weights, train)
+        )
+
+    @property
+    def graph(self) -> LiveGraph:
+        """The graph."""
+        return self.propagation.graph
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, removed ones among them."""
+        return self.graph.n_nodes
+
+    @property
+    def n_features(self) -> int:
+        """Number of features F."""
+        return int(self.propagation.features.shape[1])
+
+    @property
+    def train(self) -> np.ndarray:
+        """Nodes that are trained on, in the order of :meth:`targets`."""
+        return self.propagation.train
+
+    @property
+    def columns(self) -> int:
+        """Columns of the head: one for two classes."""
+        return 1 if self.classes.size == 2 else self.classes.size
+
+    def targets(self) -> np.ndarray:
+        """(n_t, C) array of -1 and 1: each class against the rest."""
+        return np.where(self.labels[self.train][:, None] == self.classes[-self.columns :], 1.0, -1.0)
+
+    @contextmanager
+    def changed(self, request: Request, *, fully: bool = False) -> Iterator[None]:
+        """The data after a request; as they were before where the block raises, on Ctrl-C, too.
+
+        ``fully`` propagates everything anew; without residues only.
+        """
+        change, held = request.change, self.propagation
+        leaving = np.intersect1d(request.unlabelled, held.train)
+        labels, before = self.labels[request.unlabelled], self.n_nodes
+        features = held.features[change.nodes] if request.new_labels is None else np.empty(0)
+        try:
+            with interrupts_held():
+                if request.new_labels is not None:
+                    self._add(request)
+                elif fully and isinstance(held, Propagation):
+                    held.update_fully(change)
+                else:
+                    held.update(change)
+                held.leave(leaving)
+                self.labels[request.unlabelled] = -1
+                self.gone[request.gone] = True
+            yield
+        except BaseException:
+            with interrupts_held():
+                if request.new_labels is not None:
+                    held.drop_nodes(before)
+                    self.labels, self.gone = self.labels[:before], self.gone[:before]
+                else:
+                    held.join(leaving)
+                    held.restore(change, features)
+                    self.labels[request.unlabelled] = labels
+                    self.gone[request.gone] = False
+            raise
+
+    def _add(self, request: Request) -> None:
+        assert request.new_labels is not None
+        assert request.change.features is not None
+        self.propagation.add_nodes(request.change.features)
+        self.propagation.join(request.change.nodes[request.new_labels >= 0])
+        self.labels = extended(self.labels, request.new_labels)
+        self.gone = extended(self.gone, np.zeros(request.new_labels.size, dtype=bool))
