@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -116,11 +116,18 @@ class Data:
         return np.where(self.labels[self.train][:, None] == self.classes[-self.columns :], 1.0, -1.0)
 
     @contextmanager
-    def changed(self, request: Request, *, fully: bool = False) -> Iterator[None]:
+    def changed(self, request: Request, *, fully: bool = False) -> Iterator[Callable[[], None]]:
         """The data after a request; as they were before where the block raises, on Ctrl-C, too.
 
+        The block gets a function to call when the request is carried out for good: from then on nothing is undone.
         ``fully`` propagates everything anew; without residues only.
         """
+        kept = False
+
+        def keep() -> None:
+            nonlocal kept
+            kept = True
+
         change, held = request.change, self.propagation
         leaving = np.intersect1d(request.unlabelled, held.train)
         labels, before = self.labels[request.unlabelled], self.n_nodes
@@ -136,8 +143,10 @@ class Data:
                 held.leave(leaving)
                 self.labels[request.unlabelled] = -1
                 self.gone[request.gone] = True
-            yield
+            yield keep
         except BaseException:
+            if kept:
+                raise
             with interrupts_held():
                 if request.new_labels is not None:
                     held.drop_nodes(before)

@@ -12,18 +12,19 @@ import scipy.sparse as sp
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.graph import Graph, node_indices
-from nareg.unlearning import head, requests
+from nareg.graph import Graph
+from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
+from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
 from nareg.unlearning.objective import LOSSES
 from nareg.unlearning.propagation import Change
 
 
-class CertifiedGPR:
+class CertifiedGPR(Forgetting[Certificate]):
     """Generalised PageRank and a linear head, trained so that what is removed is provably forgotten (ScaleGUN, corrected).
 
     ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with loops in A; a logistic or least-squares problem for each class against the
@@ -94,7 +95,7 @@ class CertifiedGPR:
         r_max: float = 0.0,
         rng: np.random.Generator | None = None,
     ) -> None:
-        self.weights = _weights(order, weights)
+        self.weights = checked_weights(order, weights)
         self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
         self.lam = _checks.number("lam", lam, low=0, strict=True)
         self.alpha = _checks.number("alpha", alpha, low=0)
@@ -131,56 +132,21 @@ class CertifiedGPR:
         CertificateError
             If ``r_max`` is too large for the budget.
         """
-        live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
-        n = live.n_nodes
-        X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
-        nodes = np.sort(node_indices("train", train, n))
-        if nodes.size == 0:
-            raise InputError("train is empty: name at least one node of every class.")
-        if (y[nodes] < 0).any():
-            node = int(nodes[y[nodes] < 0][0])
-            raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
         start = time.perf_counter()
-        found = _classes(y[nodes], classes)
-        data = Data(live, X, y, nodes, found, told=classes is not None, weights=self.weights, r_max=self.r_max)
+        data = self._read(graph, features, labels, train, classes)
         seconds = {"propagation": time.perf_counter() - start}
         start = time.perf_counter()
         self.close()
         self._data = data
         self._head = self._retrained()
         seconds |= {"training": time.perf_counter() - start}
-        self._certificate = self._certified(self._head, "fit", n, seconds, retrained=False)
+        self._certificate = self._certified(self._head, "fit", self.n_nodes, seconds, retrained=False)
         return self
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of nodes, removed ones among them: they keep their numbers."""
-        return self._data.n_nodes
-
-    @property
-    def remaining(self) -> np.ndarray:
-        """Nodes that were not removed."""
-        return np.flatnonzero(~self._data.gone)
-
-    @property
-    def classes(self) -> np.ndarray:
-        """Classes, in the order of the coefficients' columns; two have one column, that of the second."""
-        return self._data.classes
-
-    @property
-    def labels(self) -> np.ndarray:
-        """(N,), -1 where there is none, or none any more."""
-        return self._data.labels.copy()
 
     @property
     def coefficients(self) -> np.ndarray:
         """(F, C), one column for two classes."""
         return self._head.W
-
-    @property
-    def train(self) -> np.ndarray:
-        """Nodes that are trained on."""
-        return np.sort(self._data.train)
 
     def _solved(self, B: np.ndarray, W: np.ndarray) -> head.Head:
         told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget}
@@ -205,41 +171,6 @@ class CertifiedGPR:
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    def remove_edges(self, edges: Any) -> Certificate:
-        """Forget that nodes were joined.
-
-        Parameters
-        ----------
-        edges : (E, 2) pairs of nodes
-            In whichever direction.
-
-        Raises
-        ------
-        InputError
-            For what is no edge, or not any more.
-        CertificateError
-            If the budget cannot be met.
-        LedgerError
-            If the request cannot be written to the store.
-        """
-        return self._do(requests.remove_edges(self._data, edges))
-
-    def remove_nodes(self, nodes: Any) -> Certificate:
-        """Forget nodes: their edges, features and labels. Their numbers are not used again."""
-        return self._do(requests.remove_nodes(self._data, nodes))
-
-    def remove_features(self, nodes: Any, *, labels: bool = False) -> Certificate:
-        """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
-        return self._do(requests.remove_features(self._data, nodes, labels=labels))
-
-    def add_edges(self, edges: Any) -> Certificate:
-        """Join nodes that are not."""
-        return self._do(requests.add_edges(self._data, edges))
-
-    def add_nodes(self, features: Any, *, labels: Any = None) -> Certificate:
-        """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
-        return self._do(requests.add_nodes(self._data, features, labels))
-
     #: Whether every request propagates everything anew.
     _fully = False
 
@@ -247,7 +178,7 @@ class CertifiedGPR:
         """Carry out a request: the data, the model, the ledger; all of them or none."""
         self._refuse_uncertified()
         start = time.perf_counter()
-        with self._data.changed(request, fully=self._fully):
+        with self._data.changed(request, fully=self._fully) as keep:
             seconds = {"propagation": time.perf_counter() - start}
             start = time.perf_counter()
             try:
@@ -261,6 +192,7 @@ class CertifiedGPR:
                 if self._ledger is not None:
                     self._ledger.record(self._entry(request, found, certificate))
                 self._head, self._certificate = found, certificate
+                keep()
         return self.certificate()
 
     def _adjusted(self) -> head.Head:
@@ -363,49 +295,7 @@ class CertifiedGPR:
         if not self.alpha:
             raise CertificateError("alpha is 0: without a random term nothing is certified; fit with alpha above 0.")
 
-    def embedding(self) -> np.ndarray:
-        """(N, F) array Z, new."""
-        return self._data.propagation.embedding()
-
     def decision(self, nodes: Any = None) -> np.ndarray:
-        """``Z W`` of some nodes, or all."""
-        index = slice(None) if nodes is None else node_indices("nodes", nodes, self.n_nodes)
-        found: np.ndarray = self._data.propagation.embedding(index) @ self._head.W
+        """``Z W`` of some nodes, or all: (K, C), one column for two classes."""
+        found: np.ndarray = self._data.propagation.embedding(self._index(nodes)) @ self._head.W
         return found
-
-    def predict(self, nodes: Any = None) -> np.ndarray:
-        """Class of some nodes, or all."""
-        scores = self.decision(nodes)
-        best = (scores[:, 0] > 0).astype(int) if self.classes.size == 2 else scores.argmax(axis=1)
-        found: np.ndarray = self.classes[best]
-        return found
-
-
-def _weights(order: Any, weights: Any) -> np.ndarray:
-    if weights is None:
-        found = np.zeros(_checks.integer("order", order, low=0) + 1)
-        found[-1] = 1
-        return found
-    found = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
-    if found.size == 0 or np.abs(found).sum() > 1 + 1e-12:
-        raise InputError(
-            f"weights have {found.size} values whose absolute values sum to {np.abs(found).sum():g}: at least one value and a "
-            "sum of at most one are expected; divide by the sum."
-        )
-    return found
-
-
-def _classes(labels: np.ndarray, told: Any) -> np.ndarray:
-    """At least two; those that were told, if any were."""
-    found = np.unique(labels)
-    if told is not None:
-        array = np.unique(_checks.array_of("classes", told))
-        if array.dtype.kind not in "iu" or (array < 0).any() or array.size < 2:
-            raise InputError(f"classes is {told!r}: two or more whole numbers from 0 are expected.")
-        unknown = np.setdiff1d(found, array)
-        if unknown.size:
-            raise InputError(f"labels of training nodes hold class {unknown[0]}, which is not among classes.")
-        found = array
-    if found.size < 2:
-        raise InputError(f"labels of the training nodes are all {found[0]}: there is nothing to tell apart.")
-    return found

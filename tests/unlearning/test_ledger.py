@@ -131,6 +131,20 @@ def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
     assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
 
 
+def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    held = model.certificate()
+    model._ledger._connection.set_trace_callback(lambda _: os.kill(os.getpid(), signal.SIGINT))
+    with pytest.raises(KeyboardInterrupt):
+        model.remove_nodes([3])
+    model._ledger._connection.set_trace_callback(None)
+    assert model.certificate() is not held
+    assert 3 not in model.remaining
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
 def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")

@@ -1,0 +1,153 @@
+"""What all models that forget have in common: they are fitted to a graph, and asked to take things back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.graph import Graph, node_indices
+from nareg.unlearning import requests
+from nareg.unlearning.data import Data, Request
+from nareg.unlearning.graph import LiveGraph
+
+#: What a request returns.
+Answer = TypeVar("Answer")
+
+
+class Forgetting(ABC, Generic[Answer]):
+    """Requests, checked and passed on to :meth:`_do`."""
+
+    _data: Data
+    weights: np.ndarray
+    r_max: float = 0.0
+
+    @abstractmethod
+    def _do(self, request: Request) -> Answer:
+        """Carry out a request: the data and the model, both or none."""
+
+    def remove_edges(self, edges: Any) -> Answer:
+        """Forget that nodes were joined.
+
+        Parameters
+        ----------
+        edges : (E, 2) pairs of nodes
+            In whichever direction.
+
+        Raises
+        ------
+        InputError
+            For what is no edge, or not any more.
+        CertificateError
+            If the budget cannot be met.
+        LedgerError
+            If the request cannot be written to the store.
+        """
+        return self._do(requests.remove_edges(self._data, edges))
+
+    def remove_nodes(self, nodes: Any) -> Answer:
+        """Forget nodes: their edges, features and labels. Their numbers are not used again."""
+        return self._do(requests.remove_nodes(self._data, nodes))
+
+    def remove_features(self, nodes: Any, *, labels: bool = False) -> Answer:
+        """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
+        return self._do(requests.remove_features(self._data, nodes, labels=labels))
+
+    def add_edges(self, edges: Any) -> Answer:
+        """Join nodes that are not."""
+        return self._do(requests.add_edges(self._data, edges))
+
+    def add_nodes(self, features: Any, *, labels: Any = None) -> Answer:
+        """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
+        return self._do(requests.add_nodes(self._data, features, labels))
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes, removed ones among them: they keep their numbers."""
+        return self._data.n_nodes
+
+    @property
+    def remaining(self) -> np.ndarray:
+        """Nodes that were not removed."""
+        return np.flatnonzero(~self._data.gone)
+
+    @property
+    def classes(self) -> np.ndarray:
+        """Classes, in rising order."""
+        return self._data.classes
+
+    @property
+    def labels(self) -> np.ndarray:
+        """(N,), -1 where there is none, or none any more."""
+        return self._data.labels.copy()
+
+    @property
+    def train(self) -> np.ndarray:
+        """Nodes that are trained on."""
+        return np.sort(self._data.train)
+
+    def embedding(self) -> np.ndarray:
+        """(N, F) array Z, new."""
+        return self._data.propagation.embedding()
+
+    @abstractmethod
+    def decision(self, nodes: Any = None) -> np.ndarray:
+        """Scores of some nodes, or all: (K, C), one column for two classes."""
+
+    def predict(self, nodes: Any = None) -> np.ndarray:
+        """Class of some nodes, or all."""
+        scores = self.decision(nodes)
+        best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
+        found: np.ndarray = self.classes[best]
+        return found
+
+    def _index(self, nodes: Any) -> Any:
+        return slice(None) if nodes is None else node_indices("nodes", nodes, self.n_nodes)
+
+    def _read(self, graph: Any, features: Any, labels: Any, train: Any, classes: Any) -> Data:
+        """Checked, and propagated."""
+        live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
+        n = live.n_nodes
+        X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
+        nodes = np.sort(node_indices("train", train, n))
+        if nodes.size == 0:
+            raise InputError("train is empty: name at least one node of every class.")
+        if (y[nodes] < 0).any():
+            node = int(nodes[y[nodes] < 0][0])
+            raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
+        found = _classes(y[nodes], classes)
+        return Data(live, X, y, nodes, found, told=classes is not None, weights=self.weights, r_max=self.r_max)
+
+
+def checked_weights(order: Any, weights: Any) -> np.ndarray:
+    """``w_l``, l = 0..L; without any ``w_L = 1``."""
+    if weights is None:
+        found = np.zeros(_checks.integer("order", order, low=0) + 1)
+        found[-1] = 1
+        return found
+    found = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    if found.size == 0 or np.abs(found).sum() > 1 + 1e-12:
+        raise InputError(
+            f"weights have {found.size} values whose absolute values sum to {np.abs(found).sum():g}: at least one value and a "
+            "sum of at most one are expected; divide by the sum."
+        )
+    return found
+
+
+def _classes(labels: np.ndarray, told: Any) -> np.ndarray:
+    """At least two; those that were told, if any were."""
+    found = np.unique(labels)
+    if told is not None:
+        array = np.unique(_checks.array_of("classes", told))
+        if array.dtype.kind not in "iu" or (array < 0).any() or array.size < 2:
+            raise InputError(f"classes is {told!r}: two or more whole numbers from 0 are expected.")
+        unknown = np.setdiff1d(found, array)
+        if unknown.size:
+            raise InputError(f"labels of training nodes hold class {unknown[0]}, which is not among classes.")
+        found = array
+    if found.size < 2:
+        raise InputError(f"labels of the training nodes are all {found[0]}: there is nothing to tell apart.")
+    return found
