@@ -118,6 +118,11 @@ class Propagation:
         rows *= self._degrees[nodes, None] ** -0.5
         return rows
 
+    def powers(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """(L + 1, K, F): rows of ``P^l X``, l = 0..L; for weights with ``w_L = 1`` alone."""
+        held = [self.features[nodes], *(q[nodes] * self._degrees[nodes, None] ** -0.5 for q in self._reserves)]
+        return np.stack([*held, self.embedding(nodes)] if self.order else held)
+
     def rows(self, node: int) -> np.ndarray:
         """(L + 1, F): a node's rows of ``q_0, ..., q_(L-1)`` and S."""
         root = np.sqrt(self._degrees[node])

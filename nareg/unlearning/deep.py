@@ -1,0 +1,186 @@
+"""A perceptron on a lazily propagated embedding: brought up to date at a request by some more epochs. It certifies nothing.
+
+For comparison with :class:`~nareg.unlearning.CertifiedGPR`: a non-convex model has no unique optimum, and no theorem says
+what more epochs leave of the data that was removed. Needs torch (``pip install 'nareg[torch]'``).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from nareg import _checks
+from nareg.errors import MissingDependencyError
+from nareg.unlearning.data import Request
+from nareg.unlearning.forgetting import Forgetting, checked_weights
+from nareg.unlearning.propagation import Propagation
+
+try:
+    import torch
+except ModuleNotFoundError as error:
+    if error.name != "torch":
+        raise
+    raise MissingDependencyError("nareg.unlearning.deep needs torch: pip install 'nareg[torch]'.") from None
+
+BASES = ("gpr", "chebyshev")
+
+
+@dataclass(frozen=True)
+class Update:
+    """What a request took: its name, what it named, seconds. No certificate."""
+
+    request: str
+    count: int
+    seconds: dict[str, float]
+
+
+class DeepGPR(Forgetting[Update]):
+    """Generalised PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
+
+    Parameters
+    ----------
+    order, weights
+        As in :class:`~nareg.unlearning.CertifiedGPR`; ``basis="chebyshev"`` takes the order only.
+    basis : {"gpr", "chebyshev"}
+        "chebyshev": ``sum_k w_k T_k(-P) X``, the polynomial whose values at the Chebyshev nodes are gamma, which is learned
+        (He et al. 2022): ``w_k = 2 / (L + 1) sum_j gamma_j T_k(x_j)``, half of that for k = 0.
+    hidden : int
+        Units of the hidden layer.
+    dropout, learning_rate, weight_decay : float
+    epochs, more : int
+        Full-batch steps of Adam at the start, and after a request.
+    device : str
+    rng : numpy.random.Generator, optional
+
+    Examples
+    --------
+    >>> import nareg, numpy as np
+    >>> from nareg.unlearning.deep import DeepGPR
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = DeepGPR(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> model.remove_nodes([3, 4]).count
+    2
+    """
+
+    def __init__(
+        self,
+        *,
+        order: int = 2,
+        weights: Any = None,
+        basis: str = "gpr",
+        hidden: int = 64,
+        dropout: float = 0.5,
+        learning_rate: float = 1e-2,
+        weight_decay: float = 5e-4,
+        epochs: int = 200,
+        more: int = 20,
+        device: str = "cpu",
+        rng: np.random.Generator | None = None,
+    ) -> None:
+        self.basis = _checks.choice("basis", basis, BASES)
+        self.weights = checked_weights(order, None if basis == "chebyshev" else weights)
+        self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
+        self.more = _checks.integer("more", more, low=0)
+        self.dropout = _checks.number("dropout", dropout, low=0, high=1)
+        self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
+        self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
+        self.device = torch.device(device)
+        self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
+
+    def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> DeepGPR:
+        """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`."""
+        self._data = self._read(graph, features, labels, train, classes)
+        seed = int(self._rng.integers(2**63 - 1))
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            self._network = _Head(self._data.n_features, self.hidden, self.classes.size, self.dropout, self._mixing())
+        self._network.to(self.device)
+        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        self._trained(self.epochs)
+        return self
+
+    def _do(self, request: Request) -> Update:
+        start = time.perf_counter()
+        before = {name: value.clone() for name, value in self._network.state_dict().items()}
+        try:
+            with self._data.changed(request) as keep:
+                propagated = time.perf_counter()
+                self._trained(self.more)
+                keep()
+        except BaseException:
+            self._network.load_state_dict(before)
+            raise
+        seconds = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
+        return Update(request.told["request"], request.count, seconds)
+
+    def decision(self, nodes: Any = None) -> np.ndarray:
+        """Scores of some nodes, or all: (K, C)."""
+        index = self._index(nodes)
+        self._network.eval()
+        with torch.no_grad():
+            found: np.ndarray = self._network(self._inputs(index)).cpu().numpy()
+        return found
+
+    def _trained(self, epochs: int) -> None:
+        nodes = self._data.train
+        inputs = self._inputs(nodes)
+        targets = torch.as_tensor(np.searchsorted(self.classes, self._data.labels[nodes]), device=self.device)
+        self._network.train()
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(int(self._rng.integers(2**63 - 1)))
+            for _ in range(epochs):
+                self._optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(self._network(inputs), targets).backward()
+                self._optimizer.step()
+
+    def _inputs(self, nodes: Any) -> torch.Tensor:
+        """(1, K, F): Z; for Chebyshev polynomials (L + 1, K, F): the powers."""
+        held = self._data.propagation
+        if self.basis == "gpr":
+            rows = held.embedding(nodes)[None]
+        else:
+            assert isinstance(held, Propagation)
+            rows = held.powers(nodes)
+        return torch.as_tensor(rows, dtype=torch.float32, device=self.device)
+
+    def _mixing(self) -> torch.Tensor | None:
+        """(L + 1, L + 1): from gamma to the weights of the powers of P."""
+        if self.basis == "gpr":
+            return None
+        count = self.weights.size
+        nodes = np.cos((np.arange(count) + 0.5) * np.pi / count)
+        to_powers = np.zeros((count, count))
+        for k in range(count):
+            series = np.eye(count)[k] * (1 if k == 0 else 2) / count
+            values = chebyshev.chebvander(nodes, count - 1)[:, k]  # T_k(x_j)
+            powers = chebyshev.cheb2poly(series) * (-1.0) ** np.arange(chebyshev.cheb2poly(series).size)  # T_k(-P)
+            to_powers[: powers.size] += np.outer(powers, values)
+        return torch.as_tensor(to_powers, dtype=torch.float32)
+
+
+class _Head(torch.nn.Module):
+    """Dropout, a hidden layer, dropout, classes; with ``mixing`` a learned polynomial before it."""
+
+    def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float, mixing: torch.Tensor | None) -> None:
+        super().__init__()
+        self.gamma = None if mixing is None else torch.nn.Parameter(torch.ones(len(mixing)))
+        self.register_buffer("mixing", mixing)
+        self.layers = torch.nn.Sequential(
+            torch.nn.Dropout(dropout), torch.nn.Linear(n_features, hidden), torch.nn.ReLU(), torch.nn.Dropout(dropout),
+            torch.nn.Linear(hidden, n_classes),
+        )  # fmt: skip
+
+    def forward(self, powers: torch.Tensor) -> torch.Tensor:
+        """(L + 1 or 1, K, F) -> (K, C)."""
+        if self.gamma is None:
+            Z = powers[0]
+        else:
+            mixing = self.mixing
+            assert isinstance(mixing, torch.Tensor)
+            Z = torch.einsum("l,lkf->kf", mixing @ self.gamma.relu(), powers)
+        found: torch.Tensor = self.layers(Z)
+        return found

@@ -1,0 +1,86 @@
+"""Perceptrons on lazily propagated embeddings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.unlearning.deep import DeepGPR, Update
+from tests.unlearning import reference
+
+BASES = ["gpr", "chebyshev"]
+
+
+@pytest.fixture
+def data(rng):
+    return nareg.datasets.node_classification.synthetic(200, 3, n_features=8, rng=rng)
+
+
+def accuracy(model, data):
+    nodes = np.setdiff1d(np.arange(150, 200), np.setdiff1d(np.arange(200), model.remaining))
+    return (model.predict(nodes) == data.labels[nodes]).mean()
+
+
+@pytest.mark.parametrize("basis", BASES)
+def test_it_learns_and_goes_on_after_requests(basis, data, rng):
+    model = DeepGPR(basis=basis, order=3, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    assert accuracy(model, data) > 0.7
+    A, X = data.graph.adjacency.toarray(), data.features.astype(float)
+    pairs = np.argwhere(np.triu(A))[:20]
+    told = model.remove_edges(pairs)
+    assert isinstance(told, Update)
+    assert (told.request, told.count, sorted(told.seconds)) == ("remove_edges", 20, ["propagation", "training"])
+    model.remove_nodes([0, 1, 160])
+    model.add_nodes(X[:2], labels=data.labels[:2])
+    assert accuracy(model, data) > 0.7
+    A[pairs[:, 0], pairs[:, 1]] = A[pairs[:, 1], pairs[:, 0]] = 0
+    A[[0, 1, 160]] = A[:, [0, 1, 160]] = 0
+    new = X[:2].copy()
+    X[[0, 1, 160]] = 0
+    A, X = np.pad(A, (0, 2)), np.concatenate([X, new])
+    for power, rows in enumerate(model._data.propagation.powers()):
+        weights = np.eye(4)[power]
+        np.testing.assert_allclose(rows, reference.embedding(A, X, weights), atol=1e-10)
+
+
+def test_the_chebyshev_weights_interpolate(data, rng):
+    """At the Chebyshev nodes the learned polynomial has the values gamma."""
+    model = DeepGPR(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    gamma = rng.uniform(0.1, 1, 5)
+    powers = model._mixing().double().numpy() @ gamma  # in P = -x
+    nodes = np.cos((np.arange(5) + 0.5) * np.pi / 5)
+    values = sum(c * (-nodes) ** power for power, c in enumerate(powers))
+    np.testing.assert_allclose(values, gamma, atol=1e-6)
+
+
+def test_the_seed_decides_and_the_global_state_is_left_alone(data):
+    import torch
+
+    torch.manual_seed(5)
+    first = torch.rand(1)
+    torch.manual_seed(5)
+    scores = [
+        DeepGPR(epochs=3, rng=np.random.default_rng(7)).fit(data.graph, data.features, data.labels, np.arange(150)).decision()
+        for _ in range(2)
+    ]
+    np.testing.assert_array_equal(*scores)
+    assert torch.equal(torch.rand(1), first)
+
+
+def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
+    model = DeepGPR(epochs=5, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    before, Z = model.decision(), model.embedding()
+    step, calls = model._optimizer.step, []
+
+    def interrupted(*_):
+        step()
+        calls.append(1)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(model._optimizer, "step", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.remove_nodes([4, 5])
+    np.testing.assert_allclose(model.embedding(), Z, atol=1e-12)
+    np.testing.assert_allclose(model.decision(), before, atol=1e-5)
