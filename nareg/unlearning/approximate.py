@@ -33,7 +33,7 @@ class ApproximatePropagation:
         self._degrees = graph.degrees
         levels = range(weights.size)
         self._reserves = [np.zeros_like(features) for _ in levels]
-        self._residues = [np.zeros_like(features) for _ in levels]
+        self.residues = [np.zeros_like(features) for _ in levels]
         self.scratch = Scratch(graph)
         self.recompute()
 
@@ -62,9 +62,9 @@ class ApproximatePropagation:
 
     def recompute(self) -> None:
         """Forward push from the features alone."""
-        for q, r in zip(self._reserves, self._residues, strict=True):
+        for q, r in zip(self._reserves, self.residues, strict=True):
             q[:], r[:] = 0, 0
-        np.multiply(self.features, np.sqrt(self._degrees)[:, None], out=self._residues[0])
+        np.multiply(self.features, np.sqrt(self._degrees)[:, None], out=self.residues[0])
         self._push(np.arange(self.graph.n_nodes))
 
     def update(self, change: Change) -> np.ndarray:
@@ -83,7 +83,7 @@ class ApproximatePropagation:
         grown = (after / self._degrees[nodes])[:, None]
         sent = [(q[ends] / self._degrees[ends][:, None]).reshape(len(edges), 2, q.shape[1]) for q in self._reserves]
         self._degrees[nodes] = after
-        for level, (q, r) in enumerate(zip(self._reserves, self._residues, strict=True)):
+        for level, (q, r) in enumerate(zip(self._reserves, self.residues, strict=True)):
             held = q[nodes]
             q[nodes] = grown * held
             if level == 0:
@@ -99,7 +99,7 @@ class ApproximatePropagation:
         changed = np.zeros(self.graph.n_nodes, dtype=bool)
         changed[nodes] = True
         waiting = nodes
-        for level, (q, r) in enumerate(zip(self._reserves, self._residues, strict=True)):
+        for level, (q, r) in enumerate(zip(self._reserves, self.residues, strict=True)):
             large = np.abs(r[waiting]).max(axis=1, initial=0) > (self.r_max if level < self.order else 0)
             pushed = waiting[large]
             rows = r[pushed]
@@ -111,7 +111,7 @@ class ApproximatePropagation:
             reached = self.scratch.mark(pushed)
             self.scratch.forget(reached)
             # straight to the rows of all nodes: what is reached has to be looked at once more anyway
-            self.scratch.add(pushed, rows / self._degrees[pushed][:, None], self._residues[level + 1], self.scratch.itself)
+            self.scratch.add(pushed, rows / self._degrees[pushed][:, None], self.residues[level + 1], self.scratch.itself)
             waiting = np.union1d(reached, nodes)
         return np.flatnonzero(changed)
 
@@ -124,7 +124,7 @@ class ApproximatePropagation:
         self.features = extended(self.features, features)
         # of degree one: every power of P leaves their features as they are
         self._reserves = [extended(q, features) for q in self._reserves]
-        self._residues = [extended(r, np.zeros_like(features)) for r in self._residues]
+        self.residues = [extended(r, np.zeros_like(features)) for r in self.residues]
 
     def drop_nodes(self, n_nodes: int) -> None:
         """Undo :meth:`add_nodes`."""
@@ -132,7 +132,7 @@ class ApproximatePropagation:
         self.graph.drop_nodes(n_nodes)
         self.scratch = Scratch(self.graph)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
-        self._reserves, self._residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self._residues))
+        self._reserves, self.residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self.residues))
 
     def restore(self, change: Change, features: np.ndarray) -> None:
         """Undo a change, or what was done of it."""
@@ -147,11 +147,11 @@ class ApproximatePropagation:
         ``P`` has no eigenvalue above one in magnitude. (Lemma 3.1 rests on ``||A D^-1||_2 <= 1``, which is false.)
         """
         roots = np.sqrt(self._degrees)[:, None]
-        norms = [float(np.linalg.norm((r if W is None else r @ W) / roots)) for r in self._residues]
+        norms = [float(np.linalg.norm((r if W is None else r @ W) / roots)) for r in self.residues]
         return float(np.abs(self.weights) @ np.cumsum(norms))
 
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed: ``A D^-1`` keeps sums, and degrees are at least one."""
-        sums = np.cumsum([np.abs(r).sum(0) for r in self._residues], axis=0)
+        sums = np.cumsum([np.abs(r).sum(0) for r in self.residues], axis=0)
         found: np.ndarray = np.abs(self.weights) @ sums
         return found

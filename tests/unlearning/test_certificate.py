@@ -45,7 +45,7 @@ def test_the_published_data_dependent_bound_is_none():
     graph, X, y = nareg.Graph(np.zeros((2, 2))), np.array([[0.4], [-0.4]]), np.array([[1.0], [-1.0]])
     held = ApproximatePropagation(LiveGraph(graph), X, np.array([1.0, 0.0]), np.arange(2), r_max=0.5)
     Z_hat, w = held.embedding(), np.zeros((1, 1))
-    told = bounds.published_data_dependent(held._residues, Z_hat, w[:, 0], c1=1.0, gamma2=0.1)
+    told = bounds.published_data_dependent(held.residues, Z_hat, w[:, 0], c1=1.0, gamma2=0.1)
     off = reference.gradient(X, y, w, w, 0.0) - reference.gradient(Z_hat, y, w, w, 0.0)
     assert told == 0
     assert abs(off).item() == pytest.approx(0.4)
@@ -73,7 +73,7 @@ def test_the_approximation_is_bounded(loss, r_max, size, rng):
         off = reference.gradient(Z, Y, W, zero, 0.0, loss) - reference.gradient(Z_hat, Y, W, zero, 0.0, loss)
         problem = Objective(*held.trained(), Y, LOSSES[loss], 0.01, zero)
         assert np.linalg.norm(off) <= approximation(problem, W, held)
-        told = bounds.published_data_dependent(held._residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
+        told = bounds.published_data_dependent(held.residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
         published_fails += told < np.linalg.norm(off[:, 0])
     if loss == "logistic" and r_max == 2.0 and size == 0.0:
         assert published_fails > 0

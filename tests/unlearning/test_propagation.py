@@ -105,7 +105,7 @@ def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, rng):
         held.update(change)
         A = live.adjacency().toarray() + np.eye(60)
         d = A.sum(1)[:, None]
-        q, r = held._reserves, held._residues
+        q, r = held._reserves, held.residues
         np.testing.assert_allclose(q[0] + r[0], np.sqrt(d) * X, atol=1e-12)
         for level in range(1, len(weights)):
             np.testing.assert_allclose(q[level] + r[level], A @ (q[level - 1] / d), atol=1e-12)
