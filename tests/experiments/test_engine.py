@@ -86,6 +86,7 @@ TINY = {
         "checks": 2,
     },
     "herta-cost": {"edges": (2000, 4000)},
+    "unlearning-efficacy": {"methods": ("nareg", "retrained"), "edges": 4, "batch": 2, "shown": 4, "nodes": 10, "trials": 1},
     "unlearning-bounds": {"kinds": ("features", "nodes"), "r_max": (0.0, 1e-2), "removals": 2},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
 }

@@ -1,0 +1,178 @@
+"""Is it forgotten? Adversarial edges (Figure 3), deleted data replayed (Table 12), membership inference (Table 13), on Cora."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import nareg
+from experiments import _unlearning as u
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+
+ADVERSARIAL, REPLAY, MEMBERSHIP = "adversarial edges", "deleted data replayed", "membership inference"
+#: Ratios of the probability of presence, before over after (Table 13, Cora).
+PUBLISHED = {u.RETRAINED: 1.698, u.CGU: 1.526, u.OURS: 1.524}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """500 edges between unlike nodes, removed in fives; 100 nodes of a class of their own; 100 training nodes."""
+
+    methods: tuple[str, ...] = (u.OURS, u.RETRAINED, u.CGU)
+    edges: int = 500
+    batch: int = 5
+    shown: int = 100
+    nodes: int = 100
+    marks: int = 100
+    trials: int = 3
+    seed: int = 0
+
+
+def points(s: Settings) -> list[Point]:
+    return [
+        {"what": what, "method": method, "trial": trial}
+        for what in (ADVERSARIAL, REPLAY, MEMBERSHIP) for trial in range(s.trials) for method in s.methods
+    ]  # fmt: skip
+
+
+def compute(s: Settings, point: Point) -> list[Row]:
+    seeds = [s.seed, point["trial"]]
+    act = {ADVERSARIAL: adversarial, REPLAY: replay, MEMBERSHIP: membership}[point["what"]]
+    return act(s, u.loaded("cora"), point["method"], np.random.default_rng(seeds), np.random.default_rng([*seeds, 1]))
+
+
+def adversarial(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
+    """Accuracy as edges between nodes of different classes, added before training, go again; peers take ``shown`` at once."""
+    A = data.graph.adjacency.tolil()
+    added: list[tuple[int, int]] = []
+    while len(added) < s.edges:
+        i, j = (int(node) for node in rng.choice(data.labels.size, 2, replace=False))
+        if data.labels[i] != data.labels[j] and not A[i, j]:
+            A[i, j] = A[j, i] = 1
+            added.append((i, j))
+    changed = u.Loaded(data.name, nareg.Graph(A.tocsr()), data.features, data.labels, data.train, data.test)
+    model = changed.fitted(method, own)
+    rows: list[Row] = [{"removed": 0, "value": changed.accuracy(model)}]
+    size = s.batch if method == u.OURS else s.shown
+    for first in range(0, s.edges, size):
+        model.remove_edges(added[first : first + size])
+        if (first + size) % s.shown == 0:
+            rows.append({"removed": first + size, "value": changed.accuracy(model)})
+    return [*rows, {"removed": -1, "value": data.accuracy(data.fitted(method, own))}]  # never added
+
+
+def replay(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
+    """Share of the deleted nodes, and of all, that are taken for the class that only deleted nodes had."""
+    deleted = np.sort(rng.choice(data.train, s.nodes, replace=False))
+    fresh = int(data.labels.max()) + 1
+    marks = np.zeros((data.labels.size, s.marks))
+    marks[deleted] = 1
+    labels = data.labels.copy()
+    labels[deleted] = fresh
+    lam, alpha = u.PUBLISHED[data.name]
+    model = u.METHODS[method](lam=lam, alpha=alpha, rng=own)
+    model.fit(data.graph, np.hstack([data.features, marks]), labels, data.train, classes=np.arange(fresh + 1))
+    rows: list[Row] = []
+    for removed in (0, s.nodes):
+        if removed:
+            # edges and nodes stay, as features and labels go: predictions for the nodes are wanted afterwards
+            model.remove_features(deleted, labels=True)
+        taken = model.predict() == fresh
+        rows.append({"removed": removed, "value": 100 * float(taken[deleted].mean()), "all": 100 * float(taken.mean())})
+    return rows
+
+
+def membership(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
+    """Probability that a shadow model's attacker gives to the presence of removed training nodes, before over after."""
+    removed = np.sort(rng.choice(data.train, s.nodes, replace=False))
+    lam, alpha = u.PUBLISHED[data.name]
+    known = np.setdiff1d(np.arange(data.labels.size), removed)
+    half = np.sort(rng.choice(known, known.size // 2, replace=False))
+    shadow = u.METHODS[u.OURS](lam=lam, alpha=alpha, rng=own).fit(data.graph, data.features, data.labels, half)
+    attacker = _Attacker(_outputs(shadow, known), np.isin(known, half))
+    model = data.fitted(method, own)
+    before = attacker.presence(_outputs(model, removed))
+    model.remove_features(removed, labels=True)
+    after = attacker.presence(_outputs(model, removed))
+    return [{"removed": s.nodes, "value": float(before.mean() / after.mean()), "before": float(before.mean())}]
+
+
+def _outputs(model: Any, nodes: np.ndarray) -> np.ndarray:
+    """Posteriors, the largest first: what an attacker sees."""
+    scores = 1 / (1 + np.exp(-model.decision(nodes)))
+    return np.sort(scores / scores.sum(axis=1, keepdims=True), axis=1)[:, ::-1]
+
+
+class _Attacker:
+    """Logistic regression of presence on sorted posteriors."""
+
+    def __init__(self, seen: np.ndarray, present: np.ndarray) -> None:
+        from nareg.unlearning.objective import LOSSES, Objective
+
+        self.mean, self.scale = seen.mean(0), seen.std(0) + 1e-12
+        X, y = self._inputs(seen), np.where(present[:, None], 1.0, -1.0)
+        problem = Objective(X, np.ones(len(X)), y, LOSSES["logistic"], 1e-4, np.zeros((X.shape[1], 1)))
+        self.w, _ = problem.minimise(np.zeros((X.shape[1], 1)), 1e-6)
+
+    def _inputs(self, seen: np.ndarray) -> np.ndarray:
+        return np.hstack([(seen - self.mean) / self.scale, np.ones((len(seen), 1))])
+
+    def presence(self, seen: np.ndarray) -> np.ndarray:
+        """Probability that nodes were trained on."""
+        found: np.ndarray = 1 / (1 + np.exp(-(self._inputs(seen) @ self.w)[:, 0]))
+        return found
+
+
+def draw(s: Settings, rows: list[Row]) -> Any:
+    """Accuracy against adversarial edges removed; ratios of presence."""
+    import matplotlib.pyplot as plt
+
+    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
+    removed = sorted({row["removed"] for row in chosen(rows, what=ADVERSARIAL)} - {-1})
+    for k, method in enumerate(s.methods):
+        left.plot(
+            removed, [u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=n) for n in removed], "o-", label=method
+        )
+        left.axhline(
+            u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=-1), color=f"C{k}", linestyle=":", linewidth=1
+        )
+        right.bar(k, u.mean(rows, "value", what=MEMBERSHIP, method=method), color=f"C{k}")
+        right.plot(k, PUBLISHED.get(method, np.nan), "kx")
+    left.set(xlabel="adversarial edges removed", ylabel="test accuracy [%]; dotted: never added")
+    left.legend()
+    right.axhline(1, color="k", linewidth=0.8)
+    right.set(ylabel="presence before over after; cross: published")
+    right.set_xticks(range(len(s.methods)), s.methods)
+    return figure
+
+
+def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
+    rises, told = [], []
+    for method in s.methods:
+        first, last, never = (u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=n) for n in (0, s.edges, -1))
+        rises.append(last > first)
+        told.append(f"{method} {first:.1f} to {last:.1f} (never added: {never:.1f})")
+    gone, shares = [], []
+    for method in s.methods:
+        before, after = (u.mean(rows, "value", what=REPLAY, method=method, removed=n) for n in (0, s.nodes))
+        everywhere = u.mean(rows, "all", what=REPLAY, method=method, removed=s.nodes)
+        gone.append(after < 1)
+        shares.append(f"{method} {before:.0f} to {after:.1f} % of the deleted nodes, {everywhere:.1f} % of all")
+    ratios = {method: u.mean(rows, "value", what=MEMBERSHIP, method=method) for method in s.methods}
+    near = abs(ratios[u.OURS] - ratios[u.RETRAINED]) < 0.2 * ratios[u.RETRAINED]
+    return [
+        Verdict("adversarial", grade(rises), "Accuracy with all and without: " + "; ".join(told) + " %."),
+        Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),
+        Verdict("membership", grade([ratios[u.OURS] > 1, near]),
+                "Presence before over after (published): "
+                + ", ".join(f"{m} {ratio:.2f} ({PUBLISHED.get(m, float('nan')):.2f})" for m, ratio in ratios.items()) + "."),
+    ]  # fmt: skip
+
+
+FIGURE = Figure(
+    "unlearning-efficacy", "Is it forgotten?", Settings(),
+    Settings(methods=(u.OURS, u.RETRAINED), edges=40, shown=20, nodes=30, marks=10, trials=1),
+    points, compute, draw, judge, **u.PARTS,
+)  # fmt: skip
