@@ -87,6 +87,14 @@ TINY = {
     },
     "herta-cost": {"edges": (2000, 4000)},
     "unlearning-efficacy": {"methods": ("nareg", "retrained"), "edges": 4, "batch": 2, "shown": 4, "nodes": 10, "trials": 1},
+    "unlearning-requests": {
+        "methods": ("nareg", "retrained"),
+        "removals": 3,
+        "most": 4,
+        "timed": 1,
+        "alphas": (0.1,),
+        "trials": 1,
+    },
     "unlearning-bounds": {"kinds": ("features", "nodes"), "r_max": (0.0, 1e-2), "removals": 2},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
 }

@@ -1,0 +1,138 @@
+"""Nodes and features removed one by one from Cora (Table 7), most of its training nodes (Figure 4), other alphas (Figure 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from experiments import _unlearning as u
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+
+FEATURES, NODES, ALPHA = "features", "nodes", "alpha"
+#: Table 7, Cora: accuracy after 0, 200, ... 800 removals, seconds of a removal, of propagation in it.
+PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], float, float]]] = {
+    FEATURES: {
+        u.RETRAINED: ((84.9, 84.17, 84.4, 83.03, 81.9), 0.44, 0.11),
+        u.CGU: ((84.9, 83.4, 82.43, 81.73, 77.83), 0.20, 0.10),
+        u.OURS: ((84.9, 83.4, 82.43, 81.73, 77.83), 0.10, 0.01),
+    },
+    NODES: {
+        u.RETRAINED: ((84.9, 83.5, 82.43, 81.87, 80.1), 0.44, 0.10),
+        u.CGU: ((84.9, 82.97, 81.53, 80.7, 76.7), 0.20, 0.10),
+        u.OURS: ((84.9, 82.97, 81.53, 80.7, 76.7), 0.11, 0.01),
+    },
+}
+EVERY = 200
+
+
+@dataclass(frozen=True)
+class Settings:
+    """``nareg`` removes every node by itself, the others ``timed`` of every 200; alphas with alpha eps = 0.1 as published."""
+
+    methods: tuple[str, ...] = (u.OURS, u.RETRAINED, u.CGU)
+    removals: int = 800
+    most: int = 1000
+    timed: int = 3
+    alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
+    trials: int = 3
+    seed: int = 0
+
+
+def points(s: Settings) -> list[Point]:
+    table = [
+        {"what": what, "method": method, "alpha": 0.1, "trial": trial}
+        for what in (FEATURES, NODES) for trial in range(s.trials) for method in s.methods
+    ]  # fmt: skip
+    varied = [
+        {"what": ALPHA, "method": u.OURS, "alpha": alpha, "trial": trial} for alpha in s.alphas for trial in range(s.trials)
+    ]
+    return table + varied
+
+
+def compute(s: Settings, point: Point) -> list[Row]:
+    """After the 800 of the table ``nareg`` goes on to ``most``: more than half of the 1,208 training nodes."""
+    data, what, method, alpha = u.loaded("cora"), point["what"], point["method"], point["alpha"]
+    rng = np.random.default_rng([s.seed, point["trial"]])
+    order = rng.permutation(data.train)
+    last = s.most if method == u.OURS and what != ALPHA else s.removals
+    kept = {int(data.labels[node]): int(node) for node in order[::-1]}  # a node of each class stays
+    order = np.array([node for node in order if kept[int(data.labels[node])] != node])[:last]
+    told: dict[str, Any] = {"alpha": alpha, "eps": 0.1 / alpha} if what == ALPHA else {}
+    model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **told)
+    rows: list[Row] = [{"removed": 0, "accuracy": data.accuracy(model), "total": None, "propagation": None}]
+
+    def remove(nodes: np.ndarray) -> Any:
+        return model.remove_features(nodes, labels=True) if what == FEATURES else model.remove_nodes(nodes)
+
+    for first in range(0, order.size, EVERY):
+        part = order[first : first + EVERY]
+        alone = part.size if method == u.OURS else s.timed
+        found = [remove(part[i : i + 1]) for i in range(alone)]
+        seconds = [one.seconds for one in found]
+        if alone < part.size:
+            found.append(remove(part[alone:]))
+        rows.append({
+            "removed": first + part.size, "accuracy": data.accuracy(model),
+            "total": float(np.mean([sum(one.values()) for one in seconds])),
+            "propagation": float(np.mean([one["propagation"] for one in seconds])),
+            "spent": max(one.spent / one.budget for one in found), "retrained": sum(one.retrained for one in found),
+        })  # fmt: skip
+    return rows
+
+
+def draw(s: Settings, rows: list[Row]) -> Any:
+    """Accuracy against removals: features, nodes, alphas."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained", sharey=True)
+    for axis, what in zip(axes, (FEATURES, NODES), strict=False):
+        for k, method in enumerate(s.methods):
+            removed = sorted({row["removed"] for row in chosen(rows, what=what, method=method)})
+            values = [u.mean(rows, "accuracy", what=what, method=method, removed=n) for n in removed]
+            axis.plot(removed, values, "o-", color=f"C{k}", label=method)
+            known = PUBLISHED[what][method][0]
+            axis.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{k}")
+        axis.set(title=what, xlabel="training nodes removed")
+    for k, alpha in enumerate(s.alphas):
+        removed = sorted({row["removed"] for row in chosen(rows, what=ALPHA, alpha=alpha)})
+        values = [u.mean(rows, "accuracy", what=ALPHA, alpha=alpha, removed=n) for n in removed]
+        axes[2].plot(removed, values, "o-", color=f"C{k + 4}", label=f"α = {alpha:g}, ε = {0.1 / alpha:g}")
+    axes[2].set(title="nodes, α ε = 0.1", xlabel="training nodes removed")
+    axes[0].set_ylabel("test accuracy [%]")
+    axes[0].legend(title="crosses: published", fontsize=8)
+    axes[2].legend(fontsize=8)
+    return figure
+
+
+def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
+    near, told, faster, times = [], [], [], []
+    for what in (FEATURES, NODES):
+        cells = []
+        for k, known in enumerate(PUBLISHED[what][u.OURS][0]):
+            if chosen(rows, what=what, method=u.OURS, removed=EVERY * k):
+                found = u.mean(rows, "accuracy", what=what, method=u.OURS, removed=EVERY * k)
+                near.append(abs(found - known) < 3)
+                cells.append(f"{found:.1f} ({known:.1f})")
+        told.append(f"{what} {', '.join(cells)}")
+        total = {m: u.mean(rows, "total", what=what, method=m) for m in s.methods}
+        share = {m: u.mean(rows, "propagation", what=what, method=m) for m in s.methods}
+        others = [m for m in s.methods if m != u.OURS]
+        faster.append(all(total[u.OURS] < total[m] and share[u.OURS] < share[m] for m in others))
+        times.append(f"{what} " + ", ".join(f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f})" for m in s.methods))
+    last = {a: [u.mean(rows, "accuracy", what=ALPHA, alpha=a, removed=n) for n in (0, s.removals)] for a in s.alphas}
+    falls = [last[a][0] >= last[b][0] - 0.5 for a, b in zip(s.alphas, s.alphas[1:], strict=False)]
+    return [
+        Verdict("accuracy", grade(near), "With nareg after 0, 200, ... removals (published): " + "; ".join(told) + " %."),
+        Verdict("faster", grade(faster), "A removal (propagation in it): " + "; ".join(times) + "."),
+        Verdict("alpha", grade(falls), f"Accuracy before and after {s.removals} removals: "
+                + "; ".join(f"α {a:g}: {first:.1f}, {end:.1f}" for a, (first, end) in last.items()) + " %."),
+    ]  # fmt: skip
+
+
+FIGURE = Figure(
+    "unlearning-requests", "Nodes and features removed one by one", Settings(),
+    Settings(methods=(u.OURS, u.RETRAINED), removals=20, most=30, timed=1, alphas=(0.1, 1.0), trials=1),
+    points, compute, draw, judge, **u.PARTS,
+)  # fmt: skip
