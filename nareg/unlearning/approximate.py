@@ -48,6 +48,10 @@ class ApproximatePropagation:
         scaled: np.ndarray = np.asarray(total) / np.sqrt(self._degrees[nodes])[:, None]
         return scaled
 
+    def trains(self, nodes: np.ndarray) -> np.ndarray:
+        """Whether these are trained on."""
+        return np.isin(nodes, self.train)
+
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """``S, s``: embedding rows of the training nodes are ``s S``."""
         return self.embedding(self.train), np.ones(self.train.size)

@@ -129,7 +129,7 @@ class Data:
             kept = True
 
         change, held = request.change, self.propagation
-        leaving = np.intersect1d(request.unlabelled, held.train)
+        leaving = request.unlabelled[held.trains(request.unlabelled)]
         labels, before = self.labels[request.unlabelled], self.n_nodes
         features = held.features[change.nodes] if request.new_labels is None else np.empty(0)
         try:

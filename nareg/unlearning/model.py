@@ -166,7 +166,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
             spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
-            n_nodes=self.remaining.size, n_edges=self._data.graph.n_edges, n_train=self._data.train.size, seconds=seconds,
+            n_nodes=self.n_nodes - np.count_nonzero(self._data.gone), n_edges=self._data.graph.n_edges, n_train=self._data.train.size, seconds=seconds,
         )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -273,7 +273,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         data, nodes = self._data, request.change.nodes
         return Entry(
             told=request.told, removed=request.change.removed, added=request.change.added, nodes=nodes,
-            features=data.propagation.features[nodes], labels=data.labels[nodes], trained=np.isin(nodes, data.train),
+            features=data.propagation.features[nodes], labels=data.labels[nodes], trained=data.propagation.trains(nodes),
             gone=data.gone[nodes], coefficients=found.W, term=found.B, certificate=certificate,
         )  # fmt: skip
 

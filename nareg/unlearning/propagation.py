@@ -108,6 +108,11 @@ class Propagation:
         """Nodes that are trained on, in the order of :meth:`trained`."""
         return self._node[: self._n_train]
 
+    def trains(self, nodes: np.ndarray) -> np.ndarray:
+        """Whether these are trained on."""
+        found: np.ndarray = self._row[nodes] < self._n_train
+        return found
+
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """``S, s``: embedding rows of the training nodes are ``s S``. A view: to be used before the next change."""
         return self._sum[: self._n_train], self._degrees[self.train] ** -0.5

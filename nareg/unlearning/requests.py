@@ -95,7 +95,7 @@ def _refuse_gone(data: Data, name: str, nodes: np.ndarray) -> None:
 
 def _refuse_last(data: Data, nodes: np.ndarray) -> None:
     """The last training node of a class stays, unless the classes were told beforehand: else it would show."""
-    leaving = np.intersect1d(nodes, data.train)
+    leaving = nodes[data.propagation.trains(nodes)]
     left = np.setdiff1d(data.train, leaving)
     if left.size == 0:
         raise InputError("nodes holds all training nodes: nothing would be left to train on.")
