@@ -6,25 +6,22 @@ import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from types import FrameType
 
 
 @contextmanager
 def interrupts_held() -> Iterator[None]:
-    """Let a KeyboardInterrupt wait until the block is done."""
-    if threading.current_thread() is not threading.main_thread():  # signals are not delivered here
+    """Let Ctrl-C wait until the block is done; then whoever handled it before does."""
+    before = signal.getsignal(signal.SIGINT)
+    # signals are delivered to the main thread only; a handler from outside Python cannot be put back; who ignores them may
+    if threading.current_thread() is not threading.main_thread() or not callable(before):
         yield
         return
-    pressed = False
-
-    def note(*_: Any) -> None:
-        nonlocal pressed
-        pressed = True
-
-    before = signal.signal(signal.SIGINT, note)
+    caught: list[tuple[int, FrameType | None]] = []
+    signal.signal(signal.SIGINT, lambda number, frame: caught.append((number, frame)))
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
-    if pressed:
-        raise KeyboardInterrupt
+    if caught:
+        before(*caught[0])

@@ -46,6 +46,7 @@ def unlink(start: Any, live: Any, neighbours: Any, edges: Any) -> None:
             p = find(start, live, neighbours, u, v)
             live[u] -= 1
             neighbours[p] = neighbours[start[u] + live[u]]
+            neighbours[start[u] + live[u]] = -1
 
 
 @serial

@@ -14,6 +14,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.unlearning import _kernels
+from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.propagation import Propagation
 
 
@@ -59,14 +60,15 @@ def edge_factors(propagation: Propagation, edge: Any) -> EdgeFactors:
     if len(pair) != 1:
         raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
     ends, order, scratch = pair[0], propagation.order, propagation.scratch
-    before = graph.live[ends] + 1.0
-    graph.remove(pair)
-    try:
-        nodes, counts = scratch.reach(ends, order)
-        left = np.zeros((nodes.size, 2 * (order + 1)))
-        if order:  # without hops no edge matters
-            _kernels.left_factors(*graph.rows, propagation.weights, before, nodes, counts, scratch.slot, left)
-    finally:
-        graph.add(pair)
-    scratch.forget(nodes)
+    before, nodes = graph.live[ends] + 1.0, ends
+    with interrupts_held():
+        graph.remove(pair)
+        try:
+            nodes, counts = scratch.reach(ends, order)
+            left = np.zeros((nodes.size, 2 * (order + 1)))
+            if order:  # without hops no edge matters
+                _kernels.left_factors(*graph.rows, propagation.weights, before, nodes, counts, scratch.slot, left)
+        finally:
+            graph.add(pair)
+            scratch.slot[:] = -1
     return EdgeFactors(nodes, left, np.concatenate([propagation.rows(end) for end in ends]))

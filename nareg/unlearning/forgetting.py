@@ -9,7 +9,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.graph import Graph, node_indices
+from nareg.graph import Graph
 from nareg.unlearning import requests
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.graph import LiveGraph
@@ -21,9 +21,20 @@ Answer = TypeVar("Answer")
 class Forgetting(ABC, Generic[Answer]):
     """Requests, checked and passed on to :meth:`_do`."""
 
-    _data: Data
     weights: np.ndarray
     r_max: float = 0.0
+
+    _fitted: Data | None = None
+
+    @property
+    def _data(self) -> Data:
+        if self._fitted is None:
+            raise InputError("the model is not fitted: call fit(graph, features, labels, train) first, or load a store.")
+        return self._fitted
+
+    @_data.setter
+    def _data(self, data: Data) -> None:
+        self._fitted = data
 
     @abstractmethod
     def _do(self, request: Request) -> Answer:
@@ -105,14 +116,14 @@ class Forgetting(ABC, Generic[Answer]):
         return found
 
     def _index(self, nodes: Any) -> Any:
-        return slice(None) if nodes is None else node_indices("nodes", nodes, self.n_nodes)
+        return slice(None) if nodes is None else requests.numbers("nodes", nodes, self.n_nodes)
 
     def _read(self, graph: Any, features: Any, labels: Any, train: Any, classes: Any) -> Data:
         """Checked, and propagated."""
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
         X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
-        nodes = np.sort(node_indices("train", train, n))
+        nodes = np.sort(requests.numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
         if (y[nodes] < 0).any():
@@ -129,10 +140,10 @@ def checked_weights(order: Any, weights: Any) -> np.ndarray:
         found[-1] = 1
         return found
     found = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
-    if found.size == 0 or np.abs(found).sum() > 1 + 1e-12:
+    if found.size == 0 or not 0 < np.abs(found).sum() <= 1 + 1e-12:
         raise InputError(
             f"weights have {found.size} values whose absolute values sum to {np.abs(found).sum():g}: at least one value and a "
-            "sum of at most one are expected; divide by the sum."
+            "sum above zero and at most one are expected; divide by the sum."
         )
     return found
 

@@ -13,6 +13,8 @@ from nareg.graph import Graph
 from nareg.unlearning import _kernels
 from nareg.unlearning._rows import extended
 
+#: In the place of a neighbour that is none any more.
+GONE = -1
 #: Room that a row gets when it is full, in multiples of what it holds.
 GROWTH = 1.5
 
@@ -78,7 +80,9 @@ class LiveGraph:
     def adjacency(self) -> sp.csr_array:
         """The (N, N) adjacency matrix, without loops."""
         ends = np.concatenate([[0], np.cumsum(self.live)])
-        found = sp.csr_array((np.ones(ends[-1]), self.neighbours[self._places()], ends), shape=(self.n_nodes, self.n_nodes))
+        found = sp.csr_array(
+            (np.ones(ends[-1]), self.neighbours[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
+        )
         found.sort_indices()
         return found
 
@@ -111,8 +115,9 @@ class LiveGraph:
     def add(self, edges: np.ndarray) -> None:
         """Put in checked edges."""
         nodes, counts = np.unique(edges, return_counts=True)
-        for node in nodes[self.live[nodes] + counts > self._room[nodes]]:
-            self._move(node, int(GROWTH * (self.live[node] + counts[nodes == node][0])) + 1)
+        full = self.live[nodes] + counts > self._room[nodes]
+        for node, count in zip(nodes[full], counts[full], strict=True):
+            self._move(node, int(GROWTH * (self.live[node] + count)) + 1)
         _kernels.link(*self.rows, edges)
         self.n_edges += len(edges)
 
@@ -135,22 +140,23 @@ class LiveGraph:
         _kernels.present(*self.rows, edges, there)
         return there
 
-    def _places(self) -> np.ndarray:
-        """Where in ``neighbours`` the live ones stand, row by row."""
+    def _places(self, start: np.ndarray) -> np.ndarray:
+        """Where the live neighbours stand, row by row, for rows that start there."""
         before = np.cumsum(self.live) - self.live
-        return np.arange(self.live.sum()) + np.repeat(self.start - before, self.live)
+        return np.arange(self.live.sum()) + np.repeat(start - before, self.live)
 
     def _move(self, node: int, room: int) -> None:
         """Give a row more room, behind all others; packed anew with a share to spare where there is none left."""
         if self._used + room > self.neighbours.size:
-            held, places = self.neighbours[self._places()], np.cumsum(self._room) - self._room
-            self.start = places
-            self._used = int(self._room.sum())
-            self.neighbours = np.zeros(int(GROWTH * self._used) + room, dtype=np.int32)
-            self.neighbours[self._places()] = held
+            places = np.cumsum(self._room) - self._room
+            total = int(self._room.sum())
+            packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
+            packed[self._places(places)] = self.neighbours[self._places(self.start)]
+            self.neighbours, self.start, self._used = packed, places, total
         held = self.of(node)
-        self.start[node], self._room[node] = self._used, room
         self.neighbours[self._used : self._used + held.size] = held
+        self.neighbours[self.start[node] : self.start[node] + self._room[node]] = GONE
+        self.start[node], self._room[node] = self._used, room
         self._used += room
 
 

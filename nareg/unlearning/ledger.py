@@ -26,6 +26,8 @@ from nareg.errors import InputError, NaregError
 from nareg.unlearning.certificate import Certificate
 
 FORMAT = "nareg-unlearning-1"
+#: Bytes of a key.
+KEY = 32
 _TABLES = """
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE nodes (
@@ -109,7 +111,13 @@ class Ledger:
         key = _key_file(path)
         if not key.is_file():
             raise InputError(f"{key}, the key of {path}, is not there: put it back, its hashes cannot be continued without.")
-        self._key = bytes.fromhex(key.read_text().strip())
+        _drop_drafts(path)
+        try:
+            self._key = bytes.fromhex(key.read_text().strip())
+        except ValueError:
+            self._key = b""
+        if len(self._key) != KEY:
+            raise LedgerError(f"{key} is no key: put the one back that save() wrote.")
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
             self._settings = self._opened()
@@ -141,16 +149,17 @@ class Ledger:
             If there is one already.
         LedgerError
         """
-        for taken in (path, _key_file(path)):
-            if taken.exists():
-                raise InputError(f"{taken} exists: load it, or name another file.")
+        if path.exists():
+            raise InputError(f"{path} exists: load it, or name another file.")
+        _drop_drafts(path)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        key = secrets.token_bytes(32)
+        key = secrets.token_bytes(KEY)
         try:
             with open(os.open(_key_file(draft), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
                 handle.write(key.hex() + "\n")
                 handle.flush()
                 os.fsync(handle.fileno())
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             made = sqlite3.connect(draft, isolation_level=None)
             try:
                 made.executescript(_TABLES)
@@ -167,10 +176,11 @@ class Ledger:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-        except (OSError, sqlite3.Error) as error:
-            for left in (draft, _key_file(draft)):
-                left.unlink(missing_ok=True)
-            raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
+        except BaseException as error:
+            _drop_drafts(path)
+            if isinstance(error, (OSError, sqlite3.Error)) and not path.exists():
+                raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
+            raise
         return cls(path)
 
     def record(self, entry: Entry) -> None:
@@ -191,13 +201,29 @@ class Ledger:
                     self._connection.execute("ROLLBACK")
                 raise
 
+    def wipe(self) -> None:
+        """Write the file anew from what it holds: SQLite zeroes what is deleted, but not copies of cells that it moved.
+
+        Raises
+        ------
+        LedgerError
+            If that cannot be done. Requests that were recorded stay recorded.
+        """
+        try:
+            self._connection.execute("VACUUM")
+        except sqlite3.Error as error:
+            raise LedgerError(
+                f"{self.path}: the request is carried out and written, but copies of what it removed may be left in the file "
+                f"({error}): make room and call wipe()."
+            ) from None
+
     def read(self) -> Stored:
         """Everything.
 
         Raises
         ------
         LedgerError
-            If hashes do not follow from one another.
+            If it is damaged.
         """
         with self._spoken():
             run = self._connection.execute
@@ -289,6 +315,12 @@ def _digest(key: bytes, before: str, told: dict[str, Any], certificate: str, par
     """Keyed hash of a request and what came of it, chained to the one before."""
     text = json.dumps([before, told, certificate, parameters], sort_keys=True)
     return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+
+
+def _drop_drafts(path: Path) -> None:
+    """What a save that was killed has left."""
+    for left in path.parent.glob(f".{path.name}.*"):
+        left.unlink(missing_ok=True)
 
 
 def _key_file(path: Path) -> Path:

@@ -132,30 +132,35 @@ class CertifiedGPR(Forgetting[Certificate]):
         CertificateError
             If ``r_max`` is too large for the budget.
         """
+        self._refuse_stored("fit")
         start = time.perf_counter()
         data = self._read(graph, features, labels, train, classes)
         seconds = {"propagation": time.perf_counter() - start}
         start = time.perf_counter()
-        self.close()
-        self._data = data
-        self._head = self._retrained()
+        found = self._retrained(data)
         seconds |= {"training": time.perf_counter() - start}
-        self._certificate = self._certified(self._head, "fit", self.n_nodes, seconds, retrained=False)
+        with interrupts_held():
+            self._data, self._head = data, found
+            self._certificate = self._certified(found, "fit", self.n_nodes, seconds, retrained=False)
         return self
+
+    def _refuse_stored(self, what: str) -> None:
+        if self._ledger is not None:
+            raise InputError(f"{what} is asked of a model whose requests go to {self._ledger.path}: close() it first.")
 
     @property
     def coefficients(self) -> np.ndarray:
         """(F, C), one column for two classes."""
-        return self._head.W
+        return self._head.W.copy()
 
-    def _solved(self, B: np.ndarray, W: np.ndarray) -> head.Head:
+    def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
         told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget}
-        return head.solve(self._data.propagation, self._data.targets(), B, W, **told)
+        return head.solve(data.propagation, data.targets(), B, W, **told)
 
-    def _retrained(self) -> head.Head:
+    def _retrained(self, data: Data) -> head.Head:
         """From nothing, with a new random term."""
-        B = self._rng.normal(0.0, 1.0, (self._data.n_features, self._data.columns)) * self.alpha
-        return self._solved(B, np.zeros_like(B))
+        B = self._rng.normal(0.0, 1.0, (data.n_features, data.columns)) * self.alpha
+        return self._solved(data, B, np.zeros_like(B))
 
     def _certified(
         self, found: head.Head, request: str, count: int, seconds: dict[str, float], *, retrained: bool
@@ -166,7 +171,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
             spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
-            n_nodes=self.n_nodes - np.count_nonzero(self._data.gone), n_edges=self._data.graph.n_edges, n_train=self._data.train.size, seconds=seconds,
+            n_nodes=self.n_nodes - int(np.count_nonzero(self._data.gone)), n_edges=self._data.graph.n_edges,
+            n_train=self._data.train.size, seconds=seconds,
         )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -184,7 +190,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             try:
                 found = self._adjusted()
             except CertificateError:
-                found = self._retrained()
+                found = self._retrained(self._data)
             seconds |= {"training": time.perf_counter() - start}
             retrained = found.B is not self._head.B
             certificate = self._certified(found, request.told["request"], request.count, seconds, retrained=retrained)
@@ -193,11 +199,13 @@ class CertifiedGPR(Forgetting[Certificate]):
                     self._ledger.record(self._entry(request, found, certificate))
                 self._head, self._certificate = found, certificate
                 keep()
+        if self._ledger is not None and request.takes:
+            self._ledger.wipe()
         return self.certificate()
 
     def _adjusted(self) -> head.Head:
         """Newton steps from the model at hand."""
-        return self._solved(self._head.B, self._head.W)
+        return self._solved(self._data, self._head.B, self._head.W)
 
     # -- the ledger ---------------------------------------------------------------------------------------
 
@@ -213,13 +221,13 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If it cannot be written.
         """
+        self._refuse_stored("save")
         settings: dict[str, Any] = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
         settings |= {"weights": self.weights.tolist(), "loss": self.loss.name}
         settings |= {"classes": self.classes.tolist(), "told": self._data.told}
         A = sp.triu(self._data.graph.adjacency()).tocoo()
         change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(self.n_nodes))
         entry = self._entry(Request({"request": "save"}, self.n_nodes, change), self._head, self._certificate)
-        self.close()
         self._ledger = Ledger.create(Path(path), settings, entry)
         return self
 

@@ -47,7 +47,7 @@ class Retrained(_Anew):
     """Trains from nothing, with a new random term, at every request."""
 
     def _adjusted(self) -> head.Head:
-        return self._retrained()
+        return self._retrained(self._data)
 
 
 class CGU(_Anew):

@@ -37,8 +37,10 @@ def remove_nodes(data: Data, nodes: Any) -> Request:
     return Request({"request": "remove_nodes", "nodes": index.tolist()}, index.size, change, unlabelled=index, gone=index)
 
 
-def remove_features(data: Data, nodes: Any, *, labels: bool) -> Request:
+def remove_features(data: Data, nodes: Any, *, labels: Any) -> Request:
     """Features of nodes, and their labels if that is asked for."""
+    if not isinstance(labels, (bool, np.bool_)):
+        raise InputError(f"labels is {labels!r}: True or False is expected.")
     index = _nodes(data, nodes)
     told = {"request": "remove_features", "nodes": index.tolist(), "labels": bool(labels)}
     change = Change(nodes=index, features=np.zeros((index.size, data.n_features)))
@@ -51,6 +53,8 @@ def remove_features(data: Data, nodes: Any, *, labels: bool) -> Request:
 def add_nodes(data: Data, new: Any, labels: Any) -> Request:
     """Nodes without edges, with labels of known classes or none."""
     X = features("features", new, None)
+    if len(X) == 0:
+        raise InputError("features has no rows: give one a node.")
     if X.shape[1] != data.n_features:
         raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {data.n_features}.")
     y = np.full(len(X), -1) if labels is None else whole("labels", labels, len(X))
@@ -64,7 +68,7 @@ def add_nodes(data: Data, new: Any, labels: Any) -> Request:
 
 def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
     """A float64 copy."""
-    X = np.array(_checks.floats(name, value.toarray() if sp.issparse(value) else value, ndim=(2,)), dtype=np.float64)
+    X = np.array(_checks.floats(name, value.toarray() if sp.issparse(value) else value, ndim=(2,)), dtype=np.float64, order="C")
     if X.shape[1] == 0 or (n_nodes is not None and len(X) != n_nodes):
         raise InputError(f"{name} has shape {X.shape}: ({'M' if n_nodes is None else n_nodes}, F) is expected, F at least 1.")
     return X
@@ -78,10 +82,19 @@ def whole(name: str, value: Any, n: int) -> np.ndarray:
     return array.astype(np.int64)
 
 
+def numbers(name: str, value: Any, n: int) -> np.ndarray:
+    """Distinct node numbers, from a mask or integers of any type; negative ones would count from the end, and are refused."""
+    given = _checks.array_of(name, value)
+    if given.dtype.kind in "iu" or given.size == 0:
+        given = given.astype(np.int64)
+        if (given < 0).any():
+            raise InputError(f"{name} holds {int(given[given < 0].flat[0])}: nodes are numbered from 0.")
+    return node_indices(name, given, n)
+
+
 def _nodes(data: Data, value: Any) -> np.ndarray:
     """Nodes that a removal names."""
-    given = _checks.array_of("nodes", value)
-    index = np.sort(node_indices("nodes", given if given.size else given.astype(np.int64), data.n_nodes))
+    index = np.sort(numbers("nodes", value, data.n_nodes))
     if index.size == 0:
         raise InputError("nodes is empty: name at least one.")
     _refuse_gone(data, "nodes", index)
