@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.propagation import Change, Scratch
@@ -35,6 +36,7 @@ class ApproximatePropagation:
         self._reserves = [np.zeros_like(features) for _ in levels]
         self.residues = [np.zeros_like(features) for _ in levels]
         self.scratch = Scratch(graph)
+        self._rounding = Rounding(features)
         self.recompute()
 
     @property
@@ -96,7 +98,11 @@ class ApproximatePropagation:
             r[nodes] -= (grown - 1) * held
             for end in range(2):
                 np.add.at(r, edges[:, end], signs * sent[level - 1][:, 1 - end])
-        return self._push(nodes)
+        touched = self._push(nodes)
+        if self._rounding.changed(change.nodes, self.features[change.nodes]):
+            self.recompute()
+            self._rounding.reset()
+        return touched
 
     def _push(self, nodes: np.ndarray) -> np.ndarray:
         """Empty residues above r_max, level by level, and all of the last level; where the embedding changed."""
@@ -121,22 +127,24 @@ class ApproximatePropagation:
 
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
+        # everything that takes memory first, so that all of it is done or nothing
         count = len(features)
-        self.graph.add_nodes(count)
-        self.scratch.add_nodes(count)
-        self._degrees = extended(self._degrees, np.ones(count))
-        self.features = extended(self.features, features)
+        degrees, X = extended(self._degrees, np.ones(count)), extended(self.features, features)
         # of degree one: every power of P leaves their features as they are
-        self._reserves = [extended(q, features) for q in self._reserves]
-        self.residues = [extended(r, np.zeros_like(features)) for r in self.residues]
+        reserves = [extended(q, features) for q in self._reserves]
+        residues = [extended(r, np.zeros_like(features)) for r in self.residues]
+        self.scratch.add_nodes(count)
+        self._rounding.added(features)
+        self.graph.add_nodes(count)
+        self._degrees, self.features, self._reserves, self.residues = degrees, X, reserves, residues
 
     def drop_nodes(self, n_nodes: int) -> None:
-        """Undo :meth:`add_nodes`."""
-        self.leave(np.arange(n_nodes, self.graph.n_nodes))
+        """Undo :meth:`add_nodes`, or what was done of it."""
+        self.leave(np.arange(n_nodes, self._degrees.size))
         self.graph.drop_nodes(n_nodes)
-        self.scratch = Scratch(self.graph)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
         self._reserves, self.residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self.residues))
+        self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
 
     def restore(self, change: Change, features: np.ndarray) -> None:
         """Undo a change, or what was done of it."""
@@ -144,6 +152,10 @@ class ApproximatePropagation:
         self.features[change.nodes] = features
         self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
         self.recompute()
+        self._rounding = Rounding(self.features)
+
+    #: Whether there is no error but rounding.
+    exact = False
 
     def errors(self, W: np.ndarray | None = None) -> float:
         """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``: ``sum_l |w_l| sum_{t<=l} ||D^-1/2 R^(t) W||_F``.
@@ -152,10 +164,12 @@ class ApproximatePropagation:
         """
         roots = np.sqrt(self._degrees)[:, None]
         norms = [float(np.linalg.norm((r if W is None else r @ W) / roots)) for r in self.residues]
-        return float(np.abs(self.weights) @ np.cumsum(norms))
+        rounding = float(np.linalg.norm(self._rounding.bound(self._degrees)) * np.sqrt(self.features.shape[1]))
+        rounding *= 1.0 if W is None else float(np.linalg.norm(W))
+        return float(np.abs(self.weights) @ np.cumsum(norms)) + rounding
 
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed: ``A D^-1`` keeps sums, and degrees are at least one."""
         sums = np.cumsum([np.abs(r).sum(0) for r in self.residues], axis=0)
-        found: np.ndarray = np.abs(self.weights) @ sums
+        found: np.ndarray = np.abs(self.weights) @ sums + float(self._rounding.bound(self._degrees).sum())
         return found

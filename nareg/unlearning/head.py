@@ -14,14 +14,16 @@ from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
 
 #: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
 SHARE = 0.1
-#: Error by rounding, relative, at most: of a propagated embedding, and of the other terms of a gradient.
-ROUNDING = 1e-10
+#: Error of a gradient by rounding, as a share of its terms' sizes.
+ROUNDING = 1e-12
 #: Without a budget the gradient is brought down to this share of the one at W = 0.
 TOLERANCE = 1e-6
 
 
 class Embedded(Protocol):
     """An embedding that knows its own error."""
+
+    exact: bool
 
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """``S, s``: embedding rows of the training nodes are ``s S``."""
@@ -72,10 +74,11 @@ def solve(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, lo
     except SolverError as error:
         raise CertificateError(f"{error} Nothing was changed.") from None
     found = Head(W, B, residual, approximation(objective, W, embedded))
-    if budget and found.spent > budget:
+    if budget and not found.spent <= budget:
         raise CertificateError(
-            f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take a "
-            "smaller r_max (0 has no error but rounding), a larger alpha or a larger eps. Nothing was changed."
+            f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
+            "a smaller r_max (0 has no error but rounding), smaller features if there are huge ones, or a larger alpha or eps. "
+            "Nothing was changed."
         )
     return found
 
@@ -107,11 +110,12 @@ def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> fl
     """
     loss, e_W, e_F, columns = objective.loss, embedded.errors(W), embedded.errors(), embedded.column_errors()
     norm = size = float(np.linalg.norm(np.linalg.norm(objective.S, axis=1) * objective.s))
-    if e_F:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
+    if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
         norm = spectral_norm_bound(objective.s[:, None] * objective.S)
-    e_W, e_F = e_W + ROUNDING * size * float(np.linalg.norm(W)), e_F + ROUNDING * size
-    columns = columns + ROUNDING * size * np.sqrt(len(objective.S))
     slopes = float(np.linalg.norm(loss.slope(objective.forward(W), objective.Y)))
-    first = min(e_F * (slopes + loss.gamma1 * e_W), loss.c1 * np.sqrt(W.shape[1]) * float(np.linalg.norm(columns)))
-    terms = ROUNDING * (objective.ridge * float(np.linalg.norm(W)) + float(np.linalg.norm(objective.B)))
-    return first + loss.gamma1 * norm * e_W + terms
+    first = e_F * (slopes + loss.gamma1 * e_W)
+    if np.isfinite(loss.c1):
+        first = min(first, loss.c1 * float(np.sqrt(W.shape[1]) * np.linalg.norm(columns)))
+    length = float(np.linalg.norm(W))
+    computed = size * (slopes + loss.gamma1 * size * length) + objective.ridge * length + float(np.linalg.norm(objective.B))
+    return first + loss.gamma1 * norm * e_W + ROUNDING * computed

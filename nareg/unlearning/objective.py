@@ -120,7 +120,12 @@ class Objective:
         size = float(np.linalg.norm(gradient))
         for _ in range(STEPS):
             if size <= target:
-                return W, size
+                # by steps T has gathered rounding: what is told is of W itself
+                T = self.forward(W)
+                gradient, value = self.gradient(W, T), self.value(W, T)
+                size = float(np.linalg.norm(gradient))
+                if size <= target:
+                    return W, size
             curvature = self.loss.curvature(T, self.Y)
             # Newton's error is quadratic: more accuracy than the gradient's size is for nothing
             direction = -self._solve(curvature, gradient, max(0.3 * target, min(0.1, size / (1 + size)) * size))

@@ -19,6 +19,7 @@ import numba
 import numpy as np
 
 from nareg.unlearning import _kernels
+from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
 from nareg.unlearning.graph import LiveGraph
 
@@ -96,6 +97,7 @@ class Propagation:
         self._row = np.argsort(self._node)
         self._n_train = train.size
         self.scratch = Scratch(graph)
+        self._rounding = Rounding(features)
         self.recompute()
 
     @property
@@ -176,6 +178,13 @@ class Propagation:
 
     def update(self, change: Change) -> np.ndarray:
         """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
+        touched = self._update(change)
+        if self._rounding.changed(change.nodes, self.features[change.nodes]):
+            self.recompute()
+            self._rounding.reset()
+        return touched
+
+    def _update(self, change: Change) -> np.ndarray:
         graph, scratch, nodes = self.graph, self.scratch, change.touched
         graph.remove(change.removed)
         graph.add(change.added)
@@ -220,31 +229,34 @@ class Propagation:
             self.features[change.nodes] = change.features
         self._degrees = self.graph.degrees
         self.recompute()
+        self._rounding = Rounding(self.features)
 
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
+        # everything that takes memory first, so that all of it is done or nothing
         count = len(features)
-        self.graph.add_nodes(count)
-        self.scratch.add_nodes(count)
-        self._degrees = extended(self._degrees, np.ones(count))
-        self.features = extended(self.features, features)
-        # of degree one: every power of P leaves their features as they are
-        self._reserves = [extended(q, features) for q in self._reserves]
-        self._sum = extended(self._sum, self.weights.sum() * features)
         new = np.arange(self._row.size, self._row.size + count)
-        self._row, self._node = extended(self._row, new), extended(self._node, new)
+        row, node = extended(self._row, new), extended(self._node, new)
+        degrees, X = extended(self._degrees, np.ones(count)), extended(self.features, features)
+        # of degree one: every power of P leaves their features as they are
+        total, reserves = extended(self._sum, self.weights.sum() * features), [extended(q, features) for q in self._reserves]
+        self.scratch.add_nodes(count)
+        self._rounding.added(features)
+        self.graph.add_nodes(count)
+        self._row, self._node, self._degrees, self.features = row, node, degrees, X
+        self._sum, self._reserves = total, reserves
 
     def drop_nodes(self, n_nodes: int) -> None:
-        """Undo :meth:`add_nodes`."""
-        new = np.arange(n_nodes, self.graph.n_nodes)
+        """Undo :meth:`add_nodes`, or what was done of it."""
+        new = np.arange(n_nodes, self._row.size)
         self.leave(new)
         for node in new[::-1]:
             self._exchange(self._row[node], node)
         self.graph.drop_nodes(n_nodes)
-        self.scratch = Scratch(self.graph)
         self._row, self._node = self._row[:n_nodes], self._node[:n_nodes]
         self._degrees, self.features, self._sum = self._degrees[:n_nodes], self.features[:n_nodes], self._sum[:n_nodes]
         self._reserves = [q[:n_nodes] for q in self._reserves]
+        self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
 
     def restore(self, change: Change, features: np.ndarray) -> None:
         """Undo a change, or what was done of it."""
@@ -252,14 +264,20 @@ class Propagation:
         self.features[change.nodes] = features
         self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
         self.recompute()
+        self._rounding = Rounding(self.features)
+
+    #: Whether there is no error but rounding.
+    exact = True
 
     def errors(self, W: np.ndarray | None = None) -> float:
-        """None."""
-        return 0.0
+        """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``, at the training nodes: rounding."""
+        entries = float(np.linalg.norm(self._rounding.bound(self._degrees[self.train])))
+        error = entries * float(np.sqrt(self.features.shape[1]))
+        return error if W is None else error * float(np.linalg.norm(W))
 
     def column_errors(self) -> np.ndarray:
-        """None."""
-        return np.zeros(self.features.shape[1])
+        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed over the training nodes."""
+        return np.full(self.features.shape[1], float(self._rounding.bound(self._degrees[self.train]).sum()))
 
     def _sent(self, level: int, edges: np.ndarray) -> np.ndarray:
         """(E, 2, F): what the two ends of edges that change sent along them before, ``D^-1 q_l``."""

@@ -104,6 +104,42 @@ def test_removed_values_are_nowhere_in_the_files(rng, tmp_path):
     assert graph.n_edges - model.certificate().n_edges == graph.adjacency[[3, 30]].sum() - graph.adjacency[3, 30]
 
 
+def gaps(path):
+    """Bytes of the pages of a database that belong to no cell: between the pointers to cells and the first cell."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[16:18], "big")
+    found = b""
+    for start in range(0, len(data), size):
+        page, first = data[start : start + size], 100 if start == 0 else 0
+        if page[first] in (2, 5, 10, 13):
+            header = first + (8 if page[first] > 5 else 12) + 2 * int.from_bytes(page[first + 3 : first + 5], "big")
+            found += page[header : int.from_bytes(page[first + 5 : first + 7], "big") or 65536]
+    return found
+
+
+def test_cells_that_were_moved_leave_no_copies(rng, tmp_path):
+    """SQLite zeroes what is deleted, but not what it moved to another page before: the file is written anew."""
+    model, *_ = fitted(rng, n=400)
+    path = tmp_path / "store.sqlite"
+    model.save(path)
+    for k in range(30):
+        some = rng.permutation(model.remaining)
+        if k % 3:
+            model.remove_edges(rng.permutation(first_edges(model, 10**6))[:40])
+        else:
+            live = model._data.graph.adjacency().toarray()
+            free = [(u, v) for u, v in rng.integers(0, 400, (100, 2)) if u < v and not live[u, v]]
+            model.add_edges(list({tuple(map(int, pair)) for pair in free if {*pair} <= set(some)}))
+        if k % 5 == 0:
+            model.remove_nodes(some[some >= 30][:2])
+    model.remove_edges(first_edges(model))
+    # a pointer to a cell may be left, which is two bytes and no value of a cell
+    assert len(gaps(path).replace(b"\0", b"")) <= 2
+    connection = sqlite3.connect(f"file:{path}?immutable=1", uri=True)
+    assert connection.execute("PRAGMA freelist_count").fetchone() == (0,)
+    connection.close()
+
+
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "DELETE FROM edges", "INSERT INTO requests", "COMMIT"])
 def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
     model, *_ = fitted(rng)

@@ -1,0 +1,225 @@
+"""Huge features, cancellation, failures in the middle: what is certified is so, what fails changes nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.unlearning import CertificateError, CertifiedGPR, Ledger, _rows, propagation
+from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning.factors import edge_factors
+from nareg.unlearning.graph import LiveGraph
+from tests.unlearning.test_model import assert_same, fitted, problem, state, true_gradient
+
+
+@pytest.mark.parametrize("huge", [1e3, 1e6, 1e12, 1e16, 1e20])
+def test_what_huge_features_leave_by_rounding_goes_with_them(huge, rng):
+    """Nodes 60 and 61 are a component of their own; 61 has huge features, goes, and 60 is joined to training nodes."""
+    graph, X, y = problem(rng)
+    A = np.zeros((62, 62))
+    A[:60, :60] = graph.adjacency.toarray()
+    A[60, 61] = A[61, 60] = 1
+    X = np.concatenate([X, np.ones((1, 6)), np.full((1, 6), huge)])
+    model = CertifiedGPR(rng=rng).fit(A, X, np.concatenate([y, [0, 0]]), np.arange(40)) if huge < 1e12 else None
+    if model is None:  # such features cannot be certified; they come and go
+        with pytest.raises(CertificateError, match="smaller features if there are huge ones"):
+            CertifiedGPR(rng=rng).fit(A, X, np.concatenate([y, [0, 0]]), np.arange(40))
+        return
+    model.remove_nodes([61])
+    pairs = [(0, 60), (1, 60), (2, 60)]
+    told = model.add_edges(pairs)
+    A[61] = A[:, 61] = X[61] = 0
+    for u, v in pairs:
+        A[u, v] = A[v, u] = 1
+    assert true_gradient(model, A, X, np.concatenate([y, [0, 0]]), np.arange(40)) <= told.spent <= told.budget
+
+
+def test_features_that_cancel_are_charged_for_their_size(rng):
+    """Triangles with +c and -c: Z is of size one, what it is summed from is not."""
+    A = np.kron(np.eye(10), np.ones((3, 3)) - np.eye(3))
+    small = rng.standard_normal((30, 4))
+    y = np.arange(30) % 2
+    charged = {}
+    for size in (1e2, 1e5):
+        X = small + np.tile([size, -size, 0.0], 10)[:, None]
+        charged[size] = CertifiedGPR(rng=rng, order=1).fit(A, X, y, np.arange(30)).certificate().approximation
+    assert charged[1e5] > 100 * charged[1e2]
+    with pytest.raises(CertificateError, match="huge"):
+        CertifiedGPR(rng=rng, order=1).fit(A, small + np.tile([1e14, -1e14, 0.0], 10)[:, None], y, np.arange(30))
+
+
+def test_the_gradient_is_that_of_the_coefficients_returned(rng):
+    """A warm start from large coefficients: products gathered over Newton steps are off by their rounding."""
+    graph, X, y = problem(rng)
+    X *= 1e-4
+    model = CertifiedGPR(loss="squared", lam=1e-9, rng=rng).fit(graph, X, y, np.arange(40))
+    new = 1e4 * rng.standard_normal((20, 6))
+    try:
+        told = model.add_nodes(new, labels=np.arange(20) % 3)
+    except CertificateError:
+        return
+    A, X, y = np.pad(graph.adjacency.toarray(), (0, 20)), np.concatenate([X, new]), np.concatenate([y, np.arange(20) % 3])
+    assert true_gradient(model, A, X, y, np.r_[:40, 60:80]) <= told.spent
+
+
+def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatch):
+    monkeypatch.setattr("nareg.unlearning._rounding.REQUESTS", 3)
+    model, *_ = fitted(rng)
+    recomputed, recompute = [], propagation.Propagation.recompute
+
+    def counted(held, first=1):
+        recomputed.append(first)
+        recompute(held, first)
+
+    monkeypatch.setattr(propagation.Propagation, "recompute", counted)
+    for node in range(41, 48):
+        model.remove_features([node])
+    assert len(recomputed) == 2
+
+
+@pytest.mark.parametrize("call", range(12))
+@pytest.mark.parametrize("r_max", [0.0, 1e-4])
+def test_memory_that_runs_out_while_nodes_are_added_changes_nothing(call, r_max, rng, monkeypatch):
+    model, *_ = fitted(rng, r_max=r_max, alpha=2.0)
+    before, calls = state(model), []
+
+    def failing(array, rows):
+        calls.append(1)
+        if len(calls) == call + 1:
+            raise MemoryError
+        return _rows.extended(array, rows)
+
+    with monkeypatch.context() as patch:
+        for module in ("propagation", "approximate", "graph", "data", "_rounding"):
+            patch.setattr(f"nareg.unlearning.{module}.extended", failing)
+        try:
+            model.add_nodes(np.ones((2, 6)), labels=[0, -1])
+        except MemoryError:
+            assert_same(before, state(model))
+    if len(calls) > call:
+        model.add_nodes(np.ones((2, 6)), labels=[0, -1])
+    assert model.n_nodes == 62
+    assert model.remove_nodes([60]).n_nodes == 61
+
+
+def test_memory_that_runs_out_while_rows_are_packed_changes_nothing(rng, monkeypatch):
+    live = LiveGraph(nareg.graphs.erdos_renyi(30, 0.2, rng=rng))
+    before = live.adjacency().toarray()
+    pairs = np.argwhere(np.triu(before == 0, 1))[:5]
+
+    def failing(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nareg.unlearning.graph.np.full", failing)
+        with pytest.raises(MemoryError):
+            live.add(pairs)
+    live.restore(np.empty((0, 2), dtype=np.int64), pairs)
+    np.testing.assert_array_equal(live.adjacency().toarray(), before)
+    live.add(pairs)
+    assert live.n_edges == before.sum() / 2 + 5
+
+
+def test_removed_neighbours_are_not_left_in_memory(rng):
+    live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.2, rng=rng))
+    for node in range(20):  # rows move and are packed
+        live.add(np.array([(node, k) for k in np.setdiff1d(np.arange(40), [*live.of(node), node])[:9]], dtype=np.int64))
+    pairs = np.argwhere(np.triu(live.adjacency().toarray()))
+    live.remove(pairs)
+    assert (live.neighbours[: live._used] == -1).all() or not (live.neighbours > 0).any()
+
+
+def test_factors_that_fail_leave_no_marks(rng, monkeypatch):
+    model, graph, X, y = fitted(rng)
+    pair = np.argwhere(np.triu(graph.adjacency.toarray()))[0]
+
+    def failing(*_):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nareg.unlearning._kernels.left_factors", failing)
+        with pytest.raises(MemoryError):
+            edge_factors(model._data.propagation, pair)
+    told = model.remove_edges([pair])
+    A = graph.adjacency.toarray()
+    A[tuple(pair)] = A[tuple(pair[::-1])] = 0
+    assert true_gradient(model, A, X, y, np.arange(40)) <= told.spent
+
+
+def test_a_handler_of_someone_else_gets_the_signal():
+    seen = []
+    before = signal.signal(signal.SIGINT, lambda number, _: seen.append(number))
+    try:
+        with interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+            assert not seen
+        assert seen == [signal.SIGINT]
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        with interrupts_held():
+            os.kill(os.getpid(), signal.SIGINT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.int32, np.uint64])
+def test_numbers_of_any_integer_type_and_none_from_the_end(kind, rng):
+    model, *_ = fitted(rng)
+    model.remove_nodes(np.array([50, 51], dtype=kind))
+    assert model.n_nodes - model.remaining.size == 2
+    for act in (model.remove_nodes, model.remove_features, model.predict):
+        with pytest.raises(InputError, match="nodes holds -1: nodes are numbered from 0"):
+            act([-1])
+
+
+def test_before_fit_everything_says_so():
+    model = CertifiedGPR()
+    for act in (model.predict, model.embedding, lambda: model.remove_nodes([1]), lambda: model.save("x")):
+        with pytest.raises(InputError, match="not fitted"):
+            act()
+
+
+def test_a_stored_model_is_neither_saved_nor_fitted_again(rng, tmp_path):
+    model, graph, X, y = fitted(rng)
+    model.save(tmp_path / "one")
+    before = state(model)
+    with pytest.raises(InputError, match="whose requests go to"):
+        model.save(tmp_path / "two")
+    with pytest.raises(InputError, match="whose requests go to"):
+        model.fit(graph, X, y, np.arange(30))
+    assert_same(before, state(model))
+    model.remove_nodes([3])
+    model.close()
+    assert len(Ledger(tmp_path / "one").history()) == 2
+
+
+def test_a_refit_that_fails_leaves_the_model(rng):
+    model, *_ = fitted(rng)
+    before = state(model)
+    graph, X, y = problem(rng, n=45)
+    with pytest.raises(CertificateError):
+        model.fit(graph, 1e16 * X, y, np.arange(30))
+    assert_same(before, state(model))
+
+
+def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
+    model, *_ = fitted(rng)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nareg.unlearning.ledger._put", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(tmp_path / "store")
+    assert not list(tmp_path.iterdir())
+    (tmp_path / ".store.0a0b0c0d").write_text("what a killed save left")
+    (tmp_path / "store.key").write_text("its key")
+    model.save(tmp_path / "store").close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
+    assert (tmp_path / "store").stat().st_mode & 0o777 == 0o600
+    CertifiedGPR.load(tmp_path / "store").close()
