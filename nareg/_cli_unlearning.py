@@ -39,6 +39,8 @@ def fit(
     from nareg import datasets, unlearning
 
     model = unlearning.CertifiedGPR(order=order, lam=lam, alpha=alpha, eps=eps, delta=delta)
+    if alpha == 0:
+        raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     if store.exists():
         raise InputError(f"{store} exists: name another file.")
     if dataset is not None:
@@ -54,7 +56,7 @@ def fit(
         model.fit(_graph(graph, X.shape[0]), X, y, train)
     model.save(store).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
-    console.print(f"written: {escape(str(store))}, and its key, to be kept elsewhere: {escape(str(store))}.key", soft_wrap=True)
+    console.print(f"written: {escape(str(store))}, and the key of its hashes: {escape(str(store))}.key", soft_wrap=True)
 
 
 @unlearn_app.command("remove", epilog="Example: nareg unlearn remove service.store --nodes 17,30 --edges 3-5")
@@ -70,6 +72,8 @@ def remove(
 
     if edges is None and nodes is None and features is None:
         raise InputError("name something to remove: --edges, --nodes or --features.")
+    if labels and features is None:
+        raise InputError("--labels goes with --features: name the nodes whose features and labels go.")
     wanted = (None if edges is None else _pairs(edges), *(None if t is None else _numbers(t) for t in (nodes, features)))
     model = unlearning.CertifiedGPR.load(store)
     acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
@@ -87,6 +91,8 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, cla
     from nareg import unlearning
     from nareg.results import atomic_write
 
+    if out.exists() and (not store.exists() or out.samefile(store)):
+        raise InputError(f"--out {out} is the store: name another file.")
     model = unlearning.CertifiedGPR.load(store)
     model.close()
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
@@ -136,8 +142,9 @@ def _graph(path: Path, n_nodes: int) -> Any:
     if path.suffix == ".mtx":
         return Graph(io.read_adjacency(path))
     pairs = _pairs(str(path))
-    if pairs.max() >= n_nodes:
-        raise InputError(f"{path} names node {pairs.max()} but there are features of {n_nodes} nodes.")
+    if pairs.min() < 0 or pairs.max() >= n_nodes:
+        bad = pairs.max() if pairs.max() >= n_nodes else pairs.min()
+        raise InputError(f"{path} names node {bad} but there are features of nodes 0 to {n_nodes - 1}.")
     ends = np.concatenate([pairs, pairs[:, ::-1]])
     adjacency = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
     adjacency.sum_duplicates()
@@ -163,11 +170,14 @@ def _matrix(path: Path) -> Any:
 
 
 def _labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    y, train = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=bool)
+    y, train, seen = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=bool), set[int]()
     for line, row in _rows(path, ("node", "label", "train")):
         node = _integer(row["node"], path, line)
         if not 0 <= node < n_nodes:
             raise InputError(f"{path}, line {line}: node {node}, but there are features of nodes 0 to {n_nodes - 1}.")
+        if node in seen:
+            raise InputError(f"{path}, line {line}: node {node} has a line already.")
+        seen.add(node)
         y[node] = _integer(row["label"], path, line) if row["label"] else -1
         train[node] = bool(_integer(row["train"], path, line)) if row["train"] else False
     return y, train
@@ -192,20 +202,32 @@ def _integer(text: str | None, path: object, line: int) -> int:
 
 
 def _numbers(text: str) -> np.ndarray:
-    """Node numbers from "3,5" or a file."""
-    parts = Path(text).read_text().split() if Path(text).is_file() else text.split(",")
-    return np.array([_integer(part, text, k) for k, part in enumerate(parts, start=1)], dtype=np.int64)
+    """Node numbers from "3,5", or from a file with one a line, a heading allowed."""
+    parts = _lines(text) or list(enumerate(text.split(","), start=1))
+    return np.array([_integer(part, text, k) for k, part in parts], dtype=np.int64)
 
 
 def _pairs(text: str) -> np.ndarray:
-    """Pairs from "3-5,7-9" or a file with "u,v" a line, a heading allowed."""
-    if Path(text).is_file():
-        lines = Path(text).read_text().split()
-        start = 1 if lines and not lines[0].replace(",", "").isdigit() else 0
-        parts, apart = list(enumerate(lines[start:], start=start + 1)), ","
-    else:
-        parts, apart = list(enumerate(text.split(","), start=1)), "-"
+    """Pairs from "3-5,7-9", or from a file with "u,v" a line, a heading allowed."""
+    lines = _lines(text)
+    parts, apart = (lines, ",") if lines else (list(enumerate(text.split(","), start=1)), "-")
     pairs = [[_integer(end, text, k) for end in part.split(apart)] for k, part in parts]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         raise InputError(f"{text}: pairs of nodes are expected, 3-5,7-9 or a CSV file with u,v a line.")
     return np.array(pairs, dtype=np.int64)
+
+
+def _lines(text: str) -> list[tuple[int, str]]:
+    """Lines of a file with their numbers, without a heading; none if the text names no file."""
+    try:
+        if not Path(text).is_file():
+            return []
+        lines = Path(text).read_text().split()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{text} cannot be read: {error}.") from None
+    except OSError:  # too long for a name: a list of numbers
+        return []
+    start = 1 if lines and not lines[0].replace(",", "").replace("-", "").isdigit() else 0
+    if len(lines) == start:
+        raise InputError(f"{text} is empty.")
+    return list(enumerate(lines[start:], start=start + 1))

@@ -45,7 +45,7 @@ def test_fit_from_files_of_every_kind(files, tmp_path, graph, features):
     text = fitted(files, tmp_path / "s", graph, features)
     assert "(2, 0.0001)-certified: fit of 60" in text
     assert f"remaining: 60 nodes, {len(edges)} edges, 40 training nodes" in text
-    assert "its key, to be kept elsewhere" in text
+    assert "and the key of its hashes" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.key"]
 
 
@@ -90,6 +90,12 @@ def test_forget_predict_and_verify(files, tmp_path):
         (("remove", "s", "--edges", "1-2-3"), "pairs of nodes are expected"),
         (("remove", "nowhere", "--nodes", "1"), "nowhere is no store"),
         (("certificate", "nowhere"), "nowhere is no store"),
+        (("remove", "s", "--nodes", ",".join(map(str, range(1, 400, 2)))), "nodes holds 399 but there are 60 nodes"),
+        (("remove", "s", "--nodes", "features.npy"), "features.npy cannot be read"),
+        (("remove", "s", "--nodes", "3", "--labels"), "--labels goes with --features"),
+        (("remove", "s", "--nodes=-1"), "nodes holds -1: nodes are numbered from 0"),
+        (("predict", "s", "--out", "s"), "--out s is the store"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--alpha", "0"), "--alpha is 0"),
         (("fit", "s", "--dataset", "cora"), "s exists"),
         (("fit", "t"), "give graph, features and labels"),
         (("fit", "t", "--dataset", "us-weather"), "no node classification data set"),

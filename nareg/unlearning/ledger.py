@@ -2,8 +2,7 @@
 
 A request is one transaction, on the disk before the call returns: what it removes is deleted, overwritten with zeros, and the
 new model written with the certificate. Of the request itself a keyed hash is kept, chained to the one before: who holds the key
-(the file beside the store, to be kept elsewhere) can show what was asked and that nothing was left out; who does not cannot
-tell what was removed.
+(the file beside the store) can show what was asked; who does not cannot tell what was removed.
 """
 
 from __future__ import annotations

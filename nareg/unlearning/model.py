@@ -212,7 +212,7 @@ class CertifiedGPR(Forgetting[Certificate]):
     def save(self, path: str | os.PathLike[str]) -> CertifiedGPR:
         """Write a store of what remains and of the model; from now on every request is written to it before it returns.
 
-        A key for the hashes of requests is written beside it, to ``path.key``: keep it elsewhere.
+        A key for the hashes of requests is written beside it, to ``path.key``. The store holds B: guard both.
 
         Raises
         ------
