@@ -60,7 +60,7 @@ def edge_factors(propagation: Propagation, edge: Any) -> EdgeFactors:
     if len(pair) != 1:
         raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
     ends, order, scratch = pair[0], propagation.order, propagation.scratch
-    before, nodes = graph.live[ends] + 1.0, ends
+    before = graph.live[ends] + 1.0
     with interrupts_held():
         graph.remove(pair)
         try:
@@ -68,7 +68,10 @@ def edge_factors(propagation: Propagation, edge: Any) -> EdgeFactors:
             left = np.zeros((nodes.size, 2 * (order + 1)))
             if order:  # without hops no edge matters
                 _kernels.left_factors(*graph.rows, propagation.weights, before, nodes, counts, scratch.slot, left)
+            scratch.forget(nodes)
+        except BaseException:
+            scratch.slot[:] = -1
+            raise
         finally:
             graph.add(pair)
-            scratch.slot[:] = -1
     return EdgeFactors(nodes, left, np.concatenate([propagation.rows(end) for end in ends]))
