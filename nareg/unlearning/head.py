@@ -109,7 +109,7 @@ def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> fl
     cancel, and the change of ``l'`` is not in it.
     """
     loss, e_W, e_F, columns = objective.loss, embedded.errors(W), embedded.errors(), embedded.column_errors()
-    norm = size = float(np.linalg.norm(np.linalg.norm(objective.S, axis=1) * objective.s))
+    norm = size = objective.size
     if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
         norm = spectral_norm_bound(objective.s[:, None] * objective.S)
     slopes = float(np.linalg.norm(loss.slope(objective.forward(W), objective.Y)))

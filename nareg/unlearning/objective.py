@@ -17,6 +17,8 @@ from nareg.errors import SolverError
 
 #: Newton steps, and conjugate gradients in each.
 STEPS, INNER = 50, 500
+#: Accuracy of the conjugate gradients in a Newton step, of the gradient: a removal is then one step.
+FORCING = 0.01
 #: Squarings of the Gram matrix behind the bound of a spectral norm.
 SQUARINGS = 4
 
@@ -88,6 +90,11 @@ class Objective:
         """``lam n_t``."""
         return self.lam * len(self.S)
 
+    @property
+    def size(self) -> float:
+        """``||Z||_F``."""
+        return float(np.sqrt(np.einsum("ij,ij->i", self.S, self.S) @ self.s**2))
+
     def forward(self, W: np.ndarray) -> np.ndarray:
         """``Z W``."""
         found: np.ndarray = self.s[:, None] * (self.S @ W)
@@ -127,8 +134,7 @@ class Objective:
                 if size <= target:
                     return W, size
             curvature = self.loss.curvature(T, self.Y)
-            # Newton's error is quadratic: more accuracy than the gradient's size is for nothing
-            direction = -self._solve(curvature, gradient, max(0.3 * target, min(0.1, size / (1 + size)) * size))
+            direction = -self._solve(curvature, gradient, max(0.3 * target, FORCING * size))
             slope, rise = float((direction * gradient).sum()), self.forward(direction)
             t = 1.0
             while True:
