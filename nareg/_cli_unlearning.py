@@ -18,6 +18,7 @@ from nareg.errors import InputError
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
 
 Store = Annotated[Path, typer.Argument(help="The store: what remains, the model and the requests, in one file.")]
+Key = Annotated[Path | None, typer.Option(help="File of the key of the store's hashes; by default STORE.key.")]
 #: Of the named options: "3,5" or a file with a number, or two, a line.
 LISTED = "numbers with commas, or a CSV file with one a line"
 
@@ -34,6 +35,7 @@ def fit(
     alpha: Annotated[float, typer.Option(help="Deviation of the random term that hides what is forgotten.")] = 0.1,
     eps: Annotated[float, typer.Option(help="Of the certificates.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Of the certificates.")] = 1e-4,
+    key: Key = None,
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import datasets, unlearning
@@ -54,9 +56,10 @@ def fit(
         X = _matrix(features)
         y, train = _labels(labels, X.shape[0])
         model.fit(_graph(graph, X.shape[0]), X, y, train)
-    model.save(store).close()
+    model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
-    console.print(f"written: {escape(str(store))}, and the key of its hashes: {escape(str(store))}.key", soft_wrap=True)
+    where = key or f"{store}.key"
+    console.print(f"written: {escape(str(store))}, and the key of its hashes: {escape(str(where))}", soft_wrap=True)
 
 
 @unlearn_app.command("remove", epilog="Example: nareg unlearn remove service.store --nodes 17,30 --edges 3-5")
@@ -66,6 +69,7 @@ def remove(
     nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
     features: Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
+    key: Key = None,
 ) -> None:
     """Forget, durably, and print the certificate of each request."""
     from nareg import unlearning
@@ -75,7 +79,7 @@ def remove(
     if labels and features is None:
         raise InputError("--labels goes with --features: name the nodes whose features and labels go.")
     wanted = (None if edges is None else _pairs(edges), *(None if t is None else _numbers(t) for t in (nodes, features)))
-    model = unlearning.CertifiedGPR.load(store)
+    model = unlearning.CertifiedGPR.load(store, key=key)
     acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
     try:
         for act, what in zip(acts, wanted, strict=True):
@@ -93,8 +97,10 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, cla
 
     if out.exists() and (not store.exists() or out.samefile(store)):
         raise InputError(f"--out {out} is the store: name another file.")
-    model = unlearning.CertifiedGPR.load(store)
-    model.close()
+    ledger = unlearning.Ledger(store)
+    stored = ledger.read()
+    ledger.close()
+    model = unlearning.CertifiedGPR.of(stored)
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
     with atomic_write(out) as handle:
         handle.write(f"node,class\n{rows}".encode())
@@ -123,11 +129,11 @@ def certificate(
 
 
 @unlearn_app.command("verify", epilog="Example: nareg unlearn verify service.store")
-def verify(store: Store) -> None:
+def verify(store: Store, key: Key = None) -> None:
     """Propagate and train anew from what remains, and compare; exit status 1 if the last certificate does not hold."""
     from nareg import unlearning
 
-    found = unlearning.verify(store)
+    found = unlearning.verify(store, key=key)
     console.print(escape(found.summary()), soft_wrap=True)
     if not found.holds:
         raise typer.Exit(1)

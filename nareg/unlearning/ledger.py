@@ -34,7 +34,9 @@ CREATE TABLE nodes (
 );
 CREATE TABLE edges (u INTEGER NOT NULL, v INTEGER NOT NULL, PRIMARY KEY (u, v)) WITHOUT ROWID;
 CREATE TABLE model (one INTEGER PRIMARY KEY CHECK (one = 1), coefficients BLOB NOT NULL, term BLOB NOT NULL);
-CREATE TABLE requests (number INTEGER PRIMARY KEY, digest TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL);
+CREATE TABLE requests (
+    number INTEGER PRIMARY KEY, asked TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL, digest TEXT NOT NULL
+);
 """
 
 
@@ -101,22 +103,24 @@ class Entry:
 
 
 class Ledger:
-    """An open store, which nobody else can open meanwhile."""
+    """An open store, which nobody else can open meanwhile.
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    Parameters
+    ----------
+    path : Path
+    key : Path, optional
+        The file with the key of its hashes; by default ``path.key``. Without it everything can be read, hashes are not checked
+        and nothing can be recorded.
+    """
+
+    def __init__(self, path: Path, key: Path | None = None) -> None:
+        self.path, self._key_path = path, key_file(path) if key is None else key
         if not path.is_file():
             raise InputError(f"{path} is no store: name one that save() wrote.")
-        key = _key_file(path)
-        if not key.is_file():
-            raise InputError(f"{key}, the key of {path}, is not there: put it back, its hashes cannot be continued without.")
+        if key is not None and not key.is_file():
+            raise InputError(f"key is {key}, which is no file.")
         _drop_drafts(path)
-        try:
-            self._key = bytes.fromhex(key.read_text().strip())
-        except ValueError:
-            self._key = b""
-        if len(self._key) != KEY:
-            raise LedgerError(f"{key} is no key: put the one back that save() wrote.")
+        self._key = _read_key(self._key_path) if self._key_path.is_file() else None
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
         try:
             self._settings = self._opened()
@@ -138,9 +142,14 @@ class Ledger:
         settings: dict[str, Any] = json.loads(told["settings"])
         return settings
 
+    @property
+    def has_key(self) -> bool:
+        """Whether hashes can be checked, and requests recorded."""
+        return self._key is not None
+
     @classmethod
-    def create(cls, path: Path, settings: dict[str, Any], entry: Entry) -> Ledger:
-        """A new store, whole or not at all.
+    def create(cls, path: Path, settings: dict[str, Any], entry: Entry, key: Path | None = None) -> Ledger:
+        """A new store, whole or not at all, and its key in a file of its own.
 
         Raises
         ------
@@ -152,10 +161,11 @@ class Ledger:
             raise InputError(f"{path} exists: load it, or name another file.")
         _drop_drafts(path)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        key = secrets.token_bytes(KEY)
+        key_path, secret = key_file(path) if key is None else key, secrets.token_bytes(KEY)
+        key_draft = key_path.with_name(f".{path.name}.{secrets.token_hex(4)}.key")
         try:
-            with open(os.open(_key_file(draft), os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
-                handle.write(key.hex() + "\n")
+            with open(os.open(key_draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
+                handle.write(secret.hex() + "\n")
                 handle.flush()
                 os.fsync(handle.fileno())
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -164,11 +174,11 @@ class Ledger:
                 made.executescript(_TABLES)
                 made.execute("BEGIN")
                 made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
-                _put(made, key, entry)
+                _put(made, secret, entry)
                 made.execute("COMMIT")
             finally:
                 made.close()
-            os.replace(_key_file(draft), _key_file(path))
+            os.replace(key_draft, key_path)
             os.replace(draft, path)
             folder = os.open(path.parent, os.O_RDONLY)
             try:
@@ -177,10 +187,11 @@ class Ledger:
                 os.close(folder)
         except BaseException as error:
             _drop_drafts(path)
+            key_draft.unlink(missing_ok=True)
             if isinstance(error, (OSError, sqlite3.Error)) and not path.exists():
                 raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
             raise
-        return cls(path)
+        return cls(path, key)
 
     def record(self, entry: Entry) -> None:
         """Write a request, durably.
@@ -190,6 +201,8 @@ class Ledger:
         LedgerError
             If that cannot be done; the store is as it was.
         """
+        if self._key is None:
+            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be recorded without.")
         with self._spoken():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -229,15 +242,23 @@ class Ledger:
             rows = run("SELECT node, features, label, trained, gone FROM nodes ORDER BY node").fetchall()
             edges = run("SELECT u, v FROM edges").fetchall()
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
-            requests = run("SELECT number, digest, certificate, parameters FROM requests ORDER BY number").fetchall()
+            requests = run("SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number").fetchall()
         if [row[0] for row in rows] != list(range(len(rows))) or [request[0] for request in requests] != list(
             range(len(requests))
         ):
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
         if requests[-1][3] != hashlib.sha256(coefficients + term).hexdigest():
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
+        before = ""
+        for _, *told, digest in requests:
+            if self._key is not None and not hmac.compare_digest(digest, _hash(self._key, before, *told)):
+                raise LedgerError(
+                    f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: another store's "
+                    "key, or a request or certificate was changed."
+                )
+            before = digest
         F = len(rows[0][1]) // 8
-        told = json.loads(requests[-1][2])
+        certificate = json.loads(requests[-1][2])
         return Stored(
             settings=self._settings,
             features=np.frombuffer(b"".join(row[1] for row in rows), dtype="<f8").reshape(-1, F).astype(float),
@@ -247,7 +268,7 @@ class Ledger:
             edges=np.array(edges, dtype=np.int64).reshape(-1, 2),
             coefficients=np.frombuffer(coefficients, dtype="<f8").reshape(F, -1).astype(float),
             term=np.frombuffer(term, dtype="<f8").reshape(F, -1).astype(float),
-            certificate=None if told is None else Certificate(**told),
+            certificate=None if certificate is None else Certificate(**certificate),
         )
 
     def history(self) -> list[tuple[str, Certificate | None]]:
@@ -258,14 +279,13 @@ class Ledger:
 
     def proves(self, number: int, told: dict[str, Any]) -> bool:
         """Whether a request, by its number in the history, was this one."""
+        if self._key is None:
+            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
         with self._spoken():
-            rows = self._connection.execute(
-                "SELECT digest, certificate, parameters FROM requests WHERE number BETWEEN ? AND ? ORDER BY number",
-                (number - 1, number),
-            ).fetchall()
-        before = rows[0][0] if number else ""
-        digest, certificate, parameters = rows[-1]
-        return hmac.compare_digest(digest, _digest(self._key, before, told, certificate, parameters))
+            rows = self._connection.execute("SELECT asked FROM requests WHERE number = ?", (number,)).fetchall()
+        if not rows:
+            raise InputError(f"number is {number}, but there are requests 0 to {len(self.history()) - 1}.")
+        return hmac.compare_digest(rows[0][0], _hash(self._key, told))
 
     def close(self) -> None:
         """Let others open it."""
@@ -306,14 +326,24 @@ def _put(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
     number, before = (0, "") if last is None else (last[0] + 1, last[1])
     certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate))
     parameters = hashlib.sha256(coefficients + term).hexdigest()
-    digest = _digest(key, before, entry.told, certificate, parameters)
-    run("INSERT INTO requests VALUES (?, ?, ?, ?)", (number, digest, certificate, parameters))
+    asked = _hash(key, entry.told)
+    digest = _hash(key, before, asked, certificate, parameters)
+    run("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))
 
 
-def _digest(key: bytes, before: str, told: dict[str, Any], certificate: str, parameters: str) -> str:
-    """Keyed hash of a request and what came of it, chained to the one before."""
-    text = json.dumps([before, told, certificate, parameters], sort_keys=True)
-    return hmac.new(key, text.encode(), hashlib.sha256).hexdigest()
+def _hash(key: bytes, *parts: Any) -> str:
+    """Keyed."""
+    return hmac.new(key, json.dumps(parts, sort_keys=True).encode(), hashlib.sha256).hexdigest()
+
+
+def _read_key(path: Path) -> bytes:
+    try:
+        key = bytes.fromhex(path.read_text().strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY:
+        raise LedgerError(f"{path} is no key: put the one back that save() wrote.")
+    return key
 
 
 def _drop_drafts(path: Path) -> None:
@@ -322,5 +352,6 @@ def _drop_drafts(path: Path) -> None:
         left.unlink(missing_ok=True)
 
 
-def _key_file(path: Path) -> Path:
+def key_file(path: Path) -> Path:
+    """Where the key of a store is, if nothing else is said."""
     return path.with_name(path.name + ".key")

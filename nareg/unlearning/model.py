@@ -209,10 +209,10 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     # -- the ledger ---------------------------------------------------------------------------------------
 
-    def save(self, path: str | os.PathLike[str]) -> CertifiedGPR:
+    def save(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> CertifiedGPR:
         """Write a store of what remains and of the model; from now on every request is written to it before it returns.
 
-        A key for the hashes of requests is written beside it, to ``path.key``. The store holds B: guard both.
+        A key for the hashes of requests is written to the file ``key`` (``path.key``): best to another disk.
 
         Raises
         ------
@@ -228,23 +228,31 @@ class CertifiedGPR(Forgetting[Certificate]):
         A = sp.triu(self._data.graph.adjacency()).tocoo()
         change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(self.n_nodes))
         entry = self._entry(Request({"request": "save"}, self.n_nodes, change), self._head, self._certificate)
-        self._ledger = Ledger.create(Path(path), settings, entry)
+        self._ledger = Ledger.create(Path(path), settings, entry, None if key is None else Path(key))
         return self
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, rng: np.random.Generator | None = None) -> CertifiedGPR:
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        key: str | os.PathLike[str] | None = None,
+        rng: np.random.Generator | None = None,
+    ) -> CertifiedGPR:
         """The model of a store, whose embedding is computed anew from what remains; requests go on being written there.
 
         Raises
         ------
         InputError
-            If there is no store, or no key beside it.
+            If there is no store, or no key.
         LedgerError
             If it cannot be read, is damaged, or another process has it open.
         """
-        ledger = Ledger(Path(path))
+        ledger = Ledger(Path(path), None if key is None else Path(key))
         try:
-            model = cls._of(ledger.read(), rng)
+            if not ledger.has_key:
+                raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")
+            model = cls.of(ledger.read(), rng)
             if model.alpha and model._head.spent > model.budget:
                 raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
         except BaseException:
@@ -254,7 +262,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         return model
 
     @classmethod
-    def _of(cls, held: Stored, rng: np.random.Generator | None) -> CertifiedGPR:
+    def of(cls, held: Stored, rng: np.random.Generator | None = None) -> CertifiedGPR:
+        """The model of what a store holds; its requests are written nowhere."""
         settings = dict(held.settings)
         classes, told = np.array(settings.pop("classes")), settings.pop("told")
         model = cls(**settings, rng=rng)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.model import CertifiedGPR
 
 
@@ -20,9 +22,14 @@ class Verification:
     Attributes
     ----------
     holds : bool
-        Whether the gradient at the stored model, on an embedding propagated from what remains, is within the budget.
+        Whether the gradient at the stored model, on an embedding propagated from what remains, is within the budget, and the
+        last certificate says of settings and of what remains what is so.
+    wrong : tuple of str
+        What it says that is not so.
+    chained : bool or None
+        That all hashes follow from one another; None without the key.
     gradient, approximation, budget : float
-        ``gradient + approximation <= budget`` is what holds means.
+        ``gradient + approximation <= budget`` is what is promised.
     distance : float
         Between the stored coefficients and those of training from nothing with the same random term, Frobenius norm.
     bound : float
@@ -36,6 +43,8 @@ class Verification:
     """
 
     holds: bool
+    wrong: tuple[str, ...]
+    chained: bool | None
     gradient: float
     approximation: float
     budget: float
@@ -48,9 +57,13 @@ class Verification:
     def summary(self) -> str:
         """A few lines for a person."""
         verdict = "the last certificate holds" if self.holds else "THE LAST CERTIFICATE DOES NOT HOLD"
+        if self.certificate is None:
+            verdict = "there is no certificate"
+        chain = "hashes follow from one another" if self.chained else "hashes not checked, for want of the key"
         return "\n".join(
             (
-                f"{verdict}; {self.requests} requests, the saving of the store counted",
+                f"{verdict}; {self.requests} requests, the saving of the store counted; {chain}",
+                *(f"  {wrong}" for wrong in self.wrong),
                 f"  gradient {self.gradient:.3g} + approximation {self.approximation:.3g} of {self.budget:.3g}",
                 f"  trained anew on what remains: coefficients {self.distance:.3g} away (at most {self.bound:.3g}), "
                 f"{self.agreement:.2%} of the predictions alike",
@@ -58,36 +71,49 @@ class Verification:
         )
 
 
-def verify(path: str | os.PathLike[str]) -> Verification:
+def verify(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> Verification:
     """Verify a store.
 
     Parameters
     ----------
     path : path
         Of a store that nobody has open.
+    key : path, optional
+        Of its key's file, ``path.key`` by default; without one hashes are not checked.
 
     Raises
     ------
     InputError, LedgerError
-        If it cannot be read, or what it holds does not belong together.
+        If it cannot be read, is damaged, or its hashes do not follow from one another.
     """
-    model = CertifiedGPR.load(path)
+    ledger = Ledger(Path(path), None if key is None else Path(key))
     try:
-        assert model._ledger is not None
-        requests = len(model._ledger.history())
-        held = model._head
-        told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
-        anew = head.solve(
-            model._data.propagation, model._data.targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told
-        )
-        before = model.predict(model.remaining)
-        model._head = anew
-        agreement = float((model.predict(model.remaining) == before).mean())
+        stored, requests, chained = ledger.read(), len(ledger.history()), True if ledger.has_key else None
     finally:
-        model.close()
-    ridge = model.lam * model.train.size
+        ledger.close()
+    model = CertifiedGPR.of(stored)
+    data, held = model._data, model._head
+    told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
+    anew = head.solve(data.propagation, data.targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told)
+    before = model.predict(model.remaining)
+    model._head = anew
+    agreement = float((model.predict(model.remaining) == before).mean())
+    wrong = _wrong(stored.certificate, model)
     return Verification(
-        holds=held.spent <= model.budget, gradient=held.residual, approximation=held.approximation, budget=model.budget,
-        distance=float(np.linalg.norm(held.W - anew.W)), bound=(held.residual + anew.residual) / ridge, agreement=agreement,
-        requests=requests, certificate=model._certificate,
+        holds=stored.certificate is not None and not wrong and held.spent <= model.budget, wrong=wrong, chained=chained,
+        gradient=held.residual, approximation=held.approximation, budget=model.budget,
+        distance=float(np.linalg.norm(held.W - anew.W)), bound=(held.residual + anew.residual) / (model.lam * data.train.size),
+        agreement=agreement, requests=requests, certificate=stored.certificate,
     )  # fmt: skip
+
+
+def _wrong(certificate: Certificate | None, model: CertifiedGPR) -> tuple[str, ...]:
+    """What a certificate says that is not so."""
+    if certificate is None:
+        return ()
+    so = {
+        "eps": model.eps, "delta": model.delta, "alpha": model.alpha, "budget": model.budget, "n_nodes": model.remaining.size,
+        "n_edges": model._data.graph.n_edges, "n_train": model._data.train.size,
+    }  # fmt: skip
+    said = {name: getattr(certificate, name) for name in so}
+    return tuple(f"the certificate says {name} = {said[name]:g}, it is {so[name]:g}" for name in so if said[name] != so[name])

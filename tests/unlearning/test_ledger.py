@@ -16,7 +16,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, Ledger, LedgerError
+from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
 from tests.unlearning import reference
 
 
@@ -73,11 +73,88 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     ledger = Ledger(path)
     assert ledger.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
     assert not ledger.proves(1, {"request": "remove_edges", "edges": [[0, 39]]})
+    with pytest.raises(InputError, match="number is 9"):
+        ledger.proves(9, {})
     ledger.close()
     (tmp_path / "store.sqlite.key").write_text("00" * 32)
     other = Ledger(path)
     assert not other.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
+    with pytest.raises(LedgerError, match="hashes do not follow from one another"):
+        other.read()
     other.close()
+
+
+def test_the_key_can_be_elsewhere(rng, tmp_path):
+    (tmp_path / "safe").mkdir()
+    path, key = tmp_path / "store", tmp_path / "safe" / "key"
+    model, *_ = fitted(rng)
+    model.save(path, key=key).close()
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["safe", "store"]
+    with pytest.raises(InputError, match="name its file with key="):
+        CertifiedGPR.load(path)
+    with pytest.raises(InputError, match="which is no file"):
+        CertifiedGPR.load(path, key=tmp_path / "nowhere")
+    model = CertifiedGPR.load(path, key=key)
+    model.remove_nodes([3])
+    model.close()
+    assert verify(path, key=key).chained
+    without = verify(path)
+    assert (without.holds, without.chained) == (True, None)
+    ledger = Ledger(path)
+    with pytest.raises(LedgerError, match="nothing can be shown without"):
+        ledger.proves(0, {})
+    ledger.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "wrong"),
+    [
+        ("json_set(certificate, '$.eps', 0.001)", "the certificate says eps = 0.001, it is 1"),
+        ("json_set(certificate, '$.n_edges', 1)", "the certificate says n_edges = 1"),
+    ],
+)
+def test_a_certificate_that_was_changed_does_not_hold(change, wrong, rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store").close()
+    assert verify(tmp_path / "store").holds
+    connection = sqlite3.connect(tmp_path / "store")
+    connection.execute(f"UPDATE requests SET certificate = {change}")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="hashes do not follow"):
+        verify(tmp_path / "store")
+    (tmp_path / "store.key").unlink()
+    found = verify(tmp_path / "store")
+    assert not found.holds
+    assert found.wrong == (wrong,) or found.wrong[0].startswith(wrong)
+    assert found.summary().startswith("THE LAST CERTIFICATE DOES NOT HOLD")
+
+
+def test_a_request_that_was_taken_out_breaks_the_chain(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store")
+    for node in (3, 4, 5):
+        model.remove_nodes([node])
+    model.close()
+    connection = sqlite3.connect(tmp_path / "store")
+    connection.execute("DELETE FROM requests WHERE number = 1")
+    connection.execute("UPDATE requests SET number = number - 1 WHERE number > 1")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="hashes do not follow"):
+        verify(tmp_path / "store")
+
+
+def test_data_that_were_changed_do_not_hold(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store").close()
+    connection = sqlite3.connect(tmp_path / "store")
+    connection.execute("UPDATE nodes SET features = zeroblob(40) WHERE node < 20")
+    connection.commit()
+    connection.close()
+    found = verify(tmp_path / "store")
+    assert not found.holds
+    assert found.gradient > found.budget
 
 
 def test_removed_values_are_nowhere_in_the_files(rng, tmp_path):
@@ -227,9 +304,6 @@ def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
         CertifiedGPR.load(path)
     path.write_bytes(b"no store")
     with pytest.raises(LedgerError, match="not a database"):
-        CertifiedGPR.load(path)
-    (tmp_path / "store.sqlite.key").unlink()
-    with pytest.raises(InputError, match="the key of"):
         CertifiedGPR.load(path)
 
 
