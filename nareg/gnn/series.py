@@ -60,7 +60,7 @@ def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
     """
     lam = _checks.number("lam", lam, low=0)
     tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-    if lam == 0:
+    if lam < np.finfo(np.float64).eps / 2:  # the filter is the identity to within rounding
         return np.ones(1)
     root = np.sqrt(2 * lam + 1) / lam  # sqrt(a^2 - 1), without cancellation
     rate = 1 / ((lam + 1) / lam + root)
