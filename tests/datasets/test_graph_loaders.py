@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -164,11 +165,38 @@ def test_classes_of_no_node_are_refused(wrong, features, tmp_path):
         nareg.datasets.load("flickr", root=tmp_path)
 
 
-def test_nothing_is_unpickled(features, tmp_path):
-    write_flickr(tmp_path, features)
-    np.save(tmp_path / "flickr" / "feats.npy", np.array([{}], dtype=object), allow_pickle=True)
+class Hostile:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, mark):
+        self.mark = mark
+
+    def __reduce__(self):
+        return Path.touch, (self.mark,)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"),
+    [
+        ("flickr", "feats.npy"),
+        ("flickr", "adj_full.npz"),
+        ("ogbn-papers100M", "raw/data.npz"),
+        ("ogbn-papers100M", "raw/node-label.npz"),
+    ],
+)
+def test_nothing_is_unpickled(name, file, features, tmp_path):
+    """A download that would run code if it were unpickled is refused, and runs none."""
+    WRITERS[name](tmp_path, features)
+    path, mark = tmp_path / name.replace("-", "_") / file, tmp_path / "unpickled"
+    hostile = np.array([Hostile(mark)], dtype=object)
+    if path.suffix == ".npy":
+        np.save(path, hostile)
+    else:
+        with np.load(path) as held:
+            np.savez(path, **dict.fromkeys(held.files, hostile))
     with pytest.raises(DatasetCorruptError, match="allow_pickle"):
-        nareg.datasets.load("flickr", root=tmp_path)
+        nareg.datasets.load(name, root=tmp_path)
+    assert not mark.exists()
 
 
 @pytest.mark.parametrize("name", WRITERS)
