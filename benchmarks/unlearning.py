@@ -23,9 +23,10 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
+from nareg.unlearning.embedding import Change
 from nareg.unlearning.factors import edge_factors
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Propagation
 
 WEIGHTS = np.array([0.0, 0.0, 1.0])
 

@@ -11,9 +11,10 @@ from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from nareg.unlearning import bounds, head
 from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.embedding import Change
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.objective import LOSSES, Objective
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Propagation
 
 TRUE, WORST, PRINTED, CHARGED = "true", "worst case", "data-dependent, as printed", "charged here"
 CURVES = (WORST, PRINTED, CHARGED, TRUE)

@@ -60,24 +60,6 @@ def link(start: Any, live: Any, neighbours: Any, edges: Any) -> None:
 
 
 @serial
-def mark(start: Any, live: Any, neighbours: Any, sources: Any, slot: Any, touched: Any) -> Any:
-    """Give the sources, and then their neighbours, places in rising order; how many there are."""
-    found = 0
-    for s in sources:
-        slot[s] = found
-        touched[found] = s
-        found += 1
-    for s in sources:
-        for p in range(start[s], start[s] + live[s]):
-            k = neighbours[p]
-            if slot[k] < 0:
-                slot[k] = found
-                touched[found] = k
-                found += 1
-    return found
-
-
-@serial
 def work(live: Any, sources: Any) -> Any:
     """Rows that a scatter from these nodes adds to."""
     total = 0

@@ -13,11 +13,11 @@ import numpy as np
 
 from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
+from nareg.unlearning.embedding import Change, Embedding, Scratch
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Change, Scratch
 
 
-class ApproximatePropagation:
+class ApproximatePropagation(Embedding):
     """An embedding within a known distance of the exact one.
 
     Parameters
@@ -28,21 +28,20 @@ class ApproximatePropagation:
         More than 0.
     """
 
+    exact = False
+
     def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray, *, r_max: float) -> None:
-        self.train = train
-        self.graph, self.features, self.weights, self.r_max = graph, features, weights, r_max
-        self._degrees = graph.degrees
+        super().__init__(graph, features, weights)
+        self._train, self.r_max = train, r_max
         levels = range(weights.size)
         self._reserves = [np.zeros_like(features) for _ in levels]
         self.residues = [np.zeros_like(features) for _ in levels]
-        self.scratch = Scratch(graph)
-        self._rounding = Rounding(features)
         self.recompute()
 
     @property
-    def order(self) -> int:
-        """L."""
-        return self.weights.size - 1
+    def train(self) -> np.ndarray:
+        """Nodes that are trained on, in the order of :meth:`trained`."""
+        return self._train
 
     def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
         """Rows of Z_hat, new."""
@@ -60,21 +59,21 @@ class ApproximatePropagation:
 
     def leave(self, nodes: np.ndarray) -> None:
         """These are not trained on any more."""
-        self.train = np.setdiff1d(self.train, nodes)
+        self._train = np.setdiff1d(self.train, nodes)
 
     def join(self, nodes: np.ndarray) -> None:
         """These are trained on."""
-        self.train = np.union1d(self.train, nodes)
+        self._train = np.union1d(self.train, nodes)
 
     def recompute(self) -> None:
         """Forward push from the features alone."""
         for q, r in zip(self._reserves, self.residues, strict=True):
             q[:], r[:] = 0, 0
         np.multiply(self.features, np.sqrt(self._degrees)[:, None], out=self.residues[0])
-        self._push(np.arange(self.graph.n_nodes))
+        self._emptied(np.arange(self.graph.n_nodes))
 
-    def update(self, change: Change) -> np.ndarray:
-        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have.
+    def _push(self, change: Change) -> np.ndarray:
+        """Apply a request; the nodes whose embedding changed, or may have.
 
         Reserves of nodes with another degree are scaled so that what they send stays what it was (Algorithm 4): only at the
         ends of edges that change, and at nodes with new features, are there new residues.
@@ -98,13 +97,9 @@ class ApproximatePropagation:
             r[nodes] -= (grown - 1) * held
             for end in range(2):
                 np.add.at(r, edges[:, end], signs * sent[level - 1][:, 1 - end])
-        touched = self._push(nodes)
-        if self._rounding.changed(change.nodes, self.features[change.nodes]):
-            self.recompute()
-            self._rounding.reset()
-        return touched
+        return self._emptied(nodes)
 
-    def _push(self, nodes: np.ndarray) -> np.ndarray:
+    def _emptied(self, nodes: np.ndarray) -> np.ndarray:
         """Empty residues above r_max, level by level, and all of the last level; where the embedding changed."""
         changed = np.zeros(self.graph.n_nodes, dtype=bool)
         changed[nodes] = True
@@ -145,17 +140,6 @@ class ApproximatePropagation:
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
         self._reserves, self.residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self.residues))
         self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
-
-    def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, or what was done of it."""
-        self.graph.restore(change.removed, change.added)
-        self.features[change.nodes] = features
-        self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
-        self.recompute()
-        self._rounding = Rounding(self.features)
-
-    #: Whether there is no error but rounding.
-    exact = False
 
     def errors(self, W: np.ndarray | None = None) -> float:
         """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``: ``sum_l |w_l| sum_{t<=l} ||D^-1/2 R^(t) W||_F``.

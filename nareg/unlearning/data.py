@@ -12,8 +12,9 @@ import numpy as np
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning._rows import extended
 from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.embedding import Change, Embedding
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Propagation
 
 
 def _none() -> np.ndarray:
@@ -85,7 +86,7 @@ class Data:
     ) -> None:
         self.labels, self.classes, self.told = labels, classes, told
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
-        self.propagation: Propagation | ApproximatePropagation = (
+        self.propagation: Embedding = (
             ApproximatePropagation(graph, features, weights, train, r_max=r_max)
             if r_max
             else Propagation(graph, features, weights, train)
@@ -125,7 +126,7 @@ class Data:
         """The data after a request; as they were before where the block raises, on Ctrl-C, too.
 
         The block gets a function to call when the request is carried out for good: from then on nothing is undone.
-        ``fully`` propagates everything anew; without residues only.
+        ``fully`` propagates everything anew.
         """
         kept = False
 
@@ -141,7 +142,7 @@ class Data:
             with interrupts_held():
                 if request.new_labels is not None:
                     self._add(request)
-                elif fully and isinstance(held, Propagation):
+                elif fully:
                     held.update_fully(change)
                 else:
                     held.update(change)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import SolverError
 from nareg.unlearning.certificate import CertificateError
+from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
 
 #: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
@@ -18,21 +18,6 @@ SHARE = 0.1
 ROUNDING = 1e-12
 #: Without a budget the gradient is brought down to this share of the one at W = 0.
 TOLERANCE = 1e-6
-
-
-class Embedded(Protocol):
-    """An embedding that knows its own error."""
-
-    exact: bool
-
-    def trained(self) -> tuple[np.ndarray, np.ndarray]:
-        """``S, s``: embedding rows of the training nodes are ``s S``."""
-
-    def errors(self, W: np.ndarray | None = None) -> float:
-        """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``."""
-
-    def column_errors(self) -> np.ndarray:
-        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +44,7 @@ class Head:
         return self.residual + self.approximation
 
 
-def solve(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, budget: float) -> Head:
+def solve(embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, budget: float) -> Head:
     """Newton steps from W until next to nothing of the budget is spent; without a budget (0) until the optimum.
 
     Raises
@@ -94,14 +79,14 @@ def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np
     return step
 
 
-def evaluate(embedded: Embedded, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float) -> Head:
+def evaluate(embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float) -> Head:
     """What is spent at given coefficients."""
     objective = Objective(*embedded.trained(), Y, loss, lam, B)
     residual = float(np.linalg.norm(objective.gradient(W, objective.forward(W))))
     return Head(W, B, residual, approximation(objective, W, embedded))
 
 
-def approximation(objective: Objective, W: np.ndarray, embedded: Embedded) -> float:
+def approximation(objective: Objective, W: np.ndarray, embedded: Embedding) -> float:
     """Bound of the difference that the exact embedding Z makes to the gradient at W on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and

@@ -17,11 +17,11 @@ from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
+from nareg.unlearning.embedding import Change
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
 from nareg.unlearning.objective import LOSSES
-from nareg.unlearning.propagation import Change
 
 
 class CertifiedGPR(Forgetting[Certificate]):

@@ -13,63 +13,19 @@ is the push of ScaleGUN (Algorithms 3 and 4) with r_max = 0: no residue is left,
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
-import numba
 import numpy as np
 
 from nareg.unlearning import _kernels
 from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
+from nareg.unlearning.embedding import Change, Embedding, Scratch
 from nareg.unlearning.graph import LiveGraph
 
 #: From so large a share of all rows that would be added to, everything is propagated anew: it reads where a push adds.
 FULL = 0.5
 
 
-def _no_edges() -> np.ndarray:
-    return np.empty((0, 2), dtype=np.int64)
-
-
-def _no_nodes() -> np.ndarray:
-    return np.empty(0, dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class Change:
-    """What a request does to the graph, checked: edges that go and come, and new rows of features for some nodes.
-
-    Attributes
-    ----------
-    removed, added : (E, 2) int64 arrays
-    nodes : (K,) int64 array
-        In rising order.
-    features : (K, F) array or None
-        Their new rows.
-    """
-
-    removed: np.ndarray = field(default_factory=_no_edges)
-    added: np.ndarray = field(default_factory=_no_edges)
-    nodes: np.ndarray = field(default_factory=_no_nodes)
-    features: np.ndarray | None = None
-
-    @property
-    def edges(self) -> np.ndarray:
-        """All that change."""
-        return np.concatenate([self.removed, self.added])
-
-    @property
-    def signs(self) -> np.ndarray:
-        """-1 for an edge that goes, 1 for one that comes."""
-        return np.concatenate([-np.ones(len(self.removed)), np.ones(len(self.added))])
-
-    @property
-    def touched(self) -> np.ndarray:
-        """Nodes whose degree or features change, in rising order."""
-        return np.union1d(self.edges.ravel(), self.nodes)
-
-
-class Propagation:
+class Propagation(Embedding):
     """The embedding of a graph, kept up to date.
 
     Rows of S stand in an order of their own, those of training nodes first: the head works on them where they are.
@@ -85,9 +41,10 @@ class Propagation:
     train : (n_t,) int array
     """
 
+    exact = True
+
     def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray) -> None:
-        self.graph, self.features, self.weights = graph, features, weights
-        self._degrees = graph.degrees
+        super().__init__(graph, features, weights)
         self._reserves = [np.empty_like(features) for _ in range(1, self.order)]
         self._sum = np.empty_like(features)
         others = np.ones(graph.n_nodes, dtype=bool)
@@ -96,14 +53,7 @@ class Propagation:
         self._node = np.concatenate([train, np.flatnonzero(others)])
         self._row = np.argsort(self._node)
         self._n_train = train.size
-        self.scratch = Scratch(graph)
-        self._rounding = Rounding(features)
         self.recompute()
-
-    @property
-    def order(self) -> int:
-        """L."""
-        return self.weights.size - 1
 
     @property
     def train(self) -> np.ndarray:
@@ -176,15 +126,7 @@ class Propagation:
         scale = self._degrees**-0.5 if level == 1 else 1 / self._degrees
         _kernels.gather(*self.graph.rows, below, scale, place, weight, out)
 
-    def update(self, change: Change) -> np.ndarray:
-        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
-        touched = self._update(change)
-        if self._rounding.changed(change.nodes, self.features[change.nodes]):
-            self.recompute()
-            self._rounding.reset()
-        return touched
-
-    def _update(self, change: Change) -> np.ndarray:
+    def _push(self, change: Change) -> np.ndarray:
         graph, scratch, nodes = self.graph, self.scratch, change.touched
         graph.remove(change.removed)
         graph.add(change.added)
@@ -221,16 +163,6 @@ class Propagation:
         self._degrees[nodes] = after
         return touched
 
-    def update_fully(self, change: Change) -> None:
-        """The same, propagating everything anew."""
-        self.graph.remove(change.removed)
-        self.graph.add(change.added)
-        if change.features is not None:
-            self.features[change.nodes] = change.features
-        self._degrees = self.graph.degrees
-        self.recompute()
-        self._rounding = Rounding(self.features)
-
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
         # everything that takes memory first, so that all of it is done or nothing
@@ -258,17 +190,6 @@ class Propagation:
         self._reserves = [q[:n_nodes] for q in self._reserves]
         self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
 
-    def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, or what was done of it."""
-        self.graph.restore(change.removed, change.added)
-        self.features[change.nodes] = features
-        self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
-        self.recompute()
-        self._rounding = Rounding(self.features)
-
-    #: Whether there is no error but rounding.
-    exact = True
-
     def errors(self, W: np.ndarray | None = None) -> float:
         """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``, at the training nodes: rounding."""
         entries = float(np.linalg.norm(self._rounding.bound(self._degrees[self.train])))
@@ -285,57 +206,3 @@ class Propagation:
         degrees = self._degrees[ends][:, None]
         rows = self.features[ends] / np.sqrt(degrees) if level == 0 else self._reserves[level - 1][ends] / degrees
         return rows.reshape(len(edges), 2, rows.shape[1])
-
-
-class Scratch:
-    """Places of touched nodes in small arrays, kept from one request to the next; -1 for all others."""
-
-    def __init__(self, graph: LiveGraph) -> None:
-        self.graph = graph
-        self.itself = np.arange(graph.n_nodes)
-        self.slot = np.full(graph.n_nodes, -1, dtype=np.int64)
-        self._touched = np.empty(graph.n_nodes, dtype=np.int64)
-
-    def mark(self, sources: np.ndarray) -> np.ndarray:
-        """Nodes that a push from the sources reaches, themselves first; they have places until they are forgotten."""
-        found = _kernels.mark(*self.graph.rows, sources, self.slot, self._touched)
-        return self._touched[:found].copy()
-
-    def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
-        """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
-        counts = np.zeros(hops + 1, dtype=np.int64)
-        _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
-        return self._touched[: counts[-1]].copy(), counts
-
-    def forget(self, nodes: np.ndarray) -> None:
-        """Their places."""
-        self.slot[nodes] = -1
-
-    def spread(
-        self,
-        sources: np.ndarray,
-        Y: np.ndarray,
-        change: Change,
-        sent: np.ndarray,
-        out: np.ndarray,
-        place: np.ndarray | None = None,
-    ) -> None:
-        """Add ``A' Y``, and ``(A' - A) D^-1 q``: what came along a changed edge comes no more, or comes anew.
-
-        Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
-        """
-        place = self.slot if place is None else place
-        self.add(sources, Y, out, place)
-        signs = change.signs[:, None]
-        for end in range(2):
-            np.add.at(out, place[change.edges[:, end]], signs * sent[:, 1 - end])
-
-    def add(self, sources: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
-        """Add ``A Y``."""
-        _kernels.scatter(*self.graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
-
-    def add_nodes(self, count: int) -> None:
-        """Behind all others."""
-        self.itself = np.arange(self.itself.size + count)
-        self.slot = extended(self.slot, np.full(count, -1))
-        self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

@@ -11,7 +11,7 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import node_indices
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.propagation import Change
+from nareg.unlearning.embedding import Change
 
 
 def remove_edges(data: Data, edges: Any) -> Request:

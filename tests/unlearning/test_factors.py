@@ -8,9 +8,10 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.embedding import Change
 from nareg.unlearning.factors import edge_factors
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Propagation
 from tests.unlearning.test_propagation import SCHEMES
 
 

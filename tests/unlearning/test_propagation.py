@@ -8,8 +8,9 @@ import pytest
 import nareg
 from nareg.unlearning import propagation
 from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.embedding import Change
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Change, Propagation
+from nareg.unlearning.propagation import Propagation
 from tests.unlearning import reference
 
 SCHEMES = {

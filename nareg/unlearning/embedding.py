@@ -1,0 +1,210 @@
+"""What both ways to propagate lazily have in common: changes, places for what they touch, and an embedding that is kept."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+
+import numba
+import numpy as np
+
+from nareg.unlearning import _kernels
+from nareg.unlearning._rounding import Rounding
+from nareg.unlearning._rows import extended
+from nareg.unlearning.graph import LiveGraph
+
+
+def _no_edges() -> np.ndarray:
+    return np.empty((0, 2), dtype=np.int64)
+
+
+def _no_nodes() -> np.ndarray:
+    return np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class Change:
+    """What a request does to the graph, checked: edges that go and come, and new rows of features for some nodes.
+
+    Attributes
+    ----------
+    removed, added : (E, 2) int64 arrays
+    nodes : (K,) int64 array
+        In rising order.
+    features : (K, F) array or None
+        Their new rows.
+    """
+
+    removed: np.ndarray = field(default_factory=_no_edges)
+    added: np.ndarray = field(default_factory=_no_edges)
+    nodes: np.ndarray = field(default_factory=_no_nodes)
+    features: np.ndarray | None = None
+
+    @property
+    def edges(self) -> np.ndarray:
+        """All that change."""
+        return np.concatenate([self.removed, self.added])
+
+    @property
+    def signs(self) -> np.ndarray:
+        """-1 for an edge that goes, 1 for one that comes."""
+        return np.concatenate([-np.ones(len(self.removed)), np.ones(len(self.added))])
+
+    @property
+    def touched(self) -> np.ndarray:
+        """Nodes whose degree or features change, in rising order."""
+        return np.union1d(self.edges.ravel(), self.nodes)
+
+
+class Embedding(ABC):
+    """Graph, features and what is propagated from them, kept up to date.
+
+    Parameters
+    ----------
+    graph : LiveGraph
+        Changed by :meth:`update`.
+    features : (N, F) float64 array
+        Taken over, not copied.
+    weights : (L + 1,) float64 array
+        ``w_l``.
+    """
+
+    #: Whether there is no error but rounding.
+    exact: bool
+
+    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray) -> None:
+        self.graph, self.features, self.weights = graph, features, weights
+        self._degrees, self.scratch, self._rounding = graph.degrees, Scratch(graph), Rounding(features)
+
+    @property
+    def order(self) -> int:
+        """L."""
+        return self.weights.size - 1
+
+    @property
+    @abstractmethod
+    def train(self) -> np.ndarray:
+        """Nodes that are trained on, in the order of :meth:`trained`."""
+
+    @abstractmethod
+    def trains(self, nodes: np.ndarray) -> np.ndarray:
+        """Whether these are trained on."""
+
+    @abstractmethod
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """``S, s``: embedding rows of the training nodes are ``s S``; to be used before the next change."""
+
+    @abstractmethod
+    def leave(self, nodes: np.ndarray) -> None:
+        """These are not trained on any more."""
+
+    @abstractmethod
+    def join(self, nodes: np.ndarray) -> None:
+        """These are trained on."""
+
+    @abstractmethod
+    def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
+        """Rows of Z, new."""
+
+    @abstractmethod
+    def recompute(self) -> None:
+        """Everything, from graph and features."""
+
+    @abstractmethod
+    def _push(self, change: Change) -> np.ndarray:
+        """Apply a request; the nodes whose embedding changed, or may have."""
+
+    @abstractmethod
+    def add_nodes(self, features: np.ndarray) -> None:
+        """Nodes without edges, behind all others."""
+
+    @abstractmethod
+    def drop_nodes(self, n_nodes: int) -> None:
+        """Undo :meth:`add_nodes`, or what was done of it."""
+
+    @abstractmethod
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """Bound of ``||(Z - Z_hat) W||_F`` at the training nodes, without W of ``||Z - Z_hat||_F``."""
+
+    @abstractmethod
+    def column_errors(self) -> np.ndarray:
+        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed over the training nodes."""
+
+    def update(self, change: Change) -> np.ndarray:
+        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
+        touched = self._push(change)
+        if self._rounding.changed(change.nodes, self.features[change.nodes]):
+            self.recompute()
+            self._rounding.reset()
+        return touched
+
+    def update_fully(self, change: Change) -> None:
+        """The same, propagating everything anew."""
+        self.graph.remove(change.removed)
+        self.graph.add(change.added)
+        if change.features is not None:
+            self.features[change.nodes] = change.features
+        self._anew()
+
+    def restore(self, change: Change, features: np.ndarray) -> None:
+        """Undo a change, or what was done of it."""
+        self.graph.restore(change.removed, change.added)
+        self.features[change.nodes] = features
+        self._anew()
+
+    def _anew(self) -> None:
+        self._degrees, self.scratch, self._rounding = self.graph.degrees, Scratch(self.graph), Rounding(self.features)
+        self.recompute()
+
+
+class Scratch:
+    """Places of touched nodes in small arrays, kept from one request to the next; -1 for all others."""
+
+    def __init__(self, graph: LiveGraph) -> None:
+        self.graph = graph
+        self.itself = np.arange(graph.n_nodes)
+        self.slot = np.full(graph.n_nodes, -1, dtype=np.int64)
+        self._touched = np.empty(graph.n_nodes, dtype=np.int64)
+
+    def mark(self, sources: np.ndarray) -> np.ndarray:
+        """Nodes that a push from the sources reaches, themselves first; they have places until they are forgotten."""
+        return self.reach(sources, 1)[0]
+
+    def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
+        counts = np.zeros(hops + 1, dtype=np.int64)
+        _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
+        return self._touched[: counts[-1]].copy(), counts
+
+    def forget(self, nodes: np.ndarray) -> None:
+        """Their places."""
+        self.slot[nodes] = -1
+
+    def spread(
+        self,
+        sources: np.ndarray,
+        Y: np.ndarray,
+        change: Change,
+        sent: np.ndarray,
+        out: np.ndarray,
+        place: np.ndarray | None = None,
+    ) -> None:
+        """Add ``A' Y``, and ``(A' - A) D^-1 q``: what came along a changed edge comes no more, or comes anew.
+
+        Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
+        """
+        place = self.slot if place is None else place
+        self.add(sources, Y, out, place)
+        signs = change.signs[:, None]
+        for end in range(2):
+            np.add.at(out, place[change.edges[:, end]], signs * sent[:, 1 - end])
+
+    def add(self, sources: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
+        """Add ``A Y``."""
+        _kernels.scatter(*self.graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
+
+    def add_nodes(self, count: int) -> None:
+        """Behind all others."""
+        self.itself = np.arange(self.itself.size + count)
+        self.slot = extended(self.slot, np.full(count, -1))
+        self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))
