@@ -103,17 +103,17 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
 def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -> float:
     """Theorems 4.2 to 4.4, with degrees before the removal."""
     graph, degrees = held.graph, held.graph.degrees
-    told: dict[str, Any] = {
-        "n_features": held.features.shape[1], "n_train": held.train.size, "lam": lam, "c": C, "c1": LOSS.c1,
-        "gamma1": LOSS.gamma1, "error": bounds.embedding_error(graph.n_nodes, held.order, r_max),
-    }  # fmt: skip
+    assumed = bounds.WorstCase(
+        n_features=held.features.shape[1], n_train=held.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
+        error=bounds.embedding_error(graph.n_nodes, held.order, r_max),
+    )  # fmt: skip
     if kind == "edges":
         u_, v = change.removed[0]
-        return bounds.worst_case_edge((float(degrees[u_]), float(degrees[v])), **told)
+        return assumed.edge((float(degrees[u_]), float(degrees[v])))
     node = int(change.nodes[0])
     if kind == "features":
-        return bounds.worst_case_feature(float(degrees[node]), **told)
-    return bounds.worst_case_node(float(degrees[node]), degrees[graph.of(node)].tolist(), **told)
+        return assumed.feature(float(degrees[node]))
+    return assumed.node(float(degrees[node]), degrees[graph.of(node)].tolist())
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

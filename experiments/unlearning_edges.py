@@ -31,6 +31,7 @@ PUBLISHED: dict[str, dict[str, tuple[tuple[float, ...], float, float]]] = {
         u.OURS: ((89.93, 89.90, 89.90, 89.67, 89.67), 0.07, 0.01),
     },
 }
+EVERY = 500
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class Settings:
     datasets: tuple[str, ...] = ("cora", "citeseer", "amazon-photo")
     methods: tuple[str, ...] = tuple(u.METHODS)
     removals: int = 2000
-    every: int = 500
+    every: int = EVERY
     timed: int = 3
     trials: int = 3
     seed: int = 0
@@ -58,20 +59,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     seed = [s.seed, point["trial"]]
     edges = data.edges(np.random.default_rng(seed))[: s.removals]  # the same for every method
     model = data.fitted(method, np.random.default_rng([*seed, 1]))
-    rows: list[Row] = [{"removed": 0, "accuracy": data.accuracy(model), "total": None, "propagation": None}]
-    for first in range(0, len(edges), s.every):
-        part = edges[first : first + s.every]
-        alone = len(part) if method == u.OURS else s.timed
-        told = [model.remove_edges([pair]) for pair in part[:alone]]
-        seconds = [sum(one.seconds.values()) for one in told]
-        if alone < len(part):
-            told.append(model.remove_edges(part[alone:]))
-        rows.append({
-            "removed": first + len(part), "accuracy": data.accuracy(model), "total": float(np.mean(seconds)),
-            "propagation": float(np.mean([one.seconds["propagation"] for one in told[:alone]])),
-            "spent": max(one.spent / one.budget for one in told), "retrained": sum(one.retrained for one in told),
-        })  # fmt: skip
-    return rows
+    timed = s.every if method == u.OURS else s.timed
+    return u.removed_in_parts(data, model, edges, model.remove_edges, every=s.every, timed=timed)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -87,7 +76,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             here = {"dataset": dataset, "method": method}
             upper.plot(removed, [u.mean(rows, "accuracy", removed=n, **here) for n in removed], color=f"C{j}", label=method)
             known = PUBLISHED[dataset][method][0]
-            upper.plot(range(0, 500 * len(known), 500), known, "x", color=f"C{j}")
+            upper.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{j}")
             total, propagation = u.mean(rows, "total", **here), u.mean(rows, "propagation", **here)
             lower.bar(j, total, color=f"C{j}", alpha=0.4)
             lower.bar(j, propagation, color=f"C{j}")
@@ -102,18 +91,12 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     near, told, faster, times = [], [], [], []
     for dataset in s.datasets:
-        cells = []
-        for k, known in enumerate(PUBLISHED[dataset][u.OURS][0]):
-            if k * s.every <= s.removals and s.every == 500:
-                found = u.mean(rows, "accuracy", dataset=dataset, method=u.OURS, removed=500 * k)
-                near.append(abs(found - known) < 3)
-                cells.append(f"{found:.1f} ({known:.1f})")
-        told.append(f"{dataset} {', '.join(cells) or 'other checkpoints'}")
-        total = {m: u.mean(rows, "total", dataset=dataset, method=m) for m in s.methods}
-        share = {m: u.mean(rows, "propagation", dataset=dataset, method=m) for m in s.methods}
-        others = [m for m in s.methods if m != u.OURS]
-        faster.append(all(total[u.OURS] < total[m] and share[u.OURS] < share[m] for m in others))
-        times.append(f"{dataset} " + ", ".join(f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f})" for m in s.methods))
+        good, cells = u.against_published(rows, PUBLISHED[dataset][u.OURS][0], EVERY, dataset=dataset)
+        near += good
+        told.append(f"{dataset} {cells}")
+        first, seconds = u.compared_times(rows, s.methods, dataset=dataset)
+        faster.append(first)
+        times.append(f"{dataset} {seconds}")
     most = max(row["spent"] for row in chosen(rows, method=u.OURS) if row["removed"])
     return [
         Verdict("accuracy", grade(near), "With nareg after 0, 500, ... removals (published): " + "; ".join(told) + " %."),

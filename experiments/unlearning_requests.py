@@ -61,25 +61,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
     order = np.array([node for node in order if kept[int(data.labels[node])] != node])[:last]
     told: dict[str, Any] = {"alpha": alpha, "eps": 0.1 / alpha} if what == ALPHA else {}
     model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **told)
-    rows: list[Row] = [{"removed": 0, "accuracy": data.accuracy(model), "total": None, "propagation": None}]
 
     def remove(nodes: np.ndarray) -> Any:
         return model.remove_features(nodes, labels=True) if what == FEATURES else model.remove_nodes(nodes)
 
-    for first in range(0, order.size, EVERY):
-        part = order[first : first + EVERY]
-        alone = part.size if method == u.OURS else s.timed
-        found = [remove(part[i : i + 1]) for i in range(alone)]
-        seconds = [one.seconds for one in found]
-        if alone < part.size:
-            found.append(remove(part[alone:]))
-        rows.append({
-            "removed": first + part.size, "accuracy": data.accuracy(model),
-            "total": float(np.mean([sum(one.values()) for one in seconds])),
-            "propagation": float(np.mean([one["propagation"] for one in seconds])),
-            "spent": max(one.spent / one.budget for one in found), "retrained": sum(one.retrained for one in found),
-        })  # fmt: skip
-    return rows
+    timed = EVERY if method == u.OURS else s.timed
+    return u.removed_in_parts(data, model, order, remove, every=EVERY, timed=timed)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -109,18 +96,12 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     near, told, faster, times = [], [], [], []
     for what in (FEATURES, NODES):
-        cells = []
-        for k, known in enumerate(PUBLISHED[what][u.OURS][0]):
-            if chosen(rows, what=what, method=u.OURS, removed=EVERY * k):
-                found = u.mean(rows, "accuracy", what=what, method=u.OURS, removed=EVERY * k)
-                near.append(abs(found - known) < 3)
-                cells.append(f"{found:.1f} ({known:.1f})")
-        told.append(f"{what} {', '.join(cells)}")
-        total = {m: u.mean(rows, "total", what=what, method=m) for m in s.methods}
-        share = {m: u.mean(rows, "propagation", what=what, method=m) for m in s.methods}
-        others = [m for m in s.methods if m != u.OURS]
-        faster.append(all(total[u.OURS] < total[m] and share[u.OURS] < share[m] for m in others))
-        times.append(f"{what} " + ", ".join(f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f})" for m in s.methods))
+        good, cells = u.against_published(rows, PUBLISHED[what][u.OURS][0], EVERY, what=what)
+        near += good
+        told.append(f"{what} {cells}")
+        first, seconds = u.compared_times(rows, s.methods, what=what)
+        faster.append(first)
+        times.append(f"{what} {seconds}")
     last = {a: [u.mean(rows, "accuracy", what=ALPHA, alpha=a, removed=n) for n in (0, s.removals)] for a in s.alphas}
     falls = [last[a][0] >= last[b][0] - 0.5 for a, b in zip(s.alphas, s.alphas[1:], strict=False)]
     return [

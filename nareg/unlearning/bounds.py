@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,61 +21,58 @@ def embedding_error(n_nodes: int, order: int, r_max: float) -> float:
     return math.sqrt(n_nodes) * order * r_max
 
 
-def worst_case_feature(
-    degree: float, *, n_features: int, n_train: int, lam: float, error: float = 0.0, c: float, c1: float, gamma1: float
-) -> float:
-    """Theorem 4.2: one node's features are removed; ``n_train`` nodes before, ``error`` that of :func:`embedding_error`.
+@dataclass(frozen=True)
+class WorstCase:
+    """The worst-case bounds, given what they assume.
+
+    Parameters
+    ----------
+    n_features, n_train : int
+        F, and the number of training nodes before the removal.
+    lam : float
+    c, c1, gamma1 : float
+        ``||grad l|| <= c``, ``|l'| <= c1``, and the Lipschitz constant of ``l'``.
+    error : float
+        That of :func:`embedding_error`.
 
     Examples
     --------
-    >>> round(worst_case_feature(4, n_features=2, n_train=101, lam=0.01, c=1.0, c1=1.0, gamma1=0.25), 3)
+    >>> assumed = WorstCase(n_features=2, n_train=101, lam=0.01, c=1.0, c1=1.0, gamma1=0.25)
+    >>> round(assumed.feature(4), 3)
     513.137
     """
-    F, n_t = n_features, n_train - 1
-    return _scale(F, n_t, lam, c, c1, gamma1) * (error + 8 * gamma1 * F / (lam * n_t) * math.sqrt(degree))
 
+    n_features: int
+    n_train: int
+    lam: float
+    c: float
+    c1: float
+    gamma1: float
+    error: float = 0.0
 
-def worst_case_edge(
-    degrees: tuple[float, float],
-    *,
-    n_features: int,
-    n_train: int,
-    lam: float,
-    error: float = 0.0,
-    c: float,
-    c1: float,
-    gamma1: float,
-) -> float:
-    """Theorem 4.3: an edge between nodes of these degrees is removed."""
-    F, n_t = n_features, n_train
-    moved = 2 * error + sum(4 / math.sqrt(d) for d in degrees)
-    return _beside(F, n_t, lam, c, gamma1) + _scale(F, n_t, lam, c, c1, gamma1) * (error + 2 * gamma1 * F / (lam * n_t) * moved)
+    def feature(self, degree: float) -> float:
+        """Theorem 4.2: the features of a node of this degree are removed."""
+        n_t = self.n_train - 1
+        return self._scale(n_t) * (self.error + 4 * self._step(n_t) * math.sqrt(degree))
 
+    def edge(self, degrees: tuple[float, float]) -> float:
+        """Theorem 4.3: an edge between nodes of these degrees is removed."""
+        return self._moved(self.n_train, sum(4 / math.sqrt(d) for d in degrees))
 
-def worst_case_node(
-    degree: float,
-    neighbours: Sequence[float],
-    *,
-    n_features: int,
-    n_train: int,
-    lam: float,
-    error: float = 0.0,
-    c: float,
-    c1: float,
-    gamma1: float,
-) -> float:
-    """Theorem 4.4: a node of this degree is removed, whose neighbours have those."""
-    F, n_t = n_features, n_train - 1
-    moved = 2 * error + 4 * math.sqrt(degree) + sum(4 / math.sqrt(d) for d in neighbours)
-    return _beside(F, n_t, lam, c, gamma1) + _scale(F, n_t, lam, c, c1, gamma1) * (error + 2 * gamma1 * F / (lam * n_t) * moved)
+    def node(self, degree: float, neighbours: Sequence[float]) -> float:
+        """Theorem 4.4: a node of this degree is removed, whose neighbours have those."""
+        return self._moved(self.n_train - 1, 4 * math.sqrt(degree) + sum(4 / math.sqrt(d) for d in neighbours))
 
+    def _moved(self, n_t: int, moved: float) -> float:
+        step = self._step(n_t)
+        return 2 * self.c * step + self._scale(n_t) * (self.error + step * (2 * self.error + moved))
 
-def _scale(F: int, n_t: int, lam: float, c: float, c1: float, gamma1: float) -> float:
-    return c * gamma1 * F / lam + c1 * math.sqrt(F * n_t)
+    def _scale(self, n_t: int) -> float:
+        F = self.n_features
+        return self.c * self.gamma1 * F / self.lam + self.c1 * math.sqrt(F * n_t)
 
-
-def _beside(F: int, n_t: int, lam: float, c: float, gamma1: float) -> float:
-    return 4 * c * gamma1 * F / (lam * n_t)
+    def _step(self, n_t: int) -> float:
+        return 2 * self.gamma1 * self.n_features / (self.lam * n_t)
 
 
 def published_data_dependent(
