@@ -22,7 +22,15 @@ GNN = (
     "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-adaptive",
 )  # fmt: skip
 HERTA = ("herta-loss", "herta-large", "herta-accuracy", "herta-effects", "herta-sparsifier", "herta-cost")
-UNLEARNING = ("unlearning-edges", "unlearning-requests", "unlearning-bounds", "unlearning-efficacy")
+UNLEARNING = (
+    "unlearning-edges",
+    "unlearning-requests",
+    "unlearning-bounds",
+    "unlearning-efficacy",
+    "unlearning-large",
+    "unlearning-residues",
+    "unlearning-deep",
+)
 FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING
 #: Names that stand for several.
 GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ import scipy.sparse as sp
 
 import nareg
 from experiments._figure import Row, chosen
+from nareg.datasets import node_classification
+from nareg.errors import InputError
 from nareg.unlearning import Certificate, CertifiedGPR, peers
+from nareg.unlearning.forgetting import Forgetting
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {"helpers": ("_unlearning",), "apart_from": ("design", "baselines", "gnn")}
@@ -20,6 +23,32 @@ OURS, RETRAINED, CGU, CEU = "nareg", "retrained", "CGU", "CEU"
 METHODS: dict[str, type[CertifiedGPR]] = {OURS: CertifiedGPR, RETRAINED: peers.Retrained, CGU: peers.CGU, CEU: peers.CEU}
 #: lam and alpha of the paper's Table 5.
 PUBLISHED = {"cora": (1e-2, 0.1), "citeseer": (1e-2, 0.1), "amazon-photo": (1e-4, 3.0)}
+LARGE = 1e-4, 0.1
+
+
+@dataclass(frozen=True)
+class Size:
+    """Of a made-up graph, after a data set: the same numbers of nodes, classes and features, about as many edges, an exponent
+    that gives about its largest degree, and the split of the paper's Table 4.
+
+    Accuracies on it say nothing of those on the data set itself.
+    """
+
+    like: str
+    nodes: int
+    degree: float
+    features: int
+    classes: int
+    exponent: float
+    informative: float
+    train: int
+    test: int
+
+
+MADE_UP = {
+    "made up, arxiv's size": Size("ogbn-arxiv", 169_343, 13.9, 128, 40, 2.5, 0.05, 90_941, 48_603),
+    "made up, products' size": Size("ogbn-products", 2_449_029, 50.8, 100, 47, 3.3, 0.01, 196_615, 2_213_091),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,18 +64,73 @@ class Loaded:
 
     def fitted(self, method: str, rng: np.random.Generator, **told: Any) -> CertifiedGPR:
         """A model with the published settings, those apart that are told."""
-        lam, alpha = PUBLISHED[self.name]
+        lam, alpha = PUBLISHED.get(self.name, LARGE)
         return METHODS[method](**{"lam": lam, "alpha": alpha, "rng": rng, **told}).fit(
-            self.graph, self.features, self.labels, self.train
+            self.graph, self.features, self.labels, self.train, classes=np.unique(self.labels[self.labels >= 0])
         )
 
-    def accuracy(self, model: CertifiedGPR) -> float:
+    def accuracy(self, model: Forgetting[Any]) -> float:
         """In per cent, at the test nodes."""
         return 100 * float((model.predict(self.test) == self.labels[self.test]).mean())
 
     def edges(self, rng: np.random.Generator) -> np.ndarray:
         """All edges in a random order."""
-        return rng.permutation(np.argwhere(sp.triu(self.graph.adjacency).toarray()))
+        upper = sp.triu(self.graph.adjacency, format="coo")
+        return rng.permutation(np.stack([upper.row, upper.col], axis=1))
+
+    def vulnerable_edges(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Random ones from a test node of low degree (below 10, or in the lowest tenth) to a node of its class."""
+        degrees = np.diff(self.graph.adjacency.indptr)
+        vulnerable = np.zeros(degrees.size, dtype=bool)
+        vulnerable[self.test] = degrees[self.test] <= max(9, np.quantile(degrees, 0.1))
+        upper = sp.triu(self.graph.adjacency, format="coo")
+        u, v = upper.row, upper.col
+        kept = (vulnerable[u] | vulnerable[v]) & (self.labels[u] == self.labels[v])
+        found = np.stack([u[kept], v[kept]], axis=1)
+        if len(found) < count:
+            raise InputError(f"count is {count}, but {self.name} has {len(found)} such edges.")
+        return rng.permutation(found)[:count]
+
+    def with_adversarial_edges(self, count: int, rng: np.random.Generator) -> tuple[Loaded, np.ndarray]:
+        """The data with so many edges more, between random nodes of different classes; and these."""
+        n, upper = self.labels.size, sp.triu(self.graph.adjacency, format="coo")
+        held = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
+        added = np.empty((0, 2), dtype=np.int64)
+        while len(added) < count:
+            ends = np.sort(rng.integers(n, size=(2 * count, 2)), axis=1)
+            ends = ends[(ends[:, 0] != ends[:, 1]) & (self.labels[ends[:, 0]] != self.labels[ends[:, 1]])]
+            new = ends[~np.isin(code(ends, n), code(np.concatenate([held, added]), n))]
+            _, first = np.unique(code(new, n), return_index=True)
+            added = np.concatenate([added, new[np.sort(first)]])[:count]
+        every = np.concatenate([held, added])
+        graph = joined(np.concatenate([every, every[:, ::-1]]), n)
+        return replace(self, graph=graph), added
+
+
+def code(edges: np.ndarray, n_nodes: int) -> np.ndarray:
+    """A number for each ordered pair."""
+    found: np.ndarray = edges[:, 0].astype(np.int64) * n_nodes + edges[:, 1]
+    return found
+
+
+def joined(pairs: np.ndarray, n_nodes: int) -> nareg.Graph:
+    """The graph of edges that are given in both directions."""
+    return nareg.Graph(sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n_nodes, n_nodes)))
+
+
+@lru_cache(maxsize=1)  # the largest take gigabytes
+def large(name: str, scale: float = 1.0) -> Loaded:
+    """A made-up graph, or a user's own data set; ``scale`` times as many nodes of the former."""
+    if name not in MADE_UP:
+        return loaded(name)
+    size, rng = MADE_UP[name], np.random.default_rng(0)
+    n = round(scale * size.nodes)
+    data = node_classification.synthetic(
+        n, size.classes, n_features=size.features, mean_degree=size.degree, homophily=0.65,
+        informative=size.informative, exponent=size.exponent, rng=rng,
+    )  # fmt: skip
+    train, rest = np.split(rng.permutation(n), [round(scale * size.train)])
+    return Loaded(name, data.graph, data.dense_features(), data.labels, train, rest[-round(scale * size.test) :])
 
 
 @cache

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-import nareg
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 
@@ -45,14 +44,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def adversarial(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
     """Accuracy as edges between nodes of different classes, added before training, go again; peers take ``shown`` at once."""
-    A = data.graph.adjacency.tolil()
-    added: list[tuple[int, int]] = []
-    while len(added) < s.edges:
-        i, j = (int(node) for node in rng.choice(data.labels.size, 2, replace=False))
-        if data.labels[i] != data.labels[j] and not A[i, j]:
-            A[i, j] = A[j, i] = 1
-            added.append((i, j))
-    changed = u.Loaded(data.name, nareg.Graph(A.tocsr()), data.features, data.labels, data.train, data.test)
+    changed, added = data.with_adversarial_edges(s.edges, rng)
     model = changed.fitted(method, own)
     rows: list[Row] = [{"removed": 0, "value": changed.accuracy(model)}]
     size = s.batch if method == u.OURS else s.shown

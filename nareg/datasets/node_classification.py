@@ -110,6 +110,7 @@ def synthetic(
     mean_degree: float = 8.0,
     homophily: float = 0.8,
     informative: float = 0.3,
+    exponent: float | None = None,
     rng: np.random.Generator,
 ) -> NodeClassification:
     """A made-up data set of any size: a stochastic block model with Gaussian class means in the features.
@@ -123,6 +124,10 @@ def synthetic(
         Share of the edges that join nodes of one class.
     informative : float
         Length of a class mean over the expected length of the noise of one node.
+    exponent : float, optional
+        Degrees by a power law of this exponent, more than 2 (a degree-corrected block model, as :func:`nareg.graphs.power_law`
+        without classes), in the place of even ones; repeated edges are dropped, most of them at the nodes of the largest
+        degrees.
     rng : numpy.random.Generator
 
     Returns
@@ -147,13 +152,18 @@ def synthetic(
         raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes a class are needed.")
     labels = np.arange(n_nodes) % n_classes
     wanted = max(int(degree * n_nodes / 2), 1)
-    tails = generator.integers(n_nodes, size=wanted)
+    if exponent is not None:
+        exponent = _checks.number("exponent", exponent, low=2, strict=True)
+        drawn = _Weighted(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
+        tails = drawn.any(wanted, generator)
+    else:
+        tails = generator.integers(n_nodes, size=wanted)
     same = generator.random(wanted) < homophily
     # a node of the same class, or of another one, drawn evenly
     step = np.where(same, 0, generator.integers(1, n_classes, size=wanted))
     target = (labels[tails] + step) % n_classes
     sizes = np.bincount(labels, minlength=n_classes)
-    heads = target + n_classes * generator.integers(sizes[target])
+    heads = target + n_classes * generator.integers(sizes[target]) if exponent is None else drawn.of(target, generator)
     apart = tails != heads
     ones = np.ones(int(apart.sum()))
     directed = sp.csr_array((ones, (tails[apart], heads[apart])), shape=(n_nodes, n_nodes))
@@ -175,6 +185,29 @@ def synthetic(
         licence="none needed",
         citation="none",
     )
+
+
+class _Weighted:
+    """Nodes drawn in proportion to weights, of any class or of a given one."""
+
+    def __init__(self, weights: np.ndarray, labels: np.ndarray) -> None:
+        self._order = np.argsort(labels, kind="stable")
+        self._ends = np.cumsum(weights[self._order])
+        last = np.cumsum(np.bincount(labels)) - 1
+        self._classes = np.concatenate([[0.0], self._ends[last]])
+
+    def any(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """``count`` nodes."""
+        return self._at(rng.random(count) * self._ends[-1])
+
+    def of(self, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """A node of each of these classes."""
+        start, end = self._classes[classes], self._classes[classes + 1]
+        return self._at(start + rng.random(classes.size) * (end - start))
+
+    def _at(self, values: np.ndarray) -> np.ndarray:
+        found: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
+        return found
 
 
 def stored(value: Mapping[str, Any], name: str) -> sp.csr_array:

@@ -96,12 +96,18 @@ TINY = {
         "trials": 1,
     },
     "unlearning-bounds": {"kinds": ("features", "nodes"), "r_max": (0.0, 1e-2), "removals": 2},
+    "unlearning-large": {"batches": 1, "larger": (1000,), "of_most": 25, "scale": 0.005},
+    "unlearning-residues": {"r_max": (1e-3, 1e-12, 0.0), "removals": 2, "scale": 0.005},
+    "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
 }
 NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING} - {
     "gnn-products",
     "herta-large",
     "herta-cost",
+    "unlearning-large",
+    "unlearning-residues",
+    "unlearning-deep",
 }
 
 
