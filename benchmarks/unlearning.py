@@ -2,6 +2,7 @@
 
     python benchmarks/unlearning.py              n = 169,343, about 1.2 million edges, F = 128, L = 2 (ogbn-arxiv's size); Cora
     python benchmarks/unlearning.py --small      a tenth of it, without Cora
+    python benchmarks/unlearning.py --device cuda   and the same on a GPU
     python benchmarks/unlearning.py --products   n = 2,449,029, about 62 million edges, F = 100 (ogbn-products'): 16 GiB
 
 Prints medians of the seconds that it takes to bring the embedding up to date, their ratio to a full propagation by the same
@@ -23,6 +24,7 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
+from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change
 from nareg.unlearning.factors import edge_factors
 from nareg.unlearning.graph import LiveGraph
@@ -52,7 +54,7 @@ def some_edges(graph: LiveGraph, count: int, rng: np.random.Generator) -> np.nda
     return np.array(sorted(found))
 
 
-def propagation(n: int, degree: float, features: int, exponent: float, batches: dict[int, int]) -> None:
+def propagation(n: int, degree: float, features: int, exponent: float, batches: dict[int, int], device: str | None) -> None:
     rng = np.random.default_rng(0)
     live = LiveGraph(nareg.graphs.power_law(n, exponent=exponent, mean_degree=degree, rng=rng))
     print(f"\n{n} nodes, {live.n_edges} edges, degrees by a power law of exponent {exponent:g} (largest {live.live.max()}), "
@@ -60,6 +62,11 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
     X = rng.standard_normal((n, features))
     held = Propagation(live, X, WEIGHTS, np.arange(n // 2))
     full = min(seconds(held.recompute, 3))
+    if device is not None:
+        there = Propagation(live, X, WEIGHTS, np.arange(n // 2), device=Device(device))
+        on_device = min(seconds(there.recompute, 3))
+        print(f"full propagation on {device}, transfers counted: {on_device:.3f} s; here {full:.3f} s")
+        del there
     if n < 1_000_000:
         A = live.adjacency() + sp.eye_array(n, format="csr")
         roots = sp.diags_array(live.degrees**-0.5)
@@ -84,7 +91,7 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
     print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
 
 
-def cora(removals: int) -> None:
+def cora(removals: int, device: str | None = None) -> None:
     try:
         data = nareg.datasets.load("cora")
     except DatasetNotFoundError as error:
@@ -97,7 +104,7 @@ def cora(removals: int) -> None:
     def right(model: CertifiedGPR) -> float:
         return float((model.predict(test) == data.labels[test]).mean())
 
-    model = CertifiedGPR(rng=rng)
+    model = CertifiedGPR(device=device, rng=rng)
     (fitting,) = seconds(lambda: model.fit(data.graph, data.dense_features().astype(float), data.labels, train), 1)
     before, times, shares = right(model), [], []
     for pair in rng.permutation(np.argwhere(sp.triu(data.graph.adjacency).toarray()))[:removals]:
@@ -105,8 +112,9 @@ def cora(removals: int) -> None:
         told = model.remove_edges([pair])
         times.append(time.perf_counter() - start)
         shares.append(told.spent / told.budget)
-    print(f"\nCora, 1,433 features, 7 classes, 1,208 training nodes: fit {fitting:.2f} s, {100 * before:.1f} % right; one edge "
-          f"with its certificate: median {1e3 * statistics.median(times):.1f} ms, largest {1e3 * max(times):.1f} ms; after "
+    where = "" if device is None else f" on {device}"
+    print(f"\nCora{where}, 1,433 features, 7 classes, 1,208 training nodes: fit {fitting:.2f} s, {100 * before:.1f} % right; one "
+          f"edge with its certificate: median {1e3 * statistics.median(times):.1f} ms, largest {1e3 * max(times):.1f} ms; after "
           f"{removals} of them {100 * right(model):.1f} % right, budget spent at most {100 * max(shares):.1f} %")  # fmt: skip
 
 
@@ -115,15 +123,18 @@ def main() -> None:
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--products", action="store_true")
     parser.add_argument("--threads", type=int, default=numba.get_num_threads())
+    parser.add_argument("--device", help="of torch, to compare with")
     told = parser.parse_args()
     numba.set_num_threads(told.threads)
     if told.products:
-        propagation(2_449_029, 50.5, 100, 3.0, {1: 20, 1000: 3})
+        propagation(2_449_029, 50.5, 100, 3.0, {1: 20, 1000: 3}, told.device)
         return
     for exponent in (3.0, 2.5):
-        propagation(16_934 if told.small else 169_343, 14.2, 128, exponent, {1: 200, 25: 20, 125: 8})
+        propagation(16_934 if told.small else 169_343, 14.2, 128, exponent, {1: 200, 25: 20, 125: 8}, told.device)
     if not told.small:
         cora(200)
+        if told.device is not None:
+            cora(200, told.device)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,13 @@
-"""``nareg unlearn fit | remove | predict | certificate | verify``."""
+"""``nareg unlearn fit | remove | add | predict | certificate | verify``."""
 
 from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -15,10 +16,14 @@ from rich.markup import escape
 from nareg._cli_input import console
 from nareg.errors import InputError
 
+if TYPE_CHECKING:
+    from nareg.unlearning import Certificate, CertifiedGPR
+
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
 
 Store = Annotated[Path, typer.Argument(help="The store: what remains, the model and the requests, in one file.")]
 Key = Annotated[Path | None, typer.Option(help="File of the key of the store's hashes; by default STORE.key.")]
+Where = Annotated[str | None, typer.Option(help="A device of torch, say cuda, for training and whole propagations.")]
 #: Of the named options: "3,5" or a file with a number, or two, a line.
 LISTED = "numbers with commas, or a CSV file with one a line"
 
@@ -36,11 +41,12 @@ def fit(
     eps: Annotated[float, typer.Option(help="Of the certificates.")] = 1.0,
     delta: Annotated[float, typer.Option(help="Of the certificates.")] = 1e-4,
     key: Key = None,
+    device: Where = None,
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import datasets, unlearning
 
-    model = unlearning.CertifiedGPR(order=order, lam=lam, alpha=alpha, eps=eps, delta=delta)
+    model = unlearning.CertifiedGPR(order=order, lam=lam, alpha=alpha, eps=eps, delta=delta, device=device)
     if alpha == 0:
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     if store.exists():
@@ -70,6 +76,7 @@ def remove(
     features: Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
     key: Key = None,
+    device: Where = None,
 ) -> None:
     """Forget, durably, and print the certificate of each request."""
     from nareg import unlearning
@@ -79,10 +86,37 @@ def remove(
     if labels and features is None:
         raise InputError("--labels goes with --features: name the nodes whose features and labels go.")
     wanted = (None if edges is None else _pairs(edges), *(None if t is None else _numbers(t) for t in (nodes, features)))
-    model = unlearning.CertifiedGPR.load(store, key=key)
+    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
     acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
+    _do(model, zip(acts, wanted, strict=True))
+
+
+@unlearn_app.command("add", epilog="Example: nareg unlearn add service.store --nodes new.npy --edges 60-3,61-5")
+def add(
+    store: Store,
+    nodes: Annotated[Path | None, typer.Option(help="Features, a row a new node: .npy, .mtx or .npz.")] = None,
+    labels: Annotated[str | None, typer.Option(help=f"With --nodes: their classes, -1 for none: {LISTED}.")] = None,
+    edges: Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v; new nodes among them.")] = None,
+    key: Key = None,
+    device: Where = None,
+) -> None:
+    """Let the graph grow, durably: nodes first, then edges. New nodes are numbered on; those with a class are trained on."""
+    from nareg import unlearning
+
+    if nodes is None and edges is None:
+        raise InputError("name something to add: --nodes or --edges.")
+    if labels is not None and nodes is None:
+        raise InputError("--labels goes with --nodes: give the features of the nodes that they are of.")
+    X, y = None if nodes is None else _matrix(nodes), None if labels is None else _numbers(labels)
+    pairs = None if edges is None else _pairs(edges)
+    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    _do(model, ((lambda rows: model.add_nodes(rows, labels=y), X), (model.add_edges, pairs)))
+
+
+def _do(model: CertifiedGPR, asked: Iterable[tuple[Callable[[Any], Certificate], Any]]) -> None:
+    """Carry out what there is, print each certificate, and let others open the store."""
     try:
-        for act, what in zip(acts, wanted, strict=True):
+        for act, what in asked:
             if what is not None:
                 console.print(escape(act(what).summary()), soft_wrap=True)
     finally:
@@ -129,11 +163,11 @@ def certificate(
 
 
 @unlearn_app.command("verify", epilog="Example: nareg unlearn verify service.store")
-def verify(store: Store, key: Key = None) -> None:
+def verify(store: Store, key: Key = None, device: Where = None) -> None:
     """Propagate and train anew from what remains, and compare; exit status 1 if the last certificate does not hold."""
     from nareg import unlearning
 
-    found = unlearning.verify(store, key=key)
+    found = unlearning.verify(store, key=key, device=device)
     console.print(escape(found.summary()), soft_wrap=True)
     if not found.holds:
         raise typer.Exit(1)

@@ -81,9 +81,32 @@ def test_forget_predict_and_verify(files, tmp_path):
     assert "100.00% of the predictions alike" in done.stdout
 
 
+def test_a_graph_grows(files, tmp_path):
+    pytest.importorskip("torch")  # for --device
+    _, edges = files
+    fitted(files, tmp_path / "s")
+    np.save(tmp_path / "new.npy", np.eye(3, 5))
+    done = run(
+        "unlearn", "add", "s", "--nodes", "new.npy", "--labels", "0,-1,1", "--edges", "60-3,61-60", "--device", "cpu",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "add_nodes of 3" in done.stdout
+    assert f"remaining: 63 nodes, {len(edges) + 2} edges, 42 training nodes" in done.stdout
+    model = CertifiedGPR.load(tmp_path / "s")
+    np.testing.assert_array_equal(model.labels[60:], [0, -1, 1])
+    assert model.remove_edges([(60, 61)]).spent <= model.budget
+    model.close()
+    assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
+        (("add", "s"), "name something to add"),
+        (("add", "s", "--labels", "0", "--edges", "0-1"), "--labels goes with --nodes"),
+        (("add", "s", "--edges", "0-60"), "edges has (0, 60) but nodes are 0 to 59"),
+        (("add", "s", "--nodes", "labels.csv"), "features are read from .npy"),
         (("remove", "s"), "name something to remove"),
         (("remove", "s", "--nodes", "60"), "nodes holds 60 but there are 60 nodes"),
         (("remove", "s", "--nodes", "x"), "'x' is no whole number"),

@@ -12,6 +12,7 @@ import numpy as np
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning._rows import extended
 from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change, Embedding
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.propagation import Propagation
@@ -69,6 +70,7 @@ class Data:
     weights : (L + 1,) float64 array
     r_max : float
     gone : (N,) boolean array, optional
+    device : Device, optional
     """
 
     def __init__(
@@ -83,13 +85,14 @@ class Data:
         weights: np.ndarray,
         r_max: float,
         gone: np.ndarray | None = None,
+        device: Device | None = None,
     ) -> None:
         self.labels, self.classes, self.told = labels, classes, told
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
             ApproximatePropagation(graph, features, weights, train, r_max=r_max)
             if r_max
-            else Propagation(graph, features, weights, train)
+            else Propagation(graph, features, weights, train, device=device)
         )
 
     @property

@@ -81,6 +81,8 @@ class DeepGPR(Forgetting[Update]):
         device: str = "cpu",
         rng: np.random.Generator | None = None,
     ) -> None:
+        from nareg.gnn.training import checked_device
+
         self.basis = _checks.choice("basis", basis, BASES)
         self.weights = checked_weights(order, None if basis == "chebyshev" else weights)
         self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
@@ -88,7 +90,7 @@ class DeepGPR(Forgetting[Update]):
         self.dropout = _checks.number("dropout", dropout, low=0, high=1)
         self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-        self.device = torch.device(device)
+        self.device = checked_device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
 
     def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> DeepGPR:

@@ -12,6 +12,7 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning import requests
 from nareg.unlearning.data import Data, Request
+from nareg.unlearning.device import Device
 from nareg.unlearning.graph import LiveGraph
 
 #: What a request returns.
@@ -23,6 +24,7 @@ class Forgetting(ABC, Generic[Answer]):
 
     weights: np.ndarray
     r_max: float = 0.0
+    _device: Device | None = None
 
     _fitted: Data | None = None
 
@@ -130,7 +132,8 @@ class Forgetting(ABC, Generic[Answer]):
             node = int(nodes[y[nodes] < 0][0])
             raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
         found = _classes(y[nodes], classes)
-        return Data(live, X, y, nodes, found, told=classes is not None, weights=self.weights, r_max=self.r_max)
+        told: dict[str, Any] = {"weights": self.weights, "r_max": self.r_max, "device": self._device}
+        return Data(live, X, y, nodes, found, told=classes is not None, **told)
 
 
 def checked_weights(order: Any, weights: Any) -> np.ndarray:

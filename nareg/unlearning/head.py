@@ -9,6 +9,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import SolverError
 from nareg.unlearning.certificate import CertificateError
+from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
 
@@ -44,7 +45,25 @@ class Head:
         return self.residual + self.approximation
 
 
-def solve(embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, budget: float) -> Head:
+def problem(embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: Loss, lam: float, device: Device | None) -> Objective:
+    """Of training on an embedding, in memory or on a device."""
+    S, s = embedded.trained()
+    if device is None:
+        return Objective(S, s, Y, loss, lam, B)
+    return Objective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
+
+
+def solve(
+    embedded: Embedding,
+    Y: np.ndarray,
+    B: np.ndarray,
+    W: np.ndarray,
+    *,
+    loss: Loss,
+    lam: float,
+    budget: float,
+    device: Device | None = None,
+) -> Head:
     """Newton steps from W until next to nothing of the budget is spent; without a budget (0) until the optimum.
 
     Raises
@@ -52,8 +71,8 @@ def solve(embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, l
     CertificateError
         If more than the budget is spent, whatever is done.
     """
-    objective = Objective(*embedded.trained(), Y, loss, lam, B)
-    target = SHARE * budget or TOLERANCE * float(np.linalg.norm(objective.gradient(0 * W, np.zeros_like(Y))))
+    objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
+    target = SHARE * budget or TOLERANCE * objective.residual(np.zeros_like(W))
     try:
         W, residual = objective.minimise(W, target)
     except SolverError as error:
@@ -79,11 +98,12 @@ def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np
     return step
 
 
-def evaluate(embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float) -> Head:
+def evaluate(
+    embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, device: Device | None = None
+) -> Head:
     """What is spent at given coefficients."""
-    objective = Objective(*embedded.trained(), Y, loss, lam, B)
-    residual = float(np.linalg.norm(objective.gradient(W, objective.forward(W))))
-    return Head(W, B, residual, approximation(objective, W, embedded))
+    objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
+    return Head(W, B, objective.residual(W), approximation(objective, W, embedded))
 
 
 def approximation(objective: Objective, W: np.ndarray, embedded: Embedding) -> float:
@@ -96,11 +116,12 @@ def approximation(objective: Objective, W: np.ndarray, embedded: Embedding) -> f
     loss, e_W, e_F, columns = objective.loss, embedded.errors(W), embedded.errors(), embedded.column_errors()
     norm = size = objective.size
     if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
-        norm = spectral_norm_bound(objective.s[:, None] * objective.S)
-    slopes = float(np.linalg.norm(loss.slope(objective.forward(W), objective.Y)))
+        S, s = embedded.trained()
+        norm = spectral_norm_bound(s[:, None] * S)
+    slopes = objective.slopes(W)
     first = e_F * (slopes + loss.gamma1 * e_W)
     if np.isfinite(loss.c1):
         first = min(first, loss.c1 * float(np.sqrt(W.shape[1]) * np.linalg.norm(columns)))
     length = float(np.linalg.norm(W))
-    computed = size * (slopes + loss.gamma1 * size * length) + objective.ridge * length + float(np.linalg.norm(objective.B))
+    computed = size * (slopes + loss.gamma1 * size * length) + objective.ridge * length + objective.term
     return first + loss.gamma1 * norm * e_W + ROUNDING * computed

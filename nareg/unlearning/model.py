@@ -17,6 +17,7 @@ from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
+from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
@@ -46,6 +47,9 @@ class CertifiedGPR(Forgetting[Certificate]):
         Of the certificate: more than 0, and between 0 and 1.
     r_max : float
         Residues up to this wait; 0 propagates exactly.
+    device : str, optional
+        A device of torch, say "cuda", for training and for propagations through the whole graph (where ``r_max`` is 0), in
+        float64; NumPy and compiled loops by default.
     rng : numpy.random.Generator, optional
         Draws the random term; by default from the operating system. Whoever knows the seed knows the term.
 
@@ -93,6 +97,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         eps: float = 1.0,
         delta: float = 1e-4,
         r_max: float = 0.0,
+        device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         self.weights = checked_weights(order, weights)
@@ -104,6 +109,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         if self.delta == 1:
             raise InputError("delta is 1, which promises nothing: it must be below 1, say one over the number of edges.")
         self.r_max = _checks.number("r_max", r_max, low=0)
+        self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
         self.budget = budget(self.alpha, self.eps, self.delta)
         self._ledger: Ledger | None = None
@@ -154,7 +160,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         return self._head.W.copy()
 
     def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
-        told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget}
+        told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget, "device": self._device}
         return head.solve(data.propagation, data.targets(), B, W, **told)
 
     def _retrained(self, data: Data) -> head.Head:
@@ -237,6 +243,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         path: str | os.PathLike[str],
         *,
         key: str | os.PathLike[str] | None = None,
+        device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> CertifiedGPR:
         """The model of a store, whose embedding is computed anew from what remains; requests go on being written there.
@@ -252,7 +259,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         try:
             if not ledger.has_key:
                 raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")
-            model = cls.of(ledger.read(), rng)
+            model = cls.of(ledger.read(), rng, device=device)
             if model.alpha and model._head.spent > model.budget:
                 raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
         except BaseException:
@@ -262,20 +269,26 @@ class CertifiedGPR(Forgetting[Certificate]):
         return model
 
     @classmethod
-    def of(cls, held: Stored, rng: np.random.Generator | None = None) -> CertifiedGPR:
+    def of(cls, held: Stored, rng: np.random.Generator | None = None, *, device: str | None = None) -> CertifiedGPR:
         """The model of what a store holds; its requests are written nowhere."""
         settings = dict(held.settings)
         classes, told = np.array(settings.pop("classes")), settings.pop("told")
-        model = cls(**settings, rng=rng)
+        model = cls(**settings, device=device, rng=rng)
         n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
         model._data = Data(
             graph, held.features, held.labels, np.flatnonzero(held.trained), classes, told=told, weights=model.weights,
-            r_max=model.r_max, gone=held.gone,
+            r_max=model.r_max, gone=held.gone, device=model._device,
         )  # fmt: skip
         targets = model._data.targets()
         model._head = head.evaluate(
-            model._data.propagation, targets, held.term, held.coefficients, loss=model.loss, lam=model.lam
+            model._data.propagation,
+            targets,
+            held.term,
+            held.coefficients,
+            loss=model.loss,
+            lam=model.lam,
+            device=model._device,
         )
         model._certificate = held.certificate
         return model

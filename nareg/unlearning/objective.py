@@ -3,12 +3,15 @@
     L_b(W) = sum_i sum_c l(z_i w_c, y_ic) + lam n_t / 2 ||W||^2 + <B, W>,     z_i the embedding of training node i
 
 One column of W a class, one against the rest; a single one for two classes. B is the random perturbation of a certificate.
+
+What is used of NumPy here has the same names in torch: arrays and tensors of a device go through the same lines.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -36,28 +39,44 @@ class Loss:
     """
 
     name: str
-    value: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    slope: Callable[[np.ndarray, np.ndarray], np.ndarray]
-    curvature: Callable[[np.ndarray, np.ndarray], np.ndarray]
+    value: Callable[[Any, Any], Any]
+    slope: Callable[[Any, Any], Any]
+    curvature: Callable[[Any, Any], Any]
     c1: float
     gamma1: float
     gamma2: float
 
 
-def _steepness(t: np.ndarray, y: np.ndarray) -> np.ndarray:
-    chance = expit(t)
-    steep: np.ndarray = chance * (1 - chance)
-    return steep
+def _module(array: Any) -> Any:
+    """NumPy, or torch."""
+    if isinstance(array, np.ndarray):
+        return np
+    import torch
+
+    return torch
+
+
+def _chance(t: Any) -> Any:
+    return expit(t) if isinstance(t, np.ndarray) else t.sigmoid()
+
+
+def _logistic(t: Any, y: Any) -> Any:
+    xp = _module(t)
+    return xp.logaddexp(xp.zeros_like(t), -y * t)
+
+
+def _steepness(t: Any, y: Any) -> Any:
+    chance = _chance(t)
+    return chance * (1 - chance)
 
 
 #: By name; the targets are -1 and 1. The third derivative of the logistic loss is at most 1 / (6 sqrt 3), not 1/4.
 LOSSES = {
     "logistic": Loss(
-        "logistic", lambda t, y: np.logaddexp(0, -y * t), lambda t, y: -y * expit(-y * t), _steepness,
-        1.0, 0.25, 1 / (6 * np.sqrt(3)),
+        "logistic", _logistic, lambda t, y: -y * _chance(-y * t), _steepness, 1.0, 0.25, 1 / (6 * np.sqrt(3))
     ),
     "squared": Loss(
-        "squared", lambda t, y: (t - y) ** 2 / 2, lambda t, y: t - y, lambda t, y: np.ones_like(t), np.inf, 1.0, 0.0
+        "squared", lambda t, y: (t - y) ** 2 / 2, lambda t, y: t - y, lambda t, y: _module(t).ones_like(t), np.inf, 1.0, 0.0
     ),
 }  # fmt: skip
 
@@ -78,12 +97,12 @@ class Objective:
     B : (F, C) array
     """
 
-    S: np.ndarray
-    s: np.ndarray
-    Y: np.ndarray
+    S: Any
+    s: Any
+    Y: Any
     loss: Loss
     lam: float
-    B: np.ndarray
+    B: Any
 
     @property
     def ridge(self) -> float:
@@ -93,26 +112,37 @@ class Objective:
     @property
     def size(self) -> float:
         """``||Z||_F``."""
-        return float(np.sqrt(np.einsum("ij,ij->i", self.S, self.S) @ self.s**2))
+        return float((_module(self.S).einsum("ij,ij->i", self.S, self.S) @ self.s**2) ** 0.5)
 
-    def forward(self, W: np.ndarray) -> np.ndarray:
+    @property
+    def term(self) -> float:
+        """``||B||_F``."""
+        return _norm(self.B)
+
+    def forward(self, W: Any) -> Any:
         """``Z W``."""
-        found: np.ndarray = self.s[:, None] * (self.S @ W)
-        return found
+        return self.s[:, None] * (self.S @ W)
 
-    def backward(self, R: np.ndarray) -> np.ndarray:
+    def backward(self, R: Any) -> Any:
         """``Z^T R``."""
-        found: np.ndarray = self.S.T @ (self.s[:, None] * R)
-        return found
+        return self.S.T @ (self.s[:, None] * R)
 
-    def value(self, W: np.ndarray, T: np.ndarray) -> float:
+    def value(self, W: Any, T: Any) -> float:
         """``L_b(W)``; T is ``Z W``."""
         return float(self.loss.value(T, self.Y).sum() + 0.5 * self.ridge * (W * W).sum() + (self.B * W).sum())
 
-    def gradient(self, W: np.ndarray, T: np.ndarray) -> np.ndarray:
+    def gradient(self, W: Any, T: Any) -> Any:
         """(F, C), B included."""
-        found: np.ndarray = self.backward(self.loss.slope(T, self.Y)) + self.ridge * W + self.B
-        return found
+        return self.backward(self.loss.slope(T, self.Y)) + self.ridge * W + self.B
+
+    def residual(self, W: np.ndarray) -> float:
+        """Frobenius norm of the gradient."""
+        here = self._here(W)
+        return _norm(self.gradient(here, self.forward(here)))
+
+    def slopes(self, W: np.ndarray) -> float:
+        """``||l'(Z W)||_F``."""
+        return _norm(self.loss.slope(self.forward(self._here(W)), self.Y))
 
     def minimise(self, W: np.ndarray, target: float) -> tuple[np.ndarray, float]:
         """Newton's method until the gradient's Frobenius norm is at most ``target``; W and that norm.
@@ -122,17 +152,18 @@ class Objective:
         SolverError
             If rounding does not let it get there.
         """
+        W = self._here(W)
         T = self.forward(W)
         gradient, value = self.gradient(W, T), self.value(W, T)
-        size = float(np.linalg.norm(gradient))
+        size = _norm(gradient)
         for _ in range(STEPS):
             if size <= target:
                 # by steps T has gathered rounding: what is told is of W itself
                 T = self.forward(W)
                 gradient, value = self.gradient(W, T), self.value(W, T)
-                size = float(np.linalg.norm(gradient))
+                size = _norm(gradient)
                 if size <= target:
-                    return W, size
+                    return _back(W), size
             curvature = self.loss.curvature(T, self.Y)
             direction = -self._solve(curvature, gradient, max(0.3 * target, FORCING * size))
             slope, rise = float((direction * gradient).sum()), self.forward(direction)
@@ -145,34 +176,55 @@ class Objective:
             W, T = W + t * direction, T + t * rise
             value, before = trial, size
             gradient = self.gradient(W, T)
-            size = float(np.linalg.norm(gradient))
+            size = _norm(gradient)
             if t < 1e-10 or (size >= before and -slope <= 1e-15 * abs(value)):
                 break
         T = self.forward(W)
-        size = float(np.linalg.norm(self.gradient(W, T)))
+        size = _norm(self.gradient(W, T))
         if size <= target:
-            return W, size
+            return _back(W), size
         raise SolverError(
             f"Newton's method stays at a gradient of {size:.3g} where {target:.3g} is needed: take a larger lam, or a larger "
             "budget (alpha, eps, delta)."
         )
 
-    def _solve(self, curvature: np.ndarray, gradient: np.ndarray, tol: float) -> np.ndarray:
+    def _here(self, W: np.ndarray) -> Any:
+        """Where the embedding is."""
+        return W if isinstance(self.S, np.ndarray) else _module(self.S).as_tensor(W, device=self.S.device)
+
+    def _solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
         """``H^-1 gradient`` by conjugate gradients, all classes at once; residuals together at most ``tol``."""
-        X, R = np.zeros_like(gradient), gradient.copy()
-        D, rr = R.copy(), (R * R).sum(0)
+        xp = _module(gradient)
+        X, R, D = xp.zeros_like(gradient), 1 * gradient, gradient
+        rr = (R * R).sum(0)
         for _ in range(INNER):
             if float(rr.sum()) <= tol * tol:
                 break
             HD = self.backward(curvature * self.forward(D)) + self.ridge * D
             bend = (D * HD).sum(0)
-            alpha = np.divide(rr, bend, out=np.zeros_like(rr), where=bend > 0)
+            alpha = _ratio(rr, bend)
             X += alpha * D
             R -= alpha * HD
             new = (R * R).sum(0)
-            D = R + np.divide(new, rr, out=np.zeros_like(rr), where=rr > 0) * D
+            D = R + _ratio(new, rr) * D
             rr = new
         return X
+
+
+def _ratio(above: Any, below: Any) -> Any:
+    """Zero where ``below`` is not above zero."""
+    where = _module(below).where
+    return where(below > 0, above / where(below > 0, below, 1.0), 0.0)
+
+
+def _norm(array: Any) -> float:
+    return float(_module(array).linalg.norm(array))
+
+
+def _back(W: Any) -> np.ndarray:
+    """From wherever it is."""
+    found: np.ndarray = W if isinstance(W, np.ndarray) else W.cpu().numpy()
+    return found
 
 
 def spectral_norm_bound(Z: np.ndarray) -> float:

@@ -18,6 +18,7 @@ import numpy as np
 from nareg.unlearning import _kernels
 from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
+from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change, Embedding, Scratch
 from nareg.unlearning.graph import LiveGraph
 
@@ -39,12 +40,17 @@ class Propagation(Embedding):
     weights : (L + 1,) float64 array
         ``w_l``.
     train : (n_t,) int array
+    device : Device, optional
+        Takes what goes through the whole graph.
     """
 
     exact = True
 
-    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray) -> None:
+    def __init__(
+        self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray, *, device: Device | None = None
+    ) -> None:
         super().__init__(graph, features, weights)
+        self._device = device
         self._reserves = [np.empty_like(features) for _ in range(1, self.order)]
         self._sum = np.empty_like(features)
         others = np.ones(graph.n_nodes, dtype=bool)
@@ -110,6 +116,9 @@ class Propagation(Embedding):
         self._sum[:] = 0
         if self.weights[0]:
             _kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
+        if self._device is not None and self.order:
+            self._recompute_on(self._device, first)
+            return
         for level in range(1, self.order):
             reserve = self._reserves[level - 1]
             if level >= first:
@@ -119,6 +128,17 @@ class Propagation(Embedding):
                 _kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
         if self.order and self.weights[-1]:
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
+
+    def _recompute_on(self, device: Device, first: int) -> None:
+        for level in range(1, first):
+            if self.weights[level]:
+                _kernels.add_rows(self._row, self._reserves[level - 1], self.weights[level], self._sum)
+        below = self.features if first == 1 else self._reserves[first - 2]
+        for level, rows in enumerate(device.levels(self.graph, self._degrees, below, first, self.order), start=first):
+            if level < self.order:
+                self._reserves[level - 1][:] = rows
+            if self.weights[level]:
+                _kernels.add_rows(self._row, rows, self.weights[level], self._sum)
 
     def _push_all(self, level: int, place: np.ndarray, weight: float, out: np.ndarray) -> None:
         """Add ``q_l``, from the level below."""

@@ -71,7 +71,9 @@ class Verification:
         )
 
 
-def verify(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> Verification:
+def verify(
+    path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None
+) -> Verification:
     """Verify a store.
 
     Parameters
@@ -80,6 +82,8 @@ def verify(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None =
         Of a store that nobody has open.
     key : path, optional
         Of its key's file, ``path.key`` by default; without one hashes are not checked.
+    device : str, optional
+        As in :class:`CertifiedGPR`.
 
     Raises
     ------
@@ -91,9 +95,9 @@ def verify(path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None =
         stored, requests, chained = ledger.read(), len(ledger.history()), True if ledger.has_key else None
     finally:
         ledger.close()
-    model = CertifiedGPR.of(stored)
+    model = CertifiedGPR.of(stored, device=device)
     data, held = model._data, model._head
-    told: dict[str, Any] = {"loss": model.loss, "lam": model.lam}
+    told: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
     anew = head.solve(data.propagation, data.targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told)
     before = model.predict(model.remaining)
     model._head = anew

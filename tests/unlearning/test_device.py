@@ -1,0 +1,87 @@
+"""Training and whole propagations on a device of torch: the same model, on the CPU, and on a GPU where there is one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import graphs
+from nareg.errors import InputError
+from nareg.unlearning import CertifiedGPR, propagation, verify
+from nareg.unlearning.device import Device
+from nareg.unlearning.embedding import Change
+from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import Propagation
+
+torch = pytest.importorskip("torch")
+
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here"))]
+WEIGHTS = [np.array([0.0, 0.0, 1.0]), np.array([0.3, 0.2, 0.1, -0.4]), np.array([0.5, 0.5]), np.array([1.0])]
+
+
+def pieces(rng: np.random.Generator) -> tuple:
+    graph = graphs.power_law(120, mean_degree=6, rng=rng)
+    return graph, rng.standard_normal((120, 5)), rng.integers(3, size=120), np.arange(80)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("weights", WEIGHTS, ids=len)
+def test_propagations_through_the_whole_graph_agree(device, weights, rng, monkeypatch):
+    graph, X, _, train = pieces(rng)
+    ours = Propagation(LiveGraph(graph), X.copy(), weights, train, device=Device(device))
+    theirs = Propagation(LiveGraph(graph), X.copy(), weights, train)
+    np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
+    # neighbours out of order, and reserves of every level
+    monkeypatch.setattr(propagation, "FULL", 0.0)
+    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
+    for first in (0, 10):
+        change = Change(removed=edges[first : first + 10], added=edges[:first])
+        for held in (ours, theirs):
+            held.update(change)
+        np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
+        if weights[-1] == 1:
+            np.testing.assert_allclose(ours.powers(), theirs.powers(), atol=1e-13)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_models_agree_after_requests(device, loss, rng, tmp_path):
+    graph, X, labels, train = pieces(rng)
+    models = [
+        CertifiedGPR(loss=loss, device=where, rng=np.random.default_rng(1)).fit(graph, X, labels, train)
+        for where in (device, None)
+    ]
+    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
+    ours, theirs = models
+    gone = np.setdiff1d(train, edges[0])[:2]
+    for act in (lambda m: m.remove_edges(edges[:7]), lambda m: m.remove_nodes(gone), lambda m: m.add_edges(edges[:1])):
+        told = [act(model) for model in models]
+        assert all(one.spent <= one.budget for one in told)
+        np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
+        # each within the budget of the same optimum
+        bound = sum(one.spent for one in told) / (ours.lam * ours.train.size)
+        assert np.linalg.norm(ours.coefficients - theirs.coefficients) <= bound
+        assert told[0].approximation == pytest.approx(told[1].approximation, rel=1e-6)
+    ours.save(tmp_path / "s").close()
+    assert verify(tmp_path / "s", device=device).holds
+    again = CertifiedGPR.load(tmp_path / "s", device=device)
+    assert again.remove_nodes([90]).spent <= again.budget
+    again.close()
+    assert verify(tmp_path / "s").holds
+
+
+def test_residues_are_trained_on_a_device_too(rng):
+    graph, X, labels, train = pieces(rng)
+    found = [
+        CertifiedGPR(r_max=1e-9, device=where, rng=np.random.default_rng(1)).fit(graph, X, labels, train).certificate()
+        for where in ("cpu", None)
+    ]
+    assert found[0].approximation == pytest.approx(found[1].approximation, rel=1e-6)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_there_is_said():
+    with pytest.raises(InputError, match="torch sees no CUDA GPU here"):
+        CertifiedGPR(device="cuda")
+    with pytest.raises(InputError, match="'cpu' or 'cuda' is expected"):
+        CertifiedGPR(device="gpu")
