@@ -113,9 +113,11 @@ def cora(removals: int, device: str | None = None) -> None:
         times.append(time.perf_counter() - start)
         shares.append(told.spent / told.budget)
     where = "" if device is None else f" on {device}"
-    print(f"\nCora{where}, 1,433 features, 7 classes, 1,208 training nodes: fit {fitting:.2f} s, {100 * before:.1f} % right; one "
-          f"edge with its certificate: median {1e3 * statistics.median(times):.1f} ms, largest {1e3 * max(times):.1f} ms; after "
-          f"{removals} of them {100 * right(model):.1f} % right, budget spent at most {100 * max(shares):.1f} %")  # fmt: skip
+    print(
+        f"\nCora{where}, 1,433 features, 7 classes, 1,208 training nodes: fit {fitting:.2f} s, {100 * before:.1f} % right; "
+        f"one edge with its certificate: median {1e3 * statistics.median(times):.1f} ms, largest {1e3 * max(times):.1f} ms; "
+        f"after {removals} of them {100 * right(model):.1f} % right, budget spent at most {100 * max(shares):.1f} %"
+    )
 
 
 def main() -> None:

@@ -15,6 +15,9 @@ from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.graph import LiveGraph
 
+#: Means of columns, as shares of their deviations, that are zero but for rounding in float32; among so few nodes by chance.
+CENTRED, FEW = 1e-6, 20
+
 #: What a request returns.
 Answer = TypeVar("Answer")
 
@@ -125,6 +128,7 @@ class Forgetting(ABC, Generic[Answer]):
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
         X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
+        _refuse_centred(X)
         nodes = np.sort(requests.numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
@@ -149,6 +153,17 @@ def checked_weights(order: Any, weights: Any) -> np.ndarray:
             "sum above zero and at most one are expected; divide by the sum."
         )
     return found
+
+
+def _refuse_centred(X: np.ndarray) -> None:
+    """Columns whose means are zero had them taken off, by standardising or principal components: those carry every node."""
+    deviations = X.std(axis=0)
+    varied = deviations > 0
+    if len(X) > FEW and varied.any() and (np.abs(X.mean(axis=0)) <= CENTRED * deviations)[varied].all():
+        raise InputError(
+            "features have columns of mean zero over all nodes, so they were scaled with what may have to be forgotten: scale "
+            "every node by itself, or with constants that know nothing of the data."
+        )
 
 
 def _classes(labels: np.ndarray, told: Any) -> np.ndarray:

@@ -72,7 +72,7 @@ class CertifiedGPR(Forgetting[Certificate]):
     Notes
     -----
     The features must not have been scaled with quantities of the whole data (column means, deviations, maxima): those would
-    carry what is removed. Scale every node by itself.
+    carry what is removed. Scale every node by itself. Columns whose means are zero are refused; other scalings cannot be seen.
 
     Examples
     --------

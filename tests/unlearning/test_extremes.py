@@ -42,15 +42,17 @@ def test_what_huge_features_leave_by_rounding_goes_with_them(huge, rng):
 def test_features_that_cancel_are_charged_for_their_size(rng):
     """Triangles with +c and -c: Z is of size one, what it is summed from is not."""
     A = np.kron(np.eye(10), np.ones((3, 3)) - np.eye(3))
-    small = rng.standard_normal((30, 4))
+    small = rng.standard_normal((30, 5))
     y = np.arange(30) % 2
+    # the last column as it is: else all would be taken for scaled by columns
+    cancels = np.tile([1.0, -1.0, 0.0], 10)[:, None] * [1.0, 1.0, 1.0, 1.0, 0.0]
     charged = {}
     for size in (1e2, 1e5):
-        X = small + np.tile([size, -size, 0.0], 10)[:, None]
+        X = small + size * cancels
         charged[size] = CertifiedGPR(rng=rng, order=1).fit(A, X, y, np.arange(30)).certificate().approximation
     assert charged[1e5] > 100 * charged[1e2]
     with pytest.raises(CertificateError, match="huge"):
-        CertifiedGPR(rng=rng, order=1).fit(A, small + np.tile([1e14, -1e14, 0.0], 10)[:, None], y, np.arange(30))
+        CertifiedGPR(rng=rng, order=1).fit(A, small + 1e14 * cancels, y, np.arange(30))
 
 
 def test_the_gradient_is_that_of_the_coefficients_returned(rng):

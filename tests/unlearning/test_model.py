@@ -47,6 +47,10 @@ class Requests(RuleBasedStateMachine):
         told = {"weights": [0.1, 0.3, 0.6], "loss": loss, "r_max": self.r_max, "alpha": 5.0 if self.r_max else 0.1}
         self.model = CertifiedGPR(rng=self.rng, **told).fit(graph, self.X, self.y, sorted(self.train))
         self.certificate = self.model.certificate()
+        self.begun()
+
+    def begun(self):
+        """For machines with more to start."""
 
     def some(self, candidates, most):
         picked = self.rng.permutation(np.asarray(candidates))
@@ -290,6 +294,19 @@ def test_data_that_cannot_work_are_refused(change, message, rng):
     given = {"graph": graph, "features": X, "labels": y, "train": np.arange(40), **change}
     with pytest.raises(InputError, match=message):
         CertifiedGPR(rng=rng).fit(**given)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("constant", [False, True])
+def test_features_that_were_scaled_by_columns_are_refused(dtype, constant, rng):
+    graph, X, y = problem(rng, n=400)
+    scaled = ((X - X.mean(0)) / X.std(0)).astype(dtype)
+    if constant:
+        scaled[:, 0] = 1.0
+    with pytest.raises(InputError, match="columns of mean zero"):
+        CertifiedGPR().fit(graph, scaled, y, np.arange(40))
+    for fine in (X / np.linalg.norm(X, axis=1, keepdims=True), np.zeros_like(X)):
+        CertifiedGPR().fit(graph, fine.astype(dtype), y, np.arange(40))
 
 
 def test_a_class_that_was_told_beforehand_may_lose_its_last_node(rng):
