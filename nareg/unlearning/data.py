@@ -48,11 +48,6 @@ class Request:
     gone: np.ndarray = field(default_factory=_none)
     new_labels: np.ndarray | None = None
 
-    @property
-    def takes(self) -> bool:
-        """Whether something is removed."""
-        return bool(len(self.change.removed)) or (self.new_labels is None and self.change.nodes.size > 0)
-
 
 class Data:
     """Graph, features, labels, embedding.

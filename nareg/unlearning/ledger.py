@@ -1,8 +1,10 @@
 """The store of a service that forgets: what remains, the model, and every request with its certificate, in one SQLite file.
 
-A request is one transaction, on the disk before the call returns: what it removes is deleted, overwritten with zeros, and the
-new model written with the certificate. Of the request itself a keyed hash is kept, chained to the one before: who holds the key
-(the file beside the store) can show what was asked; who does not cannot tell what was removed.
+A request is one transaction, on the disk before the call returns: what it removes is overwritten where it stands, and the new
+model written with the certificate. Every row that ever changes has one size for good, so that SQLite writes it in place, and
+the journal, which has what was before, is cut to nothing: no copy is left in the file. Of the request itself a keyed hash is
+kept, chained to the one before: who holds the key (the file beside the store) can show what was asked; who does not cannot
+tell what was removed.
 """
 
 from __future__ import annotations
@@ -22,22 +24,23 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError, NaregError
+from nareg.unlearning import _blocks
 from nareg.unlearning.certificate import Certificate
 
-FORMAT = "nareg-unlearning-1"
+FORMAT = "nareg-unlearning-2"
 #: Bytes of a key.
 KEY = 32
 _TABLES = """
+PRAGMA secure_delete=ON;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
-CREATE TABLE nodes (
-    node INTEGER PRIMARY KEY, features BLOB NOT NULL, label INTEGER NOT NULL, trained INTEGER NOT NULL, gone INTEGER NOT NULL
-);
-CREATE TABLE edges (u INTEGER NOT NULL, v INTEGER NOT NULL, PRIMARY KEY (u, v)) WITHOUT ROWID;
+CREATE TABLE nodes (node INTEGER PRIMARY KEY, row BLOB NOT NULL);
 CREATE TABLE model (one INTEGER PRIMARY KEY CHECK (one = 1), coefficients BLOB NOT NULL, term BLOB NOT NULL);
 CREATE TABLE requests (
     number INTEGER PRIMARY KEY, asked TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL, digest TEXT NOT NULL
 );
 """
+#: Rows that are written and read at a time.
+CHUNK = 4096
 
 
 class LedgerError(NaregError, RuntimeError):
@@ -131,7 +134,7 @@ class Ledger:
     def _opened(self) -> dict[str, Any]:
         """Lock it for as long as it is open; the settings."""
         with self._spoken():
-            # deleted bytes are overwritten, and the journal, which has the old ones, is cut to nothing
+            # freed pages are overwritten, and the journal, which has the old ones, is cut to nothing
             for pragma in ("locking_mode=EXCLUSIVE", "secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
                 self._connection.execute(f"PRAGMA {pragma}")
             self._connection.execute("BEGIN IMMEDIATE")
@@ -171,10 +174,13 @@ class Ledger:
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
             made = sqlite3.connect(draft, isolation_level=None)
             try:
-                made.executescript(_TABLES)
+                made.executescript(_TABLES + _blocks.TABLE)
                 made.execute("BEGIN")
                 made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
-                _put(made, secret, entry)
+                made.execute("INSERT INTO model VALUES (1, ?, ?)", _model(entry))
+                _blocks.fill(made, entry.added)
+                _put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
+                _sign(made, secret, entry)
                 made.execute("COMMIT")
             finally:
                 made.close()
@@ -206,28 +212,13 @@ class Ledger:
         with self._spoken():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
-                _put(self._connection, self._key, entry)
+                _put(self._connection, entry)
+                _sign(self._connection, self._key, entry)
                 self._connection.execute("COMMIT")
             except BaseException:
                 if self._connection.in_transaction:
                     self._connection.execute("ROLLBACK")
                 raise
-
-    def wipe(self) -> None:
-        """Write the file anew from what it holds: SQLite zeroes what is deleted, but not copies of cells that it moved.
-
-        Raises
-        ------
-        LedgerError
-            If that cannot be done. Requests that were recorded stay recorded.
-        """
-        try:
-            self._connection.execute("VACUUM")
-        except sqlite3.Error as error:
-            raise LedgerError(
-                f"{self.path}: the request is carried out and written, but copies of what it removed may be left in the file "
-                f"({error}): make room and call wipe()."
-            ) from None
 
     def read(self) -> Stored:
         """Everything.
@@ -239,14 +230,13 @@ class Ledger:
         """
         with self._spoken():
             run = self._connection.execute
-            rows = run("SELECT node, features, label, trained, gone FROM nodes ORDER BY node").fetchall()
-            edges = run("SELECT u, v FROM edges").fetchall()
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
             requests = run("SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number").fetchall()
-        if [row[0] for row in rows] != list(range(len(rows))) or [request[0] for request in requests] != list(
-            range(len(requests))
-        ):
+            edges, nodes = _blocks.read(self._connection), self._nodes()
+        if nodes is None or [request[0] for request in requests] != list(range(len(requests))):
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
+        if len(edges) and (edges.max() >= len(nodes) or (edges[:, 0] >= edges[:, 1]).any()):
+            raise LedgerError(f"{self.path}: its edges are damaged; restore it from a copy.")
         if requests[-1][3] != hashlib.sha256(coefficients + term).hexdigest():
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
         before = ""
@@ -257,19 +247,30 @@ class Ledger:
                     "key, or a request or certificate was changed."
                 )
             before = digest
-        F = len(rows[0][1]) // 8
-        certificate = json.loads(requests[-1][2])
+        certificate, F = json.loads(requests[-1][2]), nodes["features"].shape[1]
         return Stored(
             settings=self._settings,
-            features=np.frombuffer(b"".join(row[1] for row in rows), dtype="<f8").reshape(-1, F).astype(float),
-            labels=np.array([row[2] for row in rows], dtype=np.int64),
-            trained=np.array([row[3] for row in rows], dtype=bool),
-            gone=np.array([row[4] for row in rows], dtype=bool),
-            edges=np.array(edges, dtype=np.int64).reshape(-1, 2),
+            features=np.ascontiguousarray(nodes["features"], dtype=float),
+            labels=nodes["label"].astype(np.int64),
+            trained=nodes["trained"] != 0,
+            gone=nodes["gone"] != 0,
+            edges=edges,
             coefficients=np.frombuffer(coefficients, dtype="<f8").reshape(F, -1).astype(float),
             term=np.frombuffer(term, dtype="<f8").reshape(F, -1).astype(float),
             certificate=None if certificate is None else Certificate(**certificate),
         )
+
+    def _nodes(self) -> np.ndarray | None:
+        """Their rows; none if there are not as many as there should be, or they differ in size."""
+        run = self._connection.execute
+        count, last, size, largest = run("SELECT count(*), max(node), min(length(row)), max(length(row)) FROM nodes").fetchone()
+        if not count or count != last + 1 or size != largest:
+            return None
+        found = np.empty(count, dtype=_row((size - _row(0).itemsize) // 8))
+        rows = run("SELECT row FROM nodes ORDER BY node")
+        for first in range(0, count, CHUNK):
+            found[first : first + CHUNK] = np.frombuffer(b"".join(row for (row,) in rows.fetchmany(CHUNK)), dtype=found.dtype)
+        return found
 
     def history(self) -> list[tuple[str, Certificate | None]]:
         """Keyed hash and certificate of every request, the training first."""
@@ -303,32 +304,45 @@ class Ledger:
             raise LedgerError(f"{self.path}: {why}. Nothing was changed.") from None
 
 
-def _put(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
-    """A request's rows, in the transaction at hand."""
-    run = connection.execute
-    connection.executemany("DELETE FROM edges WHERE u = ? AND v = ?", entry.removed.tolist())
-    connection.executemany("INSERT INTO edges VALUES (?, ?)", entry.added.tolist())
-    # deleted first: an update in place could leave the rest of a row that was longer
-    connection.executemany("DELETE FROM nodes WHERE node = ?", [(node,) for node in entry.nodes.tolist()])
-    connection.executemany(
-        "INSERT INTO nodes VALUES (?, ?, ?, ?, ?)",
-        (
-            (int(node), row.astype("<f8").tobytes(), int(label), int(trained), int(gone))
-            for node, row, label, trained, gone in zip(
-                entry.nodes, entry.features, entry.labels, entry.trained, entry.gone, strict=True
-            )
-        ),
-    )
-    coefficients, term = entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
-    run("DELETE FROM model")
-    run("INSERT INTO model VALUES (1, ?, ?)", (coefficients, term))
-    last = run("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
+def _row(n_features: int) -> np.dtype[np.void]:
+    """Of a node."""
+    return np.dtype([("label", "<i8"), ("trained", "<i4"), ("gone", "<i4"), ("features", "<f8", (n_features,))])
+
+
+def _model(entry: Entry) -> tuple[bytes, bytes]:
+    return entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
+
+
+def _put(connection: sqlite3.Connection, entry: Entry) -> None:
+    """What a request changes, in the transaction at hand."""
+    _blocks.change(connection, entry.removed, entry.added)
+    (count,) = connection.execute("SELECT max(node) + 1 FROM nodes").fetchone()
+    new = bool(entry.nodes.size) and int(entry.nodes[0]) >= count
+    statement = "INSERT INTO nodes (row, node) VALUES (?, ?)" if new else "UPDATE nodes SET row = ? WHERE node = ?"
+    _put_nodes(connection, statement, entry)
+    connection.execute("UPDATE model SET coefficients = ?, term = ?", _model(entry))
+
+
+def _put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> None:
+    for first in range(0, entry.nodes.size, CHUNK):
+        part = slice(first, first + CHUNK)
+        rows = np.empty(entry.nodes[part].size, dtype=_row(entry.features.shape[1]))
+        rows["label"], rows["trained"], rows["gone"] = entry.labels[part], entry.trained[part], entry.gone[part]
+        rows["features"] = entry.features[part]
+        connection.executemany(
+            statement, ((row.tobytes(), node) for row, node in zip(rows, entry.nodes[part].tolist(), strict=True))
+        )
+
+
+def _sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
+    """The request, chained to the one before."""
+    last = connection.execute("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
     number, before = (0, "") if last is None else (last[0] + 1, last[1])
     certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate))
-    parameters = hashlib.sha256(coefficients + term).hexdigest()
+    parameters = hashlib.sha256(b"".join(_model(entry))).hexdigest()
     asked = _hash(key, entry.told)
     digest = _hash(key, before, asked, certificate, parameters)
-    run("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))
+    connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))
 
 
 def _hash(key: bytes, *parts: Any) -> str:

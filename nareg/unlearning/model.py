@@ -205,8 +205,6 @@ class CertifiedGPR(Forgetting[Certificate]):
                     self._ledger.record(self._entry(request, found, certificate))
                 self._head, self._certificate = found, certificate
                 keep()
-        if self._ledger is not None and request.takes:
-            self._ledger.wipe()
         return self.certificate()
 
     def _adjusted(self) -> head.Head:

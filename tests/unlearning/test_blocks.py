@@ -1,0 +1,94 @@
+"""Edges in rows of one size: a set of pairs, whose bytes tell nothing of what was there before."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import numpy as np
+import pytest
+
+from nareg.unlearning import _blocks
+
+
+def connected(path=":memory:"):
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.executescript("PRAGMA secure_delete=ON;" + _blocks.TABLE)
+    return connection
+
+
+def some_pairs(count, n, rng):
+    ends = np.sort(rng.integers(n, size=(4 * count, 2)), axis=1)
+    return rng.permutation(np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0))[:count].astype(np.int64)
+
+
+def held(connection):
+    return {tuple(pair) for pair in _blocks.read(connection).tolist()}
+
+
+@pytest.mark.parametrize("room", [4, _blocks.ROOM])
+def test_a_set_of_pairs(room, rng, monkeypatch):
+    monkeypatch.setattr(_blocks, "ROOM", room)
+    pairs, connection = some_pairs(3000, 2**31 - 1, rng), connected()
+    _blocks.fill(connection, pairs[:1000])
+    (before,) = connection.execute("SELECT count(*) FROM edges").fetchone()
+    here = {tuple(pair) for pair in pairs[:1000].tolist()}
+    assert held(connection) == here
+    for k in range(20):  # grows to three times what there was room for
+        gone = rng.permutation(np.array(sorted(here)))[:50]
+        new = pairs[1000 + 100 * k : 1100 + 100 * k]
+        _blocks.change(connection, gone, new)
+        here = here - {tuple(pair) for pair in gone.tolist()} | {tuple(pair) for pair in new.tolist()}
+        assert held(connection) == here
+    (after,) = connection.execute("SELECT count(*) FROM edges").fetchone()
+    assert after > before
+    assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room}
+    # few rows are asked for an edge: it stands near where its hash says
+    _blocks.change(connection, np.array(sorted(here)), pairs[:0])
+    assert held(connection) == set()
+
+
+def test_the_bytes_are_those_of_what_is_there(rng, tmp_path):
+    """Added and removed again, in another order: the same file but for what counts changes."""
+    pairs = some_pairs(500, 10**6, rng)
+    files = []
+    for extra in (pairs[:0], pairs[300:]):
+        path = tmp_path / f"{len(extra)}"
+        connection = connected(path)
+        _blocks.fill(connection, pairs[:300], room=4)
+        for some in np.array_split(rng.permutation(extra), 7):
+            _blocks.change(connection, pairs[:0], some)
+        for some in np.array_split(rng.permutation(extra), 11):
+            _blocks.change(connection, some, pairs[:0])
+        connection.close()
+        files.append(path.read_bytes())
+    assert files[0][100:] == files[1][100:]
+
+
+def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
+    pairs = some_pairs(4000, 10**6, rng)
+    connection = connected(tmp_path / "edges")
+    _blocks.fill(connection, pairs[:2000])
+    _blocks.change(connection, pairs[:0], pairs[2000:])
+    _blocks.change(connection, pairs, pairs[:0])
+    assert held(connection) == set()
+    connection.close()
+    bytes_ = (tmp_path / "edges").read_bytes()
+    assert not any(pair.astype("<i4").tobytes() in bytes_ for pair in pairs)
+
+
+def test_an_edge_that_is_not_there_is_no_database(rng):
+    connection = connected()
+    _blocks.fill(connection, np.array([[0, 1], [2, 5]]))
+    with pytest.raises(sqlite3.DatabaseError, match=r"\(0, 2\) is missing"):
+        _blocks.change(connection, np.array([[0, 2]]), np.empty((0, 2), dtype=np.int64))
+
+
+def test_rows_are_filled_evenly():
+    """Neighbours of a hub, and of one node after another."""
+    for pairs in (
+        np.stack([np.zeros(100_000, dtype=np.int64), np.arange(1, 100_001)], axis=1),
+        np.stack([np.arange(100_000), np.arange(1, 100_001)], axis=1),
+    ):
+        counts = np.bincount(_blocks._homes(pairs, 600), minlength=600)
+        assert counts.size == 600
+        assert abs(counts - counts.mean()).max() < 6 * np.sqrt(counts.mean())
