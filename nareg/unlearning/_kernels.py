@@ -85,6 +85,23 @@ def scatter(start: Any, live: Any, neighbours: Any, sources: Any, Y: Any, slot: 
                     out[row, f] += Y[i, f]
 
 
+@functools.partial(parallel, size=lambda start, live, neighbours, targets, source, Y, place, out: targets.size * Y.shape[1])
+def collect(start: Any, live: Any, neighbours: Any, targets: Any, source: Any, Y: Any, place: Any, out: Any) -> None:
+    """The same from the other end: add to row ``place`` of every target the rows ``source`` of its neighbours, and its own."""
+    width = Y.shape[1]
+    for i in numba.prange(targets.size):
+        t = targets[i]
+        row, k = place[t], source[t]
+        if k >= 0:
+            for f in range(width):
+                out[row, f] += Y[k, f]
+        for p in range(start[t], start[t] + live[t]):
+            k = source[neighbours[p]]
+            if k >= 0:
+                for f in range(width):
+                    out[row, f] += Y[k, f]
+
+
 @functools.partial(parallel, size=lambda nodes, delta, *_: delta.size)
 def outflow(nodes: Any, delta: Any, Q: Any, before: Any, after: Any, Y: Any) -> None:
     """Row i of Y: what node i sends more than before, ``(q + delta) / d' - q / d``; and Q with delta added."""

@@ -116,7 +116,8 @@ class ApproximatePropagation(Embedding):
             reached = self.scratch.mark(pushed)
             self.scratch.forget(reached)
             # straight to the rows of all nodes: what is reached has to be looked at once more anyway
-            self.scratch.add(pushed, rows / self._degrees[pushed][:, None], self.residues[level + 1], self.scratch.itself)
+            sent = rows / self._degrees[pushed][:, None]
+            self.scratch.add(pushed, reached, sent, self.residues[level + 1], self.scratch.itself)
             waiting = np.union1d(reached, nodes)
         return np.flatnonzero(changed)
 

@@ -13,6 +13,10 @@ from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
 from nareg.unlearning.graph import LiveGraph
 
+#: Sums are collected where they are wanted, row after row, and not scattered from where they come, unless that looks up so many
+#: times more neighbours than there are rows to add: a row that is added at random takes as long as 30 neighbours.
+SPARSE = 30
+
 
 def _no_edges() -> np.ndarray:
     return np.empty((0, 2), dtype=np.int64)
@@ -165,10 +169,13 @@ class Scratch:
         self.itself = np.arange(graph.n_nodes)
         self.slot = np.full(graph.n_nodes, -1, dtype=np.int64)
         self._touched = np.empty(graph.n_nodes, dtype=np.int64)
+        self._source = np.full(graph.n_nodes, -1, dtype=np.int64)
 
     def mark(self, sources: np.ndarray) -> np.ndarray:
-        """Nodes that a push from the sources reaches, themselves first; they have places until they are forgotten."""
-        return self.reach(sources, 1)[0]
+        """Nodes that a push from the sources reaches, in rising order; they have places until they are forgotten."""
+        found = np.sort(self.reach(sources, 1)[0])
+        self.slot[found] = np.arange(found.size)
+        return found
 
     def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
         """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
@@ -183,6 +190,7 @@ class Scratch:
     def spread(
         self,
         sources: np.ndarray,
+        reached: np.ndarray,
         Y: np.ndarray,
         change: Change,
         sent: np.ndarray,
@@ -194,17 +202,25 @@ class Scratch:
         Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
         """
         place = self.slot if place is None else place
-        self.add(sources, Y, out, place)
+        self.add(sources, reached, Y, out, place)
         signs = change.signs[:, None]
         for end in range(2):
             np.add.at(out, place[change.edges[:, end]], signs * sent[:, 1 - end])
 
-    def add(self, sources: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
-        """Add ``A Y``."""
-        _kernels.scatter(*self.graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
+    def add(self, sources: np.ndarray, reached: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
+        """Add ``A Y``, which is not zero at nodes that the sources reach, in rising order."""
+        graph = self.graph
+        if _kernels.work(graph.live, reached) > SPARSE * _kernels.work(graph.live, sources):
+            _kernels.scatter(*graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
+            return
+        self._source[sources] = np.arange(sources.size)
+        try:
+            _kernels.collect(*graph.rows, reached, self._source, Y, place, out)
+        finally:
+            self._source[sources] = -1
 
     def add_nodes(self, count: int) -> None:
         """Behind all others."""
         self.itself = np.arange(self.itself.size + count)
-        self.slot = extended(self.slot, np.full(count, -1))
+        self.slot, self._source = (extended(held, np.full(count, -1)) for held in (self.slot, self._source))
         self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

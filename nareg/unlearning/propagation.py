@@ -22,8 +22,8 @@ from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change, Embedding, Scratch
 from nareg.unlearning.graph import LiveGraph
 
-#: From so large a share of all rows that would be added to, everything is propagated anew: it reads where a push adds.
-FULL = 0.5
+#: From so large a share of all rows that would be added, everything is propagated anew.
+FULL = 0.9
 
 
 class Propagation(Embedding):
@@ -169,10 +169,10 @@ class Propagation(Embedding):
             touched = scratch.mark(sources)
             if level == self.order:
                 if weight:
-                    scratch.spread(sources, weight * Y, change, weight * sent, self._sum, self._row)
+                    scratch.spread(sources, touched, weight * Y, change, weight * sent, self._sum, self._row)
             else:
                 delta = np.zeros((touched.size, Y.shape[1]))
-                scratch.spread(sources, Y, change, sent, delta)
+                scratch.spread(sources, touched, Y, change, sent, delta)
                 if weight:
                     _kernels.add_rows(self._row[touched], delta, weight, self._sum)
                 sent = self._sent(level, change.edges)
