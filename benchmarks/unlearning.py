@@ -129,7 +129,7 @@ def main() -> None:
     told = parser.parse_args()
     numba.set_num_threads(told.threads)
     if told.products:
-        propagation(2_449_029, 50.5, 100, 3.0, {1: 20, 1000: 3}, told.device)
+        propagation(2_449_029, 50.5, 100, 3.3, {1: 20, 1000: 3}, told.device)  # largest degree as there
         return
     for exponent in (3.0, 2.5):
         propagation(16_934 if told.small else 169_343, 14.2, 128, exponent, {1: 200, 25: 20, 125: 8}, told.device)
