@@ -24,6 +24,7 @@ class Finding(StrEnum):
     REPRODUCED = "reproduced"
     IN_PART = "reproduced in part"
     NOT = "not reproduced"
+    NOT_RUN = "not run"
 
 
 @dataclass(frozen=True)
@@ -81,9 +82,11 @@ def check_snr(snr_db: tuple[float, ...]) -> None:
 
 
 def grade(holds: Any) -> Finding:
-    """Reproduced where all of the parts hold, in part where any does; not where there are none."""
+    """Reproduced where all of the parts hold, in part where any does; not run where there are none."""
     parts = [bool(part) for part in holds]
-    return Finding.REPRODUCED if parts and all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
+    if not parts:
+        return Finding.NOT_RUN
+    return Finding.REPRODUCED if all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
 
 
 def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:

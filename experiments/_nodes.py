@@ -216,7 +216,7 @@ def judged(
                 told += f" {refused} of {len(mine)} diverged" if refused else ""
                 said.append(f"{model} {dataset} {name}:{told} (published {number:.1f})")
     if not said:
-        return Verdict(claim, grade([False]), "none of the published cells was run.", why)
+        return Verdict(claim, Finding.NOT_RUN, "none of the published cells was run.", why)
     count = f"{sum(near)} of {len(near)} cells within {tolerance:g} points. "
     return Verdict(claim, grade(near), count + "; ".join(said) + ".", why)
 

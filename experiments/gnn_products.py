@@ -120,7 +120,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     )  # fmt: skip
     return [
         Verdict("masked", n.grade([masked < 2 * plain]), said),
-        Verdict("accuracy", Finding.NOT, found or "Not run: ogbn-products is not here."),
+        Verdict("accuracy", Finding.NOT if found else Finding.NOT_RUN, found or "Not run: ogbn-products is not here."),
     ]
 
 

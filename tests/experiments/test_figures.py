@@ -66,3 +66,4 @@ def test_verdicts_name_their_setting_and_what_the_others_found():
     assert _figure.grade([True, True]) is Finding.REPRODUCED
     assert _figure.grade(np.array([True, False])) is Finding.IN_PART
     assert _figure.grade([False]) is Finding.NOT
+    assert _figure.grade([]) is Finding.NOT_RUN
