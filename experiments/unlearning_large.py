@@ -172,16 +172,18 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             costs = {size: u.mean(here, "total", batch=size) for size in sorted({row["batch"] for row in here})}
             cheaper += [cost < anew for cost in costs.values()]
             sizes.append(f"{dataset} {', '.join(f'{n}: {cost:.1f} s' for n, cost in costs.items())}, trained anew {anew:.1f} s")
-    ends = {method: done(rows, what=MOST, method=method)[-1]["accuracy"] for method in (u.OURS, u.RETRAINED)
-            if done(rows, what=MOST, method=method)}  # fmt: skip
-    alike = [abs(ends[u.OURS] - ends[u.RETRAINED]) < 1] if len(ends) == 2 else []
+    alike, ends = [], []
+    for dataset in s.datasets:
+        last = {m: here[-1]["accuracy"] for m in s.methods if (here := done(rows, what=MOST, dataset=dataset, method=m))}
+        if last:
+            ends.append(f"{dataset} " + ", ".join(f"{method} {value:.2f}" for method, value in last.items()))
+            alike.append(len(last) == 2 and abs(last[u.OURS] - last[u.RETRAINED]) < 1)
     return [
         Verdict("accuracy", grade(near), "Before any removal (published): " + ("; ".join(told) or "on real data not run"), why),
         Verdict("faster", grade(faster), "A batch (propagation in it): " + "; ".join(times) + "."),
         Verdict("kept", grade(level), "Accuracy with nareg before and after all batches: " + "; ".join(drift) + " %."),
         Verdict("larger", grade(cheaper), f"Seconds of a batch by nodes in it: {'; '.join(sizes) or 'not run'}."),
-        Verdict("most", grade(alike), "Accuracy when most of the training nodes are gone: "
-                + ", ".join(f"{m} {value:.2f}" for m, value in ends.items()) + " %."),
+        Verdict("most", grade(alike), f"Accuracy when most of the training nodes are gone: {'; '.join(ends) or 'not run'} %."),
     ]  # fmt: skip
 
 

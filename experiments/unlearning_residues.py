@@ -95,13 +95,16 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     alike, fewer, told = [], [], []
     for dataset in s.datasets:
         mine = sorted(ran(rows, dataset=dataset), key=lambda row: -row["r_max"])
-        with_residues = [row["propagation"] for row in mine if row["r_max"]]
-        if with_residues:
-            alike.append(max(with_residues) < 1.5 * min(with_residues))
+        times = [row["propagation"] for row in mine if row["r_max"]]
+        if len(times) > 1:
+            alike.append(max(times) < 1.5 * min(times))
         refused = [row["r_max"] for row in chosen(rows, dataset=dataset, absent=False) if row["refused"] is not None]
-        if mine:
-            fewer.append(mine[-1]["retrained"] == 0 and all(row["r_max"] > mine[0]["r_max"] for row in chosen(
-                rows, dataset=dataset, absent=False) if row["refused"] is not None))  # fmt: skip
+        counts = [row["retrained"] for row in mine if row["r_max"]]
+        if counts or refused:
+            # refused is retrained without end
+            fewer.append(all(r_max > row["r_max"] for r_max in refused for row in mine) and counts == sorted(counts)[::-1])
+            small = [row["retrained"] for row in mine if 0 < row["r_max"] <= 1e-10]
+            fewer.append(bool(small) and not any(small))
         cells = [
             f"{row['r_max']:g}: {1e3 * row['total']:.1f} ms ({1e3 * row['propagation']:.1f}), {row['retrained']} trained anew"
             for row in mine

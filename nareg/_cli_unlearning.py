@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import numpy as np
 import typer
@@ -15,9 +14,6 @@ from rich.markup import escape
 
 from nareg._cli_input import console
 from nareg.errors import InputError
-
-if TYPE_CHECKING:
-    from nareg.unlearning import Certificate, CertifiedGPR
 
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
 
@@ -88,7 +84,12 @@ def remove(
     wanted = (None if edges is None else _pairs(edges), *(None if t is None else _numbers(t) for t in (nodes, features)))
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
     acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
-    _do(model, zip(acts, wanted, strict=True))
+    try:
+        for act, what in zip(acts, wanted, strict=True):
+            if what is not None:
+                console.print(escape(act(what).summary()), soft_wrap=True)
+    finally:
+        model.close()
 
 
 @unlearn_app.command("add", epilog="Example: nareg unlearn add service.store --nodes new.npy --edges 60-3,61-5")
@@ -110,15 +111,20 @@ def add(
     X, y = None if nodes is None else _matrix(nodes), None if labels is None else _numbers(labels)
     pairs = None if edges is None else _pairs(edges)
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
-    _do(model, ((lambda rows: model.add_nodes(rows, labels=y), X), (model.add_edges, pairs)))
-
-
-def _do(model: CertifiedGPR, asked: Iterable[tuple[Callable[[Any], Certificate], Any]]) -> None:
-    """Carry out what there is, print each certificate, and let others open the store."""
     try:
-        for act, what in asked:
-            if what is not None:
-                console.print(escape(act(what).summary()), soft_wrap=True)
+        added = ""
+        if X is not None:
+            first = model.n_nodes
+            certificate = model.add_nodes(X, labels=y)
+            added = f"nodes {first} to {model.n_nodes - 1} were added"
+            console.print(escape(f"{certificate.summary()}\n{added}"), soft_wrap=True)
+        if pairs is not None:
+            try:
+                console.print(escape(model.add_edges(pairs).summary()), soft_wrap=True)
+            except InputError as error:
+                if not added:
+                    raise
+                raise InputError(f"{error} No edge was added; {added} and stay: run again without --nodes.") from None
     finally:
         model.close()
 

@@ -92,11 +92,16 @@ def test_a_graph_grows(files, tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert "add_nodes of 3" in done.stdout
+    assert "nodes 60 to 62 were added" in done.stdout
     assert f"remaining: 63 nodes, {len(edges) + 2} edges, 42 training nodes" in done.stdout
     model = CertifiedGPR.load(tmp_path / "s")
     np.testing.assert_array_equal(model.labels[60:], [0, -1, 1])
     assert model.remove_edges([(60, 61)]).spent <= model.budget
     model.close()
+    np.save(tmp_path / "one.npy", np.ones((1, 5)))
+    done = run("unlearn", "add", "s", "--nodes", "one.npy", "--edges", "63-64", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "nodes are 0 to 63. No edge was added; nodes 63 to 63 were added and stay: run again without" in done.stderr
     assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
 
 

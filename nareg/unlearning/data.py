@@ -83,6 +83,8 @@ class Data:
         device: Device | None = None,
     ) -> None:
         self.labels, self.classes, self.told = labels, classes, told
+        #: Whether a request failed and could not be undone.
+        self.broken = False
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
             ApproximatePropagation(graph, features, weights, train, r_max=r_max)
@@ -152,14 +154,16 @@ class Data:
             if kept:
                 raise
             with interrupts_held():
+                self.broken = True  # until all of it is undone
+                self.labels, self.gone = self.labels[:before], self.gone[:before]
+                self.labels[request.unlabelled] = labels
+                self.gone[request.gone] = False
                 if request.new_labels is not None:
                     held.drop_nodes(before)
-                    self.labels, self.gone = self.labels[:before], self.gone[:before]
                 else:
                     held.join(leaving)
                     held.restore(change, features)
-                    self.labels[request.unlabelled] = labels
-                    self.gone[request.gone] = False
+                self.broken = False
             raise
 
     def _add(self, request: Request) -> None:

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError
+from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.unlearning import requests
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.graph import LiveGraph
 
-#: Means of columns, as shares of their deviations, that are zero but for rounding in float32; among so few nodes by chance.
-CENTRED, FEW = 1e-6, 20
+#: Means of columns, in standard errors, that are no chance.
+CENTRED = 0.01
 
 #: What a request returns.
 Answer = TypeVar("Answer")
@@ -35,6 +36,10 @@ class Forgetting(ABC, Generic[Answer]):
     def _data(self) -> Data:
         if self._fitted is None:
             raise InputError("the model is not fitted: call fit(graph, features, labels, train) first, or load a store.")
+        if self._fitted.broken:
+            raise SolverError(
+                "a request failed and could not be undone, for want of memory perhaps: load the store, or fit anew."
+            )
         return self._fitted
 
     @_data.setter
@@ -128,7 +133,7 @@ class Forgetting(ABC, Generic[Answer]):
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
         X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
-        _refuse_centred(X)
+        _warn_of_centred(X)
         nodes = np.sort(requests.numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
@@ -155,14 +160,15 @@ def checked_weights(order: Any, weights: Any) -> np.ndarray:
     return found
 
 
-def _refuse_centred(X: np.ndarray) -> None:
-    """Columns whose means are zero had them taken off, by standardising or principal components: those carry every node."""
+def _warn_of_centred(X: np.ndarray) -> None:
+    """Columns whose means are zero may have had them taken off, by standardising or principal components: of all nodes."""
     deviations = X.std(axis=0)
     varied = deviations > 0
-    if len(X) > FEW and varied.any() and (np.abs(X.mean(axis=0)) <= CENTRED * deviations)[varied].all():
-        raise InputError(
-            "features have columns of mean zero over all nodes, so they were scaled with what may have to be forgotten: scale "
-            "every node by itself, or with constants that know nothing of the data."
+    if varied.any() and (np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTRED * deviations)[varied].all():
+        warnings.warn(
+            "features have columns of mean zero over all nodes: if they were scaled with what may have to be forgotten, it "
+            "stays in them; scale every node by itself, or with constants that know nothing of the data.",
+            stacklevel=4,
         )
 
 

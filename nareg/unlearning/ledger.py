@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import secrets
 import sqlite3
 from collections.abc import Iterator
@@ -165,9 +166,12 @@ class Ledger:
         _drop_drafts(path)
         draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
         key_path, secret = key_file(path) if key is None else key, secrets.token_bytes(KEY)
-        key_draft = key_path.with_name(f".{path.name}.{secrets.token_hex(4)}.key")
+        if key_path.exists():
+            raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
+        made_key = False
         try:
-            with open(os.open(key_draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
+            with open(os.open(key_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
+                made_key = True
                 handle.write(secret.hex() + "\n")
                 handle.flush()
                 os.fsync(handle.fileno())
@@ -184,7 +188,6 @@ class Ledger:
                 made.execute("COMMIT")
             finally:
                 made.close()
-            os.replace(key_draft, key_path)
             os.replace(draft, path)
             folder = os.open(path.parent, os.O_RDONLY)
             try:
@@ -193,7 +196,8 @@ class Ledger:
                 os.close(folder)
         except BaseException as error:
             _drop_drafts(path)
-            key_draft.unlink(missing_ok=True)
+            if made_key and not path.exists():
+                key_path.unlink(missing_ok=True)
             if isinstance(error, (OSError, sqlite3.Error)) and not path.exists():
                 raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
             raise
@@ -233,10 +237,10 @@ class Ledger:
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
             requests = run("SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number").fetchall()
             edges, nodes = _blocks.read(self._connection), self._nodes()
-        if nodes is None or [request[0] for request in requests] != list(range(len(requests))):
+        if nodes is None or not requests or [request[0] for request in requests] != list(range(len(requests))):
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
-        if len(edges) and (edges.max() >= len(nodes) or (edges[:, 0] >= edges[:, 1]).any()):
-            raise LedgerError(f"{self.path}: its edges are damaged; restore it from a copy.")
+        if len(edges) and edges.max() >= len(nodes):
+            raise LedgerError(f"{self.path}: its edges name nodes that are missing; restore it from a copy.")
         if requests[-1][3] != hashlib.sha256(coefficients + term).hexdigest():
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
         before = ""
@@ -264,7 +268,7 @@ class Ledger:
         """Their rows; none if there are not as many as there should be, or they differ in size."""
         run = self._connection.execute
         count, last, size, largest = run("SELECT count(*), max(node), min(length(row)), max(length(row)) FROM nodes").fetchone()
-        if not count or count != last + 1 or size != largest:
+        if not count or count != last + 1 or size != largest or size <= _row(0).itemsize or size % 8:
             return None
         found = np.empty(count, dtype=_row((size - _row(0).itemsize) // 8))
         rows = run("SELECT row FROM nodes ORDER BY node")
@@ -362,8 +366,11 @@ def _read_key(path: Path) -> bytes:
 
 def _drop_drafts(path: Path) -> None:
     """What a save that was killed has left."""
-    for left in path.parent.glob(f".{path.name}.*"):
-        left.unlink(missing_ok=True)
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}(-journal)?")
+    if path.parent.is_dir():
+        for left in path.parent.iterdir():
+            if ours.fullmatch(left.name):
+                left.unlink(missing_ok=True)
 
 
 def key_file(path: Path) -> Path:

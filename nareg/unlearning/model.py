@@ -72,7 +72,7 @@ class CertifiedGPR(Forgetting[Certificate]):
     Notes
     -----
     The features must not have been scaled with quantities of the whole data (column means, deviations, maxima): those would
-    carry what is removed. Scale every node by itself. Columns whose means are zero are refused; other scalings cannot be seen.
+    carry what is removed. Scale every node by itself. Columns whose means are zero give a warning; nothing else is seen.
 
     Examples
     --------
@@ -258,7 +258,11 @@ class CertifiedGPR(Forgetting[Certificate]):
             if not ledger.has_key:
                 raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")
             model = cls.of(ledger.read(), rng, device=device)
-            if model.alpha and model._head.spent > model.budget:
+            told = model._certificate
+            so = (model.remaining.size, model._data.graph.n_edges, model.train.size)
+            if (model.alpha and model._head.spent > model.budget) or (
+                told and (told.n_nodes, told.n_edges, told.n_train) != so
+            ):
                 raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
         except BaseException:
             ledger.close()

@@ -129,6 +129,14 @@ class Propagation(Embedding):
         if self.order and self.weights[-1]:
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
 
+    def restore(self, change: Change, features: np.ndarray) -> None:
+        """Undo a change, or what was done of it; here, for it may be the device that failed."""
+        device, self._device = self._device, None
+        try:
+            super().restore(change, features)
+        finally:
+            self._device = device
+
     def _recompute_on(self, device: Device, first: int) -> None:
         for level in range(1, first):
             if self.weights[level]:

@@ -42,26 +42,59 @@ def test_a_set_of_pairs(room, rng, monkeypatch):
     (after,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     assert after > before
     assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room}
-    # few rows are asked for an edge: it stands near where its hash says
     _blocks.change(connection, np.array(sorted(here)), pairs[:0])
     assert held(connection) == set()
 
 
-def test_the_bytes_are_those_of_what_is_there(rng, tmp_path):
+@pytest.mark.parametrize(("count", "more"), [(300, 40), (4000, 200)])
+def test_the_bytes_are_those_of_what_is_there(count, more, rng, tmp_path):
     """Added and removed again, in another order: the same file but for what counts changes."""
-    pairs = some_pairs(500, 10**6, rng)
+    pairs = some_pairs(count + more, 10**6, rng)
     files = []
-    for extra in (pairs[:0], pairs[300:]):
+    for extra in (pairs[:0], pairs[count:]):
         path = tmp_path / f"{len(extra)}"
         connection = connected(path)
-        _blocks.fill(connection, pairs[:300], room=4)
+        _blocks.fill(connection, pairs[:count])
         for some in np.array_split(rng.permutation(extra), 7):
             _blocks.change(connection, pairs[:0], some)
         for some in np.array_split(rng.permutation(extra), 11):
             _blocks.change(connection, some, pairs[:0])
         connection.close()
         files.append(path.read_bytes())
+    assert len(files[0]) == len(files[1])
     assert files[0][100:] == files[1][100:]
+
+
+def test_damage_is_noticed(rng):
+    pairs = some_pairs(500, 10**6, rng)
+
+    def sign(row):
+        return np.where(np.arange(row.size) == 1, -row, row)
+
+    def twice(row):
+        return np.concatenate([row[:2], row[:2], row[4:]])
+
+    def gap(row):
+        return np.where(np.arange(row.size) // 2 == 1, 0, row)
+
+    def elsewhere(row):
+        for more in range(1, 100):
+            new = row.reshape(-1, 2) + [[-more, 0]] * (np.arange(row.size // 2) == 0)[:, None]
+            if new[0, 0] >= 0 and _blocks._homes(new[:1].astype(np.int64), 3) != 1:
+                return new
+        raise AssertionError
+
+    for damaged in (sign, twice, gap, elsewhere, lambda row: row[:-2]):
+        connection = connected()
+        _blocks.fill(connection, pairs)
+        (row,) = connection.execute("SELECT pairs FROM edges WHERE block = 1").fetchone()
+        new = damaged(np.frombuffer(row, dtype="<i4")).astype("<i4").tobytes()
+        connection.execute("UPDATE edges SET pairs = ? WHERE block = 1", (new,))
+        with pytest.raises(sqlite3.DatabaseError, match="damaged"):
+            _blocks.read(connection)
+    connection.execute("DELETE FROM edges WHERE block = 1")
+    with pytest.raises(sqlite3.DatabaseError, match="missing"):
+        _blocks.read(connection)
 
 
 def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
@@ -79,7 +112,7 @@ def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
 def test_an_edge_that_is_not_there_is_no_database(rng):
     connection = connected()
     _blocks.fill(connection, np.array([[0, 1], [2, 5]]))
-    with pytest.raises(sqlite3.DatabaseError, match=r"\(0, 2\) is missing"):
+    with pytest.raises(sqlite3.DatabaseError, match="an edge that is there is missing"):
         _blocks.change(connection, np.array([[0, 2]]), np.empty((0, 2), dtype=np.int64))
 
 

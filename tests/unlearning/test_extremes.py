@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.errors import InputError
+from nareg.errors import InputError, SolverError
 from nareg.unlearning import CertificateError, CertifiedGPR, Ledger, _rows, propagation
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.factors import edge_factors
@@ -127,6 +127,45 @@ def test_memory_that_runs_out_while_rows_are_packed_changes_nothing(rng, monkeyp
     assert live.n_edges == before.sum() / 2 + 5
 
 
+def test_what_cannot_be_undone_is_not_gone_on_with(rng, monkeypatch):
+    model, graph, *_ = fitted(rng)
+    edges = np.argwhere(np.triu(graph.adjacency.toarray()))
+
+    def failing(*_, **__):
+        raise MemoryError
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nareg.unlearning.head.solve", failing)
+        patch.setattr("nareg.unlearning.propagation.Propagation.recompute", failing)
+        with pytest.raises(MemoryError):
+            model.remove_edges(edges[:1])
+    for act in (lambda: model.remove_edges(edges[1:2]), model.predict, model.embedding, lambda: model.train):
+        with pytest.raises(SolverError, match="could not be undone"):
+            act()
+    model.fit(graph, rng.standard_normal((graph.n_nodes, 3)), np.arange(graph.n_nodes) % 2, np.arange(20))
+    assert model.remove_edges(edges[:1]).spent <= model.budget
+
+
+def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
+    pytest.importorskip("torch")
+    graph = nareg.graphs.erdos_renyi(30, 0.2, rng=rng)
+    model = CertifiedGPR(device="cpu", rng=rng).fit(graph, rng.standard_normal((30, 3)), np.arange(30) % 2, np.arange(20))
+    held, labels = model.embedding(), model.labels
+
+    def failing(*_, **__):
+        raise RuntimeError("out of memory on the device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("nareg.unlearning.head.solve", failing)
+        patch.setattr("nareg.unlearning.device.Device.levels", failing)
+        with pytest.raises(RuntimeError, match="on the device"):
+            model.remove_nodes([5])
+    np.testing.assert_allclose(model.embedding(), held, atol=1e-13)
+    np.testing.assert_array_equal(model.labels, labels)
+    assert 5 in model.remaining
+    assert model.remove_nodes([5]).spent <= model.budget
+
+
 def test_removed_neighbours_are_not_left_in_memory(rng):
     live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.2, rng=rng))
     for node in range(20):  # rows move and are packed
@@ -220,8 +259,13 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
             model.save(tmp_path / "store")
     assert not list(tmp_path.iterdir())
     (tmp_path / ".store.0a0b0c0d").write_text("what a killed save left")
-    (tmp_path / "store.key").write_text("its key")
+    (tmp_path / ".store.local").write_text("a file of the user's")
+    (tmp_path / "store.key").write_text("its key, or that of a store that is elsewhere now")
+    with pytest.raises(InputError, match="may be another store's"):
+        model.save(tmp_path / "store")
+    assert (tmp_path / "store.key").read_text().startswith("its key")
+    (tmp_path / "store.key").unlink()
     model.save(tmp_path / "store").close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["store", "store.key"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".store.local", "store", "store.key"]
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o600
     CertifiedGPR.load(tmp_path / "store").close()
