@@ -25,37 +25,47 @@ CHUNK = 1000
 
 def fill(connection: sqlite3.Connection, pairs: np.ndarray) -> None:
     """Rows for all edges, (E, 2), the smaller end first, in an empty table."""
-    count = int(len(pairs) / (LOAD * ROOM)) + 1
-    while len(pairs) and np.bincount(_homes(pairs, count)).max() > ROOM:
+    codes = np.sort(_codes(pairs))
+    count = int(codes.size / (LOAD * ROOM)) + 1
+    while codes.size and np.bincount(_homes(codes, count)).max() > ROOM:
         count = int(GROWTH * count) + 1
-    homes = _homes(pairs, count)
+    homes = _homes(codes, count)
     order = np.argsort(homes, kind="stable")
-    ends = np.searchsorted(homes[order], np.arange(count + 1))
-    connection.executemany(
-        "INSERT INTO edges VALUES (?, ?)",
-        ((block, _packed(pairs[order[ends[block] : ends[block + 1]]])) for block in range(count)),
-    )
+    homes, codes = homes[order], codes[order]
+    for first in range(0, count, CHUNK):
+        blocks = np.arange(first, min(first + CHUNK, count))
+        here = slice(*np.searchsorted(homes, (first, first + CHUNK)))
+        rows = _packed(codes[here], homes[here], blocks)
+        connection.executemany("INSERT INTO edges (pairs, block) VALUES (?, ?)", zip(rows, blocks.tolist(), strict=True))
 
 
 def change(connection: sqlite3.Connection, removed: np.ndarray, added: np.ndarray) -> None:
     """Take out edges that are there, put in edges that are not; the smaller end first."""
     (count,) = connection.execute("SELECT count(*) FROM edges").fetchone()
-    gone, new = _homes(removed, count), _homes(added, count)
-    over = []
-    for block in np.union1d(gone, new).tolist():
-        found = connection.execute("SELECT pairs FROM edges WHERE block = ?", (block,)).fetchone()
-        codes, leaving = _codes(_unpacked(found[0] if found else b"")), _codes(removed[gone == block])
-        if not np.isin(leaving, codes).all():
+    leaving, coming = _codes(removed), _codes(added)
+    homes_of_leaving, homes_of_coming = _homes(leaving, count), _homes(coming, count)
+    every = np.union1d(homes_of_leaving, homes_of_coming)
+    over = [np.empty(0, dtype=np.int64)]
+    for first in range(0, every.size, CHUNK):
+        blocks = every[first : first + CHUNK]
+        told = [connection.execute("SELECT pairs FROM edges WHERE block = ?", (block,)).fetchone() for block in blocks.tolist()]
+        if None in told:
+            raise sqlite3.DatabaseError("rows of edges are missing")
+        codes, gone = _unpacked([row for (row,) in told]), leaving[np.isin(homes_of_leaving, blocks)]
+        kept = codes[(codes != 0) & ~np.isin(codes, gone)]
+        if kept.size + gone.size != np.count_nonzero(codes):
             raise sqlite3.DatabaseError("an edge that is there is missing in its table")
-        codes = np.union1d(np.setdiff1d(codes, leaving), _codes(added[new == block]))
-        if codes.size > ROOM:
-            over.append(codes)
-            codes = codes[:0]
-        connection.execute("UPDATE edges SET pairs = ? WHERE block = ?", (_packed(_pairs(codes)), block))
-    if over:
-        every = np.concatenate([read(connection), *(_pairs(codes) for codes in over)])
+        codes = np.sort(np.concatenate([kept, coming[np.isin(homes_of_coming, blocks)]]))
+        homes = _homes(codes, count)
+        full = np.isin(homes, blocks[np.bincount(np.searchsorted(blocks, homes), minlength=blocks.size) > ROOM])
+        over.append(codes[full])
+        rows = _packed(codes[~full], homes[~full], blocks)
+        connection.executemany("UPDATE edges SET pairs = ? WHERE block = ?", zip(rows, blocks.tolist(), strict=True))
+    more = np.concatenate(over)
+    if more.size:
+        pairs = np.concatenate([read(connection), _pairs(more)])
         connection.execute("DELETE FROM edges")  # pages that are freed are zeroed
-        fill(connection, every)
+        fill(connection, pairs)
 
 
 def read(connection: sqlite3.Connection) -> np.ndarray:
@@ -68,27 +78,25 @@ def read(connection: sqlite3.Connection) -> np.ndarray:
     """
     (count,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     rows = connection.execute("SELECT block, pairs FROM edges ORDER BY block")
-    parts, before = [np.empty((0, 2), dtype=np.int64)], 0
+    parts, before = [np.empty(0, dtype=np.int64)], 0
     while some := rows.fetchmany(CHUNK):
-        if [block for block, _ in some] != list(range(before, before + len(some))):
+        blocks = np.arange(before, before + len(some))
+        if [block for block, _ in some] != blocks.tolist():
             raise sqlite3.DatabaseError("rows of edges are missing")
-        pairs = np.concatenate([_unpacked(row) for _, row in some])
-        lengths = np.array([len(row) for _, row in some]) // (2 * PAIR.itemsize)
-        kept = pairs[:, 1] != 0
-        if kept.any():
-            homes = np.repeat(np.arange(before, before + len(some)), lengths)[kept]
-            if (pairs < 0).any() or (pairs[kept, 0] >= pairs[kept, 1]).any() or (_homes(pairs[kept], count) != homes).any():
-                raise sqlite3.DatabaseError("rows of edges are damaged")
-        if any(row != _packed(_unpacked(row)) for _, row in some):
+        codes = _unpacked([row for _, row in some])
+        homes, here = np.repeat(blocks, ROOM)[codes != 0], codes[codes != 0]
+        pairs = _pairs(here)
+        wrong = (pairs < 0).any() or (pairs[:, 0] >= pairs[:, 1]).any() or (_homes(here, count) != homes).any()
+        if wrong or _packed(np.unique(here), _homes(np.unique(here), count), blocks) != [row for _, row in some]:
             raise sqlite3.DatabaseError("rows of edges are damaged")
-        parts.append(pairs[kept])
+        parts.append(here)
         before += len(some)
-    return np.concatenate(parts)
+    return _pairs(np.concatenate(parts))
 
 
-def _homes(pairs: np.ndarray, count: int) -> np.ndarray:
+def _homes(codes: np.ndarray, count: int) -> np.ndarray:
     """The row of each edge: bits mixed as in SplitMix64, its upper 32 scaled to the number of rows."""
-    code = _codes(pairs).astype(np.uint64)
+    code = codes.astype(np.uint64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         code = (code ^ code >> np.uint64(shift)) * np.uint64(factor)
     code ^= code >> np.uint64(31)
@@ -97,24 +105,29 @@ def _homes(pairs: np.ndarray, count: int) -> np.ndarray:
 
 
 def _codes(pairs: np.ndarray) -> np.ndarray:
-    """A number each."""
-    found: np.ndarray = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64)
+    """A number for each edge, none of them zero."""
+    found: np.ndarray = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64) & 0xFFFFFFFF
     return found
 
 
 def _pairs(codes: np.ndarray) -> np.ndarray:
-    return np.stack([codes >> 32, codes & 0xFFFFFFFF], axis=1)
+    """Back, the second end with its sign."""
+    return np.stack([codes >> 32, codes.astype(np.int32).astype(np.int64)], axis=1)
 
 
-def _packed(pairs: np.ndarray) -> bytes:
-    """Sorted, each once, zeros behind."""
-    row, sorted_ = np.zeros((ROOM, 2), dtype=PAIR), np.unique(_codes(pairs[pairs[:, 1] != 0]))
-    row[: sorted_.size] = _pairs(sorted_)
-    return row.tobytes()
+def _packed(codes: np.ndarray, homes: np.ndarray, blocks: np.ndarray) -> list[bytes]:
+    """Rows of these blocks, from codes in rising order, each of which has one of them for its home; zeros behind."""
+    rows = np.zeros((blocks.size, ROOM), dtype=np.int64)
+    block = np.searchsorted(blocks, homes)
+    order = np.argsort(block, kind="stable")
+    lengths = np.bincount(block, minlength=blocks.size)
+    rows[block[order], np.arange(codes.size) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = codes[order]
+    pairs = _pairs(rows.ravel()).astype(PAIR).reshape(blocks.size, -1)
+    return [row.tobytes() for row in pairs]
 
 
-def _unpacked(row: bytes) -> np.ndarray:
-    """With the zeros."""
-    if len(row) != ROOM * 2 * PAIR.itemsize:
+def _unpacked(rows: list[bytes]) -> np.ndarray:
+    """Codes, the zeros among them."""
+    if any(len(row) != ROOM * 2 * PAIR.itemsize for row in rows):
         raise sqlite3.DatabaseError("rows of edges are damaged")
-    return np.frombuffer(row, dtype=PAIR).reshape(-1, 2).astype(np.int64)
+    return _codes(np.frombuffer(b"".join(rows), dtype=PAIR).reshape(-1, 2))

@@ -80,7 +80,7 @@ def test_damage_is_noticed(rng):
     def elsewhere(row):
         for more in range(1, 100):
             new = row.reshape(-1, 2) + [[-more, 0]] * (np.arange(row.size // 2) == 0)[:, None]
-            if new[0, 0] >= 0 and _blocks._homes(new[:1].astype(np.int64), 3) != 1:
+            if new[0, 0] >= 0 and _blocks._homes(_blocks._codes(new[:1]), 3) != 1:
                 return new
         raise AssertionError
 
@@ -122,6 +122,6 @@ def test_rows_are_filled_evenly():
         np.stack([np.zeros(100_000, dtype=np.int64), np.arange(1, 100_001)], axis=1),
         np.stack([np.arange(100_000), np.arange(1, 100_001)], axis=1),
     ):
-        counts = np.bincount(_blocks._homes(pairs, 600), minlength=600)
+        counts = np.bincount(_blocks._homes(_blocks._codes(pairs), 600), minlength=600)
         assert counts.size == 600
         assert abs(counts - counts.mean()).max() < 6 * np.sqrt(counts.mean())
