@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import nareg
-from experiments._figure import Row, chosen
+from experiments._figure import Row, Verdict, chosen, grade
 from nareg.datasets import node_classification
 from nareg.errors import InputError
 from nareg.unlearning import Certificate, CertifiedGPR, peers
@@ -195,3 +195,27 @@ def compared_times(rows: list[Row], methods: tuple[str, ...], **keys: Any) -> tu
     )
     faster = all(total[OURS] < total[m] and share[OURS] < share[m] for m in methods if m != OURS)
     return faster, ", ".join(f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f})" for m in methods)
+
+
+def compared_tables(
+    rows: list[Row],
+    key: str,
+    published: dict[str, dict[str, tuple[tuple[float, ...], float, float]]],
+    every: int,
+    methods: tuple[str, ...],
+    names: tuple[str, ...],
+) -> tuple[Verdict, Verdict]:
+    """Accuracies with those published, and times with those of the other methods, of every table, by its name under ``key``."""
+    near, told, faster, times = [], [], [], []
+    for name in names:
+        good, cells = against_published(rows, published[name][OURS][0], every, **{key: name})
+        first, seconds = compared_times(rows, methods, **{key: name})
+        near += good
+        told.append(f"{name} {cells}")
+        faster.append(first)
+        times.append(f"{name} {seconds}")
+    after = f"With nareg after 0, {every}, ... removals (published): {'; '.join(told)} %."
+    return (
+        Verdict("accuracy", grade(near), after),
+        Verdict("faster", grade(faster), "A removal (propagation in it): " + "; ".join(times) + "."),
+    )

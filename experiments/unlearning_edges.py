@@ -89,18 +89,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    near, told, faster, times = [], [], [], []
-    for dataset in s.datasets:
-        good, cells = u.against_published(rows, PUBLISHED[dataset][u.OURS][0], EVERY, dataset=dataset)
-        near += good
-        told.append(f"{dataset} {cells}")
-        first, seconds = u.compared_times(rows, s.methods, dataset=dataset)
-        faster.append(first)
-        times.append(f"{dataset} {seconds}")
     most = max(row["spent"] for row in chosen(rows, method=u.OURS) if row["removed"])
     return [
-        Verdict("accuracy", grade(near), "With nareg after 0, 500, ... removals (published): " + "; ".join(told) + " %."),
-        Verdict("faster", grade(faster), "A removal (propagation in it): " + "; ".join(times) + "."),
+        *u.compared_tables(rows, "dataset", PUBLISHED, EVERY, s.methods, s.datasets),
         Verdict("certified", grade([most <= 1]),
                 f"All of {s.removals} removals certified, {most:.1%} of the budget spent at most; nothing adds up."),
     ]  # fmt: skip

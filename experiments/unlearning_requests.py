@@ -94,19 +94,10 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    near, told, faster, times = [], [], [], []
-    for what in (FEATURES, NODES):
-        good, cells = u.against_published(rows, PUBLISHED[what][u.OURS][0], EVERY, what=what)
-        near += good
-        told.append(f"{what} {cells}")
-        first, seconds = u.compared_times(rows, s.methods, what=what)
-        faster.append(first)
-        times.append(f"{what} {seconds}")
     last = {a: [u.mean(rows, "accuracy", what=ALPHA, alpha=a, removed=n) for n in (0, s.removals)] for a in s.alphas}
     falls = [last[a][0] >= last[b][0] - 0.5 for a, b in zip(s.alphas, s.alphas[1:], strict=False)]
     return [
-        Verdict("accuracy", grade(near), "With nareg after 0, 200, ... removals (published): " + "; ".join(told) + " %."),
-        Verdict("faster", grade(faster), "A removal (propagation in it): " + "; ".join(times) + "."),
+        *u.compared_tables(rows, "what", PUBLISHED, EVERY, s.methods, (FEATURES, NODES)),
         Verdict("alpha", grade(falls), f"Accuracy before and after {s.removals} removals: "
                 + "; ".join(f"α {a:g}: {first:.1f}, {end:.1f}" for a, (first, end) in last.items()) + " %."),
     ]  # fmt: skip

@@ -27,9 +27,8 @@ def fill(connection: sqlite3.Connection, pairs: np.ndarray) -> None:
     """Rows for all edges, (E, 2), the smaller end first, in an empty table."""
     codes = np.sort(_codes(pairs))
     count = int(codes.size / (LOAD * ROOM)) + 1
-    while codes.size and np.bincount(_homes(codes, count)).max() > ROOM:
+    while np.bincount(homes := _homes(codes, count), minlength=1).max() > ROOM:
         count = int(GROWTH * count) + 1
-    homes = _homes(codes, count)
     order = np.argsort(homes, kind="stable")
     homes, codes = homes[order], codes[order]
     for first in range(0, count, CHUNK):

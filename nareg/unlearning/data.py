@@ -13,13 +13,9 @@ from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning._rows import extended
 from nareg.unlearning.approximate import ApproximatePropagation
 from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change, Embedding
+from nareg.unlearning.embedding import Change, Embedding, no_nodes
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.propagation import Propagation
-
-
-def _none() -> np.ndarray:
-    return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,8 +40,8 @@ class Request:
     told: dict[str, Any]
     count: int
     change: Change
-    unlabelled: np.ndarray = field(default_factory=_none)
-    gone: np.ndarray = field(default_factory=_none)
+    unlabelled: np.ndarray = field(default_factory=no_nodes)
+    gone: np.ndarray = field(default_factory=no_nodes)
     new_labels: np.ndarray | None = None
 
 

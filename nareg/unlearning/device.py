@@ -38,9 +38,6 @@ class Device:
 
         self.torch, self._device = torch, checked_device(name)
 
-    def __str__(self) -> str:
-        return str(self._device)
-
     def given(self, array: np.ndarray) -> Any:
         """A copy there, float64."""
         return self.torch.tensor(array, dtype=self.torch.float64, device=self._device)

@@ -15,14 +15,15 @@ from nareg.unlearning.graph import LiveGraph
 
 #: Sums are collected where they are wanted, row after row, and not scattered from where they come, unless that looks up so many
 #: times more neighbours than there are rows to add: a row that is added at random takes as long as 30 neighbours.
-SPARSE = 30
+LOOKUPS = 30
 
 
 def _no_edges() -> np.ndarray:
     return np.empty((0, 2), dtype=np.int64)
 
 
-def _no_nodes() -> np.ndarray:
+def no_nodes() -> np.ndarray:
+    """For requests that name none."""
     return np.empty(0, dtype=np.int64)
 
 
@@ -41,7 +42,7 @@ class Change:
 
     removed: np.ndarray = field(default_factory=_no_edges)
     added: np.ndarray = field(default_factory=_no_edges)
-    nodes: np.ndarray = field(default_factory=_no_nodes)
+    nodes: np.ndarray = field(default_factory=no_nodes)
     features: np.ndarray | None = None
 
     @property
@@ -210,7 +211,7 @@ class Scratch:
     def add(self, sources: np.ndarray, reached: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
         """Add ``A Y``, which is not zero at nodes that the sources reach, in rising order."""
         graph = self.graph
-        if _kernels.work(graph.live, reached) > SPARSE * _kernels.work(graph.live, sources):
+        if _kernels.work(graph.live, reached) > LOOKUPS * _kernels.work(graph.live, sources):
             _kernels.scatter(*graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
             return
         self._source[sources] = np.arange(sources.size)

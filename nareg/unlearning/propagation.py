@@ -33,12 +33,8 @@ class Propagation(Embedding):
 
     Parameters
     ----------
-    graph : LiveGraph
-        Changed by :meth:`update`.
-    features : (N, F) float64 array
-        Taken over, not copied.
-    weights : (L + 1,) float64 array
-        ``w_l``.
+    graph, features, weights
+        As in :class:`~nareg.unlearning.embedding.Embedding`.
     train : (n_t,) int array
     device : Device, optional
         Takes what goes through the whole graph.

@@ -36,13 +36,13 @@ def changes(live, X, rng, count):
 
 @pytest.mark.parametrize("weights", SCHEMES.values(), ids=list(SCHEMES))
 @pytest.mark.parametrize(
-    ("full", "sparse"),
+    ("full", "lookups"),
     [(0.5, 2.0), (0.0, 0.0), (np.inf, 0.0), (np.inf, np.inf)],
     ids=["mixed", "always anew", "always scattered", "always collected"],
 )
-def test_the_embedding_is_that_of_what_remains(weights, full, sparse, rng, monkeypatch):
+def test_the_embedding_is_that_of_what_remains(weights, full, lookups, rng, monkeypatch):
     monkeypatch.setattr(propagation, "FULL", full)
-    monkeypatch.setattr(embedding, "SPARSE", sparse)
+    monkeypatch.setattr(embedding, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X = rng.standard_normal((60, 5))
     train = np.sort(rng.choice(60, 20, replace=False))
@@ -100,11 +100,11 @@ def test_added_nodes_and_changes_are_undone(r_max, rng):
 
 
 @pytest.mark.parametrize("weights", SCHEMES.values(), ids=list(SCHEMES))
-@pytest.mark.parametrize("sparse", [0.0, np.inf], ids=["scattered", "collected"])
+@pytest.mark.parametrize("lookups", [0.0, np.inf], ids=["scattered", "collected"])
 @pytest.mark.parametrize("r_max", [1e-3, 0.1, 1.0])
-def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, sparse, rng, monkeypatch):
+def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, lookups, rng, monkeypatch):
     """Lemma 3.2; and errors of the embedding, of products with it and of its columns."""
-    monkeypatch.setattr(embedding, "SPARSE", sparse)
+    monkeypatch.setattr(embedding, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X, W = rng.standard_normal((60, 5)), rng.standard_normal((5, 2))
     held = ApproximatePropagation(live, X.copy(), np.array(weights), np.arange(10), r_max=r_max)
