@@ -2,7 +2,7 @@
 
 GROUP is "node-adaptive", "gnn", "herta" or "unlearning". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
 claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on
-them is written by hand.
+them is written by hand. What OUT has nothing of stays as it is: runs take hours, and tables name the commit they come from.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import csv
 import json
 import re
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +60,15 @@ def heading(name: str) -> str:
     return name if name.startswith(("gnn", "herta", "unlearning")) else name.replace("fig", "Figure ").capitalize()
 
 
-def overview(figures: dict[str, dict[str, Any]]) -> str:
-    """Every claim in one line."""
+def overview(figures: dict[str, dict[str, Any]], names: Iterable[str], pages: str) -> str:
+    """Every claim in one line; of a name that is not among the figures, the lines that are on the pages."""
     lines = ["| | claim | verdict |", "|---|---|---|"]
-    for name, told in figures.items():
-        link = f"[{heading(name)}](#{heading(name).lower().replace(' ', '-')})"
-        lines += [f"| {link} | {v['text']} | **{v['finding']}** |" for v in told["verdicts"]]
+    for name in names:
+        start = f"| [{heading(name)}](#{heading(name).lower().replace(' ', '-')}) | "
+        if name in figures:
+            lines += [f"{start}{v['text']} | **{v['finding']}** |" for v in figures[name]["verdicts"]]
+        else:
+            lines += [line for line in pages.splitlines() if line.startswith(start)]
     return "\n".join(lines) + "\n"
 
 
@@ -99,13 +103,13 @@ def _number(text: str) -> Any:
 
 
 def put(page: str, parts: dict[str, str]) -> str:
-    """The page with the parts between their marks; a mark without a part says so."""
+    """The page with the parts between their marks; without a part, what is there stays, and where nothing is it says so."""
 
     def part(match: re.Match[str]) -> str:
-        name = match[1]
-        return f"<!-- begin {name} -->\n\n{parts.get(name, NOT_RUN).strip()}\n\n<!-- end {name} -->"
+        name, there = match[1], match[2].strip()
+        return f"<!-- begin {name} -->\n\n{parts.get(name, there or NOT_RUN).strip()}\n\n<!-- end {name} -->"
 
-    return re.sub(r"<!-- begin ([\w-]+) -->.*?<!-- end \1 -->", part, page, flags=re.DOTALL)
+    return re.sub(r"<!-- begin ([\w-]+) -->(.*?)<!-- end \1 -->", part, page, flags=re.DOTALL)
 
 
 def rankings(out: Path) -> dict[str, str]:
@@ -124,7 +128,9 @@ def write(group: str, out: Path, docs: Path) -> None:
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colours are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
-    parts = {name: fragment(told, papers=group == "gnn") for name, told in figures.items()} | {"overview": overview(figures)}
+    pages = {docs / page: (docs / page).read_text() for page in PAGES[group]}
+    parts = {name: fragment(told, papers=group == "gnn") for name, told in figures.items()}
+    parts["overview"] = overview(figures, GROUPS[group], "".join(pages.values()))
     if group == "gnn":
         from experiments import _tables  # needs torch
 
@@ -135,9 +141,8 @@ def write(group: str, out: Path, docs: Path) -> None:
         parts |= _herta_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif "beyond" in figures:
         parts |= rankings(out)
-    for page in PAGES[group]:
-        path = docs / page
-        path.write_text(put(path.read_text(), parts))
+    for path, text in pages.items():
+        path.write_text(put(text, parts))
 
 
 if __name__ == "__main__":

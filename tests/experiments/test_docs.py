@@ -36,7 +36,23 @@ def test_parts_are_put_between_their_marks_and_nothing_else_changes():
     first = _docs.put(page, {"a": "new", "b": "table\n"})
     assert first == ("by hand\n<!-- begin a -->\n\nnew\n\n<!-- end a -->\nmore\n<!-- begin b -->\n\ntable\n\n<!-- end b -->\n")
     assert _docs.put(first, {"a": "new", "b": "table"}) == first
-    assert _docs.put(first, {"a": "new"}) == first.replace("table", _docs.NOT_RUN)
+
+
+def test_what_was_not_run_anew_stays_and_what_never_was_says_so():
+    page = "<!-- begin a -->\n\nold\n\n<!-- end a -->\n<!-- begin b -->\n<!-- end b -->\n"
+    assert (
+        _docs.put(page, {})
+        == f"<!-- begin a -->\n\nold\n\n<!-- end a -->\n<!-- begin b -->\n\n{_docs.NOT_RUN}\n\n<!-- end b -->\n"
+    )
+
+
+def test_overview_keeps_the_lines_of_what_was_not_run_anew():
+    told = {name: {"verdicts": [{"text": f"claim of {name}", "finding": "partly"}]} for name in ("fig1", "fig2", "fig3")}
+    whole = _docs.overview(told, told, "")
+    changed = {"fig2": {"verdicts": [{"text": "claim of fig2", "finding": "reproduced"}]}}
+    second = "| [Figure 2](#figure-2) | claim of fig2 | **partly** |"
+    assert second in whole
+    assert _docs.overview(changed, told, whole) == whole.replace(second, second.replace("partly", "reproduced"))
 
 
 def test_ranking_has_the_mean_over_snrs_and_the_worst():
