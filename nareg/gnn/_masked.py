@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from nareg.gnn._operators import NumpySparse, Operator, TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 
-#: Entries whose rows are gathered at a time.
-ENTRIES = 2**16
+#: Numbers that are gathered at a time from each side: they stay in the cache.
+NUMBERS = 2**20
 
 
 def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator, Any]:
@@ -41,8 +41,9 @@ def _inner_products(Y: Any, Z: Any, rows: np.ndarray, columns: np.ndarray) -> np
     """``Y_i . Z_j`` for pairs (i, j), a slice of them at a time."""
     found = np.empty(rows.size)
     left, right = _rows(Y), _rows(Z)
-    for first in range(0, rows.size, ENTRIES):
-        part = slice(first, first + ENTRIES)
+    entries = max(1, NUMBERS // Y.shape[1])
+    for first in range(0, rows.size, entries):
+        part = slice(first, first + entries)
         found[part] = _numpy((left(rows[part]) * right(columns[part])).sum(1))
     return found
 

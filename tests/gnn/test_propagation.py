@@ -95,6 +95,14 @@ def test_edge_masked_perturbation(solver, kind):
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
 
+@pytest.mark.parametrize("numbers", [1, 50])
+def test_edge_masked_perturbation_taken_in_slices(numbers, monkeypatch):
+    A, x = Adjacency(random_graph(25, 3)), np.random.default_rng(4).normal(size=(25, 7))
+    whole = propagate(x, A, lam=4.0, order=6, eps=0.2, masked=True)
+    monkeypatch.setattr("nareg.gnn._masked.NUMBERS", numbers)
+    np.testing.assert_array_equal(propagate(x, A, lam=4.0, order=6, eps=0.2, masked=True), whole)
+
+
 def test_perturbation_of_other_features_than_those_filtered():
     A = Adjacency(random_graph(15, 3))
     rng = np.random.default_rng(3)
