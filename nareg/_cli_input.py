@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg.errors import InputError
 
@@ -68,3 +69,16 @@ def _positive(value: float) -> float:
 def suffix(path: Path, allowed: tuple[str, ...]) -> None:
     if path.suffix not in allowed:
         raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
+
+
+def progress_bar(*more: ProgressColumn) -> Progress:
+    """A line a task: what is done of how much, and the time it took."""
+    return Progress(
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        *more,
+        console=errors,
+    )

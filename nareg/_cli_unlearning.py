@@ -1,25 +1,42 @@
-"""``nareg unlearn fit | remove | add | predict | certificate | verify``."""
+"""``nareg unlearn fit | remove | add | preview | predict | certificate | verify | compare``."""
 
 from __future__ import annotations
 
 import csv
+import io
 import json
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
 from rich.markup import escape
+from rich.table import Table
 
-from nareg._cli_input import console
+from nareg import _cli_nodes as read
+from nareg._cli_input import console, errors, progress_bar, suffix
 from nareg.errors import InputError
+
+if TYPE_CHECKING:
+    from nareg.unlearning import comparison
 
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
 
 Store = Annotated[Path, typer.Argument(help="The store: what remains, the model and the requests, in one file.")]
 Key = Annotated[Path | None, typer.Option(help="File of the key of the store's hashes; by default STORE.key.")]
 Where = Annotated[str | None, typer.Option(help="A device of torch, say cuda, for training and whole propagations.")]
+GraphFile = Annotated[Path | None, typer.Argument(help="MatrixMarket adjacency (.mtx), or a CSV of pairs u,v.")]
+FeaturesFile = Annotated[Path | None, typer.Argument(help="A row a node: .npy, .mtx, or .npz as SciPy saves it.")]
+LabelsFile = Annotated[Path | None, typer.Argument(help="CSV: node, label, train (0 or 1); empty label = none.")]
+Named = Annotated[str | None, typer.Option(help="In the place of the files: a data set with its first split.")]
+Order = Annotated[int, typer.Option(help="Hops that features travel.")]
+Weights = Annotated[str | None, typer.Option(help="Of hops 0, 1, ..., with commas, in the place of --order: 0.2,0.3,0.5.")]
+Lam = Annotated[float, typer.Option(help="Ridge a training node.")]
+Alpha = Annotated[float, typer.Option(help="Deviation of the random term that hides what is forgotten.")]
+Eps = Annotated[float, typer.Option(help="Of the certificates.")]
+Delta = Annotated[float, typer.Option(help="Of the certificates.")]
+Edges = Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v.")]
 #: Of the named options: "3,5" or a file with a number, or two, a line.
 LISTED = "numbers with commas, or a CSV file with one a line"
 
@@ -27,37 +44,31 @@ LISTED = "numbers with commas, or a CSV file with one a line"
 @unlearn_app.command("fit", epilog="Example: nareg unlearn fit service.store graph.mtx features.npy labels.csv")
 def fit(
     store: Store,
-    graph: Annotated[Path | None, typer.Argument(help="MatrixMarket adjacency (.mtx), or a CSV of pairs u,v.")] = None,
-    features: Annotated[Path | None, typer.Argument(help="A row a node: .npy, .mtx, or .npz as SciPy saves it.")] = None,
-    labels: Annotated[Path | None, typer.Argument(help="CSV: node, label, train (0 or 1); empty label = none.")] = None,
-    dataset: Annotated[str | None, typer.Option(help="In the place of the files: a data set with its first split.")] = None,
-    order: Annotated[int, typer.Option(help="Hops that features travel.")] = 2,
-    lam: Annotated[float, typer.Option(help="Ridge a training node.")] = 1e-2,
-    alpha: Annotated[float, typer.Option(help="Deviation of the random term that hides what is forgotten.")] = 0.1,
-    eps: Annotated[float, typer.Option(help="Of the certificates.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="Of the certificates.")] = 1e-4,
+    graph: GraphFile = None,
+    features: FeaturesFile = None,
+    labels: LabelsFile = None,
+    dataset: Named = None,
+    order: Order = 2,
+    weights: Weights = None,
+    loss: Annotated[str, typer.Option(help="logistic or squared.")] = "logistic",
+    lam: Lam = 1e-2,
+    alpha: Alpha = 0.1,
+    eps: Eps = 1.0,
+    delta: Delta = 1e-4,
+    r_max: Annotated[float, typer.Option(help="Residues up to this wait; 0: exact.")] = 0.0,
     key: Key = None,
     device: Where = None,
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
-    from nareg import datasets, unlearning
+    from nareg import unlearning
 
-    model = unlearning.CertifiedGPR(order=order, lam=lam, alpha=alpha, eps=eps, delta=delta, device=device)
+    told: dict[str, Any] = {"lam": lam, "alpha": alpha, "eps": eps, "delta": delta, "r_max": r_max, "loss": loss}
+    model = unlearning.CertifiedGPR(order=order, weights=_weights(weights), **told, device=device)
     if alpha == 0:
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     if store.exists():
         raise InputError(f"{store} exists: name another file.")
-    if dataset is not None:
-        data = datasets.load(dataset)
-        if not isinstance(data, datasets.NodeClassification) or not data.splits:
-            raise InputError(f"--dataset {dataset}: that is no node classification data set with a split.")
-        model.fit(data.graph, data.features, data.labels, data.splits[0][0])
-    elif graph is None or features is None or labels is None:
-        raise InputError("give graph, features and labels, three files, or --dataset.")
-    else:
-        X = _matrix(features)
-        y, train = _labels(labels, X.shape[0])
-        model.fit(_graph(graph, X.shape[0]), X, y, train)
+    model.fit(*_data(graph, features, labels, dataset))
     model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
     where = key or f"{store}.key"
@@ -67,7 +78,7 @@ def fit(
 @unlearn_app.command("remove", epilog="Example: nareg unlearn remove service.store --nodes 17,30 --edges 3-5")
 def remove(
     store: Store,
-    edges: Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v.")] = None,
+    edges: Edges = None,
     nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
     features: Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")] = None,
     labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
@@ -81,7 +92,10 @@ def remove(
         raise InputError("name something to remove: --edges, --nodes or --features.")
     if labels and features is None:
         raise InputError("--labels goes with --features: name the nodes whose features and labels go.")
-    wanted = (None if edges is None else _pairs(edges), *(None if t is None else _numbers(t) for t in (nodes, features)))
+    wanted = (
+        None if edges is None else read.pairs(edges),
+        *(None if t is None else read.numbers(t) for t in (nodes, features)),
+    )
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
     acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
     try:
@@ -108,8 +122,8 @@ def add(
         raise InputError("name something to add: --nodes or --edges.")
     if labels is not None and nodes is None:
         raise InputError("--labels goes with --nodes: give the features of the nodes that they are of.")
-    X, y = None if nodes is None else _matrix(nodes), None if labels is None else _numbers(labels)
-    pairs = None if edges is None else _pairs(edges)
+    X, y = None if nodes is None else read.matrix(nodes), None if labels is None else read.numbers(labels)
+    pairs = None if edges is None else read.pairs(edges)
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
     try:
         added = ""
@@ -129,18 +143,28 @@ def add(
         model.close()
 
 
+@unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
+def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.")]) -> None:
+    """Print what the removal of an edge would do to the scores, by its factors of low rank; nothing is changed."""
+    model = _stored(store)
+    change = model.preview(read.pairs(edge))
+    before, moved = model.decision(change.nodes), change.apply(model.coefficients)
+    others = np.count_nonzero(model.class_of(before + moved) != model.class_of(before))
+    console.print(
+        f"{change.nodes.size} nodes are within reach; with the coefficients as they are, scores move by "
+        f"{np.abs(moved).max(initial=0):.3g} at most, and {others} nodes change class",
+        soft_wrap=True,
+    )
+
+
 @unlearn_app.command("predict", epilog="Example: nareg unlearn predict service.store --out classes.csv")
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, class.")] = Path("classes.csv")) -> None:
     """Write the class of every node that remains."""
-    from nareg import unlearning
     from nareg.results import atomic_write
 
     if out.exists() and (not store.exists() or out.samefile(store)):
         raise InputError(f"--out {out} is the store: name another file.")
-    ledger = unlearning.Ledger(store)
-    stored = ledger.read()
-    ledger.close()
-    model = unlearning.CertifiedGPR.of(stored)
+    model = _stored(store)
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
     with atomic_write(out) as handle:
         handle.write(f"node,class\n{rows}".encode())
@@ -179,101 +203,121 @@ def verify(store: Store, key: Key = None, device: Where = None) -> None:
         raise typer.Exit(1)
 
 
-def _graph(path: Path, n_nodes: int) -> Any:
+@unlearn_app.command("compare", epilog="Example: nareg unlearn compare graph.mtx features.npy labels.csv --random 20 --deep")
+def compare(
+    graph: GraphFile = None,
+    features: FeaturesFile = None,
+    labels: LabelsFile = None,
+    dataset: Named = None,
+    edges: Edges = None,
+    nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
+    random: Annotated[int, typer.Option(help="So many random edges, where neither edges nor nodes are named.", min=1)] = 20,
+    deep: Annotated[bool, typer.Option("--deep", help="Perceptrons as well, which certify nothing; needs torch.")] = False,
+    order: Order = 2,
+    weights: Weights = None,
+    lam: Lam = 1e-2,
+    alpha: Alpha = 0.1,
+    eps: Eps = 1.0,
+    delta: Delta = 1e-4,
+    seed: Annotated[int, typer.Option(help="Of the random edges and of training.")] = 0,
+    out: Annotated[Path | None, typer.Option(help="The table as CSV.")] = None,
+) -> None:
+    """Have several methods forget the same edges, then nodes, one by one: seconds, accuracy, and what is certified.
+
+    Nothing is kept: choose with it, then fit. Nodes with a label that are not trained on are the test.
+    """
     import scipy.sparse as sp
 
-    from nareg import io
-    from nareg.graph import Graph
+    from nareg.unlearning import comparison
 
-    if path.suffix == ".mtx":
-        return Graph(io.read_adjacency(path))
-    pairs = _pairs(str(path))
-    if pairs.min() < 0 or pairs.max() >= n_nodes:
-        bad = pairs.max() if pairs.max() >= n_nodes else pairs.min()
-        raise InputError(f"{path} names node {bad} but there are features of nodes 0 to {n_nodes - 1}.")
-    ends = np.concatenate([pairs, pairs[:, ::-1]])
-    adjacency = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
-    adjacency.sum_duplicates()
-    adjacency.data[:] = 1.0
-    return Graph(adjacency)
-
-
-def _matrix(path: Path) -> Any:
-    import scipy.io
-    import scipy.sparse as sp
-
-    readers: dict[str, Any] = {
-        ".npy": lambda: np.load(path, allow_pickle=False),
-        ".npz": lambda: sp.load_npz(path),
-        ".mtx": lambda: scipy.io.mmread(path),
-    }
-    if path.suffix not in readers:
-        raise InputError(f"{path}: features are read from .npy, .npz (as scipy.sparse.save_npz writes it) or .mtx.")
+    if out is not None:
+        suffix(out, (".csv",))
+    data, rng = _data(graph, features, labels, dataset), np.random.default_rng(seed)
+    if edges is None and nodes is None:
+        upper = sp.triu(data[0].adjacency, format="coo")
+        pairs = rng.permutation(np.stack([upper.row, upper.col], axis=1))[:random]
+    else:
+        pairs = np.empty((0, 2), dtype=np.int64) if edges is None else read.pairs(edges)
+    methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
+    found: list[comparison.Compared] = []
     try:
-        return readers[path.suffix]()
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        with progress_bar() as bar:
+            lines = {method: bar.add_task(method, total=None, start=False) for method in methods}
+
+            def progress(method: str, done: int, total: int) -> None:
+                bar.start_task(lines[method])
+                bar.update(lines[method], completed=done, total=total)
+
+            told: dict[str, Any] = {"order": order, "weights": _weights(weights), "methods": methods, "progress": progress}
+            told |= {"lam": lam, "alpha": alpha, "eps": eps, "delta": delta, "rng": rng}
+            found.extend(comparison.compare(*data, edges=pairs, nodes=() if nodes is None else read.numbers(nodes), **told))
+    except KeyboardInterrupt:
+        errors.print("interrupted: the methods that were done are shown")
+        raise typer.Exit(130) from None
+    finally:
+        _show(found, out)
 
 
-def _labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    y, train, seen = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=bool), set[int]()
-    for line, row in _rows(path, ("node", "label", "train")):
-        node = _integer(row["node"], path, line)
-        if not 0 <= node < n_nodes:
-            raise InputError(f"{path}, line {line}: node {node}, but there are features of nodes 0 to {n_nodes - 1}.")
-        if node in seen:
-            raise InputError(f"{path}, line {line}: node {node} has a line already.")
-        seen.add(node)
-        y[node] = _integer(row["label"], path, line) if row["label"] else -1
-        train[node] = bool(_integer(row["train"], path, line)) if row["train"] else False
-    return y, train
+def _show(found: list[comparison.Compared], out: Path | None) -> None:
+    """As a table, and as CSV."""
+    from nareg.results import atomic_write
+    from nareg.unlearning.comparison import Compared
+
+    if not found:
+        return
+    table = Table(title="test accuracy, seconds of the first training, and of a request in the median", title_justify="left")
+    for heading in ("method", "before", "after", "trained", "request", "propagated", "budget", "anew"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for one in found:
+        seconds = (f"{value:.2g}" if value < 100 else f"{value:.0f}" for value in (one.fit, one.seconds, one.propagation))
+        spent = ("none", "-") if one.spent is None else (f"{one.spent:.1%}", str(one.retrained))
+        table.add_row(one.method, f"{one.before:.1%}", f"{one.after:.1%}", *seconds, *spent)
+    console.print(table)
+    console.print(
+        "propagated: seconds of a request's propagation; budget: the most that a certificate took; anew: models retrained"
+    )
+    if out is not None:
+        with atomic_write(out) as handle:
+            text = io.TextIOWrapper(handle, newline="", write_through=True)
+            writer = csv.DictWriter(text, [field.name for field in fields(Compared)], lineterminator="\n")
+            writer.writeheader()
+            writer.writerows(asdict(one) for one in found)
+            text.detach()
+        console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
+def _data(graph: Path | None, features: Path | None, labels: Path | None, dataset: str | None) -> tuple[Any, Any, Any, Any]:
+    """Graph, features, labels and training nodes, of files or of a data set."""
+    from nareg import datasets
+
+    if dataset is not None:
+        data = datasets.load(dataset)
+        if not isinstance(data, datasets.NodeClassification) or not data.splits:
+            raise InputError(f"--dataset {dataset}: that is no node classification data set with a split.")
+        return data.graph, data.features, data.labels, data.splits[0][0]
+    if graph is None or features is None or labels is None:
+        raise InputError("give graph, features and labels, three files, or --dataset.")
+    X = read.matrix(features)
+    y, train = read.labels(labels, X.shape[0])
+    return read.graph(graph, X.shape[0]), X, y, train
+
+
+def _weights(text: str | None) -> np.ndarray | None:
+    """From "0.2,0.3,0.5"."""
+    if text is None:
+        return None
     try:
-        with path.open(newline="") as handle:
-            reader = csv.DictReader(handle)
-            if reader.fieldnames is None or not set(columns) <= set(reader.fieldnames):
-                raise InputError(f"{path}: the first line must name the columns {', '.join(columns)}.")
-            return list(enumerate(reader, start=2))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-
-
-def _integer(text: str | None, path: object, line: int) -> int:
-    try:
-        return int(text or "")
+        return np.array([float(part) for part in text.split(",")])
     except ValueError:
-        raise InputError(f"{path}, line {line}: {text!r} is no whole number.") from None
+        raise InputError(f"--weights {text}: numbers with commas are expected, say 0.2,0.3,0.5.") from None
 
 
-def _numbers(text: str) -> np.ndarray:
-    """Node numbers from "3,5", or from a file with one a line, a heading allowed."""
-    parts = _lines(text) or list(enumerate(text.split(","), start=1))
-    return np.array([_integer(part, text, k) for k, part in parts], dtype=np.int64)
+def _stored(store: Path) -> Any:
+    """The model of a store, to look at."""
+    from nareg import unlearning
 
-
-def _pairs(text: str) -> np.ndarray:
-    """Pairs from "3-5,7-9", or from a file with "u,v" a line, a heading allowed."""
-    lines = _lines(text)
-    parts, apart = (lines, ",") if lines else (list(enumerate(text.split(","), start=1)), "-")
-    pairs = [[_integer(end, text, k) for end in part.split(apart)] for k, part in parts]
-    if not pairs or any(len(pair) != 2 for pair in pairs):
-        raise InputError(f"{text}: pairs of nodes are expected, 3-5,7-9 or a CSV file with u,v a line.")
-    return np.array(pairs, dtype=np.int64)
-
-
-def _lines(text: str) -> list[tuple[int, str]]:
-    """Lines of a file with their numbers, without a heading; none if the text names no file."""
+    ledger = unlearning.Ledger(store)
     try:
-        if not Path(text).is_file():
-            return []
-        lines = Path(text).read_text().split()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{text} cannot be read: {error}.") from None
-    except OSError:  # too long for a name: a list of numbers
-        return []
-    start = 1 if lines and not lines[0].replace(",", "").replace("-", "").isdigit() else 0
-    if len(lines) == start:
-        raise InputError(f"{text} is empty.")
-    return list(enumerate(lines[start:], start=start + 1))
+        return unlearning.CertifiedGPR.of(ledger.read())
+    finally:
+        ledger.close()

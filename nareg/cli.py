@@ -17,22 +17,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    ProgressColumn,
-    SpinnerColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
 from nareg import _cli_input
 from nareg._cli_datasets import datasets_app
-from nareg._cli_input import Centre, console, errors
+from nareg._cli_input import Centre, console, errors, progress_bar
 from nareg._cli_unlearning import unlearn_app
 from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
@@ -104,7 +95,7 @@ def demo(
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file, a folder is expected.")
     settings = demonstration.Settings(sdp=all_, seed=seed)
-    with _bar() as bar:
+    with progress_bar() as bar:
         line = bar.add_task("loading", total=None)
         outcome = demonstration.run(
             settings, progress=lambda done, total, what: bar.update(line, completed=done, total=total, description=what)
@@ -147,7 +138,7 @@ def reproduce(
     if out.exists() and not out.is_dir():
         raise InputError(f"--out {out} is a file, a folder is expected.")
     names = main_.wanted(figures)
-    with _bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
+    with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
         lines = {name: bar.add_task(name, total=None, start=False) for name in names}
 
         def progress(name: str, done: int, total: int) -> None:
@@ -340,18 +331,6 @@ def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
         f"[yellow]warning:[/] filled-in values of station {escape(names[told.node])} can be {told.amplification:.3g} times the "
         "largest reading: its weight is small beside its neighbours'; design with --method edge or gcv to fill gaps.",
         soft_wrap=True,
-    )
-
-
-def _bar(*more: ProgressColumn) -> Progress:
-    return Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        *more,
-        console=errors,
     )
 
 

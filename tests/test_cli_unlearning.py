@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import numpy as np
@@ -81,6 +82,51 @@ def test_forget_predict_and_verify(files, tmp_path):
     assert "100.00% of the predictions alike" in done.stdout
 
 
+def test_preview_changes_nothing(files, tmp_path):
+    _, edges = files
+    fitted(files, tmp_path / "s")
+    before = (tmp_path / "s").read_bytes()
+    edge = "-".join(map(str, edges[0]))
+    done = run("unlearn", "preview", "s", "--edge", edge, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    model = CertifiedGPR.load(tmp_path / "s")
+    change = model.preview(edges[0])
+    model.close()
+    assert done.stdout.startswith(f"{change.nodes.size} nodes are within reach")
+    assert f"scores move by {np.abs(change.apply(model.coefficients)).max():.3g} at most" in done.stdout
+    assert (tmp_path / "s").read_bytes() == before
+
+
+def test_settings_of_a_fit_are_those_of_the_model(files, tmp_path):
+    folder, _ = files
+    done = run(
+        "unlearn", "fit", tmp_path / "s", folder / "graph.mtx", folder / "features.npy", folder / "labels.csv",
+        "--weights", "0.25,0.25,0.5", "--loss", "squared", "--r-max", "1e-7", "--lam", "0.5", "--alpha", "2",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    model = CertifiedGPR.load(tmp_path / "s")
+    model.close()
+    np.testing.assert_array_equal(model.weights, [0.25, 0.25, 0.5])
+    assert (model.loss.name, model.r_max, model.lam, model.alpha) == ("squared", 1e-7, 0.5, 2)
+
+
+def test_methods_are_compared_on_random_edges_or_named_ones(files, tmp_path):
+    pytest.importorskip("torch")  # for --deep
+    folder, edges = files
+    task = folder / "graph.mtx", folder / "features.npy", folder / "labels.csv"
+    done = run("unlearn", "compare", *task, "--random", "2", "--deep", "--out", tmp_path / "c.csv")
+    assert done.returncode == 0, done.stderr
+    assert all(method in done.stdout for method in ("nareg", "retrained", "CGU", "CEU", "perceptron", "ChebNetII"))
+    with (tmp_path / "c.csv").open() as handle:
+        rows = list(csv.DictReader(handle))
+    assert [row["retrained"] for row in rows[:2]] == ["0", "2"]
+    assert all(float(row["spent"]) <= 1 for row in rows[:4])
+    edge = "-".join(map(str, edges[0]))
+    done = run("unlearn", "compare", *task, "--edges", edge, "--nodes", "3,4", "--out", tmp_path / "d.csv")
+    assert done.returncode == 0, done.stderr
+    assert [line.split(",")[-1] for line in (tmp_path / "d.csv").read_text().splitlines()[:3]] == ["retrained", "0", "3"]
+
+
 def test_a_graph_grows(files, tmp_path):
     pytest.importorskip("torch")  # for --device
     _, edges = files
@@ -131,6 +177,14 @@ def test_a_graph_grows(files, tmp_path):
         (("fit", "t", "graph.mtx", "features.npy", "edges.csv"), "must name the columns node, label, train"),
         (("fit", "t", "graph.mtx", "features.npy", "absent.csv"), "absent.csv cannot be read"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--delta", "1"), "delta is 1"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,x"), "--weights 1,x: numbers with commas"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,1"), "absolute values sum to 2"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--loss", "hinge"), "loss is 'hinge'"),
+        (("preview", "s", "--edge", "0-0"), "the loop at a node is not an edge"),
+        (("preview", "s", "--edge", "3"), "pairs of nodes are expected"),
+        (("compare",), "give graph, features and labels"),
+        (("compare", "graph.mtx", "features.npy", "labels.csv", "--nodes", "60"), "nodes holds 60"),
+        (("compare", "graph.mtx", "features.npy", "labels.csv", "--out", "c.txt"), "must end in .csv"),
     ],
 )
 def test_what_cannot_work_ends_with_one_sentence_and_status_2(files, tmp_path, arguments, words):

@@ -15,6 +15,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.unlearning import _kernels
 from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.propagation import Propagation
 
 
@@ -40,13 +41,13 @@ class EdgeFactors:
         return found
 
 
-def edge_factors(propagation: Propagation, edge: Any) -> EdgeFactors:
+def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     """What the removal of one edge would do to the embedding; nothing is changed.
 
     Parameters
     ----------
     propagation : Propagation
-        Exact: residues are in no factor.
+        Exact: residues are in no factor, an approximate one is refused.
     edge : (u, v)
 
     Raises

@@ -120,7 +120,10 @@ class Forgetting(ABC, Generic[Answer]):
 
     def predict(self, nodes: Any = None) -> np.ndarray:
         """Class of some nodes, or all."""
-        scores = self.decision(nodes)
+        return self.class_of(self.decision(nodes))
+
+    def class_of(self, scores: np.ndarray) -> np.ndarray:
+        """That of every row of scores, as :meth:`decision` gives them."""
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         found: np.ndarray = self.classes[best]
         return found

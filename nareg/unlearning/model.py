@@ -19,6 +19,7 @@ from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change
+from nareg.unlearning.factors import EdgeFactors, edge_factors
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
@@ -326,6 +327,16 @@ class CertifiedGPR(Forgetting[Certificate]):
     def _refuse_uncertified(self) -> None:
         if not self.alpha:
             raise CertificateError("alpha is 0: without a random term nothing is certified; fit with alpha above 0.")
+
+    def preview(self, edge: Any) -> EdgeFactors:
+        """What the removal of an edge (u, v) would do to the embedding, as factors of low rank; nothing is changed.
+
+        Raises
+        ------
+        InputError
+            For what is no edge; where ``r_max`` is above 0.
+        """
+        return edge_factors(self._data.propagation, edge)
 
     def decision(self, nodes: Any = None) -> np.ndarray:
         """``Z W`` of some nodes, or all: (K, C), one column for two classes."""

@@ -1,0 +1,78 @@
+"""Methods side by side on the same requests."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.unlearning import CertifiedGPR
+from nareg.unlearning.comparison import CERTIFIED, DEEP, compare
+
+DATA = nareg.datasets.node_classification.synthetic(150, 3, n_features=6, rng=np.random.default_rng(0))
+TASK = DATA.graph, DATA.features, DATA.labels, np.arange(100)
+EDGES = np.argwhere(np.triu(DATA.graph.adjacency.toarray()))[:3]
+
+
+def test_every_certified_method_does_what_its_model_does_by_itself():
+    found = {one.method: one for one in compare(*TASK, edges=EDGES, nodes=[5, 120], lam=0.05, rng=np.random.default_rng(1))}
+    assert list(found) == list(CERTIFIED)
+    streams = np.random.default_rng(1).spawn(len(CERTIFIED))
+    for (method, kind), own in zip(CERTIFIED.items(), streams, strict=True):
+        model = kind(lam=0.05, rng=own).fit(*TASK)
+        held = np.arange(100, 150)
+        assert found[method].before == np.mean(model.predict(held) == DATA.labels[held])
+        told = [model.remove_edges([edge]) for edge in EDGES] + [model.remove_nodes([node]) for node in (5, 120)]
+        held = held[held != 120]
+        assert found[method].after == np.mean(model.predict(held) == DATA.labels[held])
+        assert found[method].spent == max(one.spent / one.budget for one in told) <= 1
+        assert found[method].retrained == sum(one.retrained for one in told)
+        assert method != "retrained" or found[method].retrained == 5
+        assert 0 < found[method].propagation < found[method].seconds
+
+
+def test_perceptrons_certify_nothing():
+    pytest.importorskip("torch")
+    for one in compare(*TASK, edges=EDGES, methods=tuple(DEEP), rng=np.random.default_rng(2)):
+        assert one.spent is None
+        assert one.retrained == 0
+        assert one.after > 0.5
+
+
+def test_a_method_at_a_time_with_progress():
+    told = []
+    running = compare(*TASK, nodes=[3, 4], methods=["CGU", "nareg"], progress=lambda *now: told.append(now))
+    assert next(running).method == "CGU"
+    assert told == [("CGU", 1, 2), ("CGU", 2, 2)]
+
+
+def test_without_nodes_to_test_on_there_is_no_accuracy():
+    (one,) = compare(*TASK[:3], np.arange(150), edges=EDGES[:1], methods=["nareg"])
+    assert np.isnan(one.before)
+    assert np.isnan(one.after)
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"methods": ["forget"], "nodes": [1]}, "methods is 'forget'"),
+        ({}, "edges and nodes are empty"),
+        ({"nodes": [150]}, "nodes holds 150"),
+        ({"nodes": [1], "order": -1}, "order"),
+    ],
+)
+def test_what_cannot_be_compared(told, words):
+    with pytest.raises(InputError, match=words):
+        next(compare(*TASK, **told))
+
+
+def test_preview_is_what_a_removal_does_to_the_embedding():
+    model = CertifiedGPR(weights=[0.2, 0.3, 0.5]).fit(*TASK)
+    before, change = model.embedding(), model.preview(EDGES[0])
+    np.testing.assert_array_equal(model.embedding(), before)
+    model.remove_edges([EDGES[0]])
+    before[change.nodes] += change.left @ change.right
+    np.testing.assert_allclose(before, model.embedding(), atol=1e-12)
+    with pytest.raises(InputError, match="factors are for exact propagation"):
+        CertifiedGPR(r_max=1e-6).fit(*TASK).preview(EDGES[0])
