@@ -91,13 +91,18 @@ class Loaded:
             raise InputError(f"count is {count}, but {self.name} has {len(found)} such edges.")
         return rng.permutation(found)[:count]
 
-    def with_adversarial_edges(self, count: int, rng: np.random.Generator) -> tuple[Loaded, np.ndarray]:
-        """The data with so many edges more, between random nodes of different classes; and these."""
+    def with_adversarial_edges(
+        self, count: int, rng: np.random.Generator, *, targets: np.ndarray | None = None
+    ) -> tuple[Loaded, np.ndarray]:
+        """The data with so many edges more, between random nodes of unlike classes (an end in ``targets``); and these."""
         n, upper = self.labels.size, sp.triu(self.graph.adjacency, format="coo")
         held = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
         added = np.empty((0, 2), dtype=np.int64)
         while len(added) < count:
-            ends = np.sort(rng.integers(n, size=(2 * count, 2)), axis=1)
+            ends = rng.integers(n, size=(2 * count, 2))
+            if targets is not None:
+                ends[:, 0] = rng.choice(targets, len(ends))
+            ends = np.sort(ends, axis=1)
             ends = ends[(ends[:, 0] != ends[:, 1]) & (self.labels[ends[:, 0]] != self.labels[ends[:, 1]])]
             new = ends[~np.isin(code(ends, n), code(np.concatenate([held, added]), n))]
             _, first = np.unique(code(new, n), return_index=True)

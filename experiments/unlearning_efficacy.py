@@ -1,15 +1,17 @@
-"""Is it forgotten? Adversarial edges (Figure 3), deleted data replayed (Table 12), membership inference (Table 13), on Cora."""
+"""Is it forgotten? Adversarial edges (Figure 3), deleted data replayed (Table 12), membership inference (Table 13)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from nareg.errors import DatasetNotFoundError
 
+CORA = "cora"
 ADVERSARIAL, REPLAY, MEMBERSHIP = "adversarial edges", "deleted data replayed", "membership inference"
 #: Ratios of the probability of presence, before over after (Table 13, Cora).
 PUBLISHED = {u.RETRAINED: 1.698, u.CGU: 1.526, u.OURS: 1.524}
@@ -17,12 +19,19 @@ PUBLISHED = {u.RETRAINED: 1.698, u.CGU: 1.526, u.OURS: 1.524}
 
 @dataclass(frozen=True)
 class Settings:
-    """500 edges between unlike nodes, removed in fives; 100 nodes of a class of their own; 100 training nodes."""
+    """Edges between unlike nodes: on Cora 500, removed in fives; on larger graphs 10,000 at ``targets`` test nodes, which alone
+    are tested, in hundreds. 100 nodes of a class of their own, and 100 training nodes, on Cora.
+    """
 
     methods: tuple[str, ...] = (u.OURS, u.RETRAINED, u.CGU)
+    larger: tuple[str, ...] = ("made up, arxiv's size", "ogbn-arxiv")
     edges: int = 500
     batch: int = 5
-    shown: int = 100
+    edges_of_larger: int = 10_000
+    batch_of_larger: int = 100
+    targets: int = 2000
+    parts: int = 5
+    scale: float = 1.0
     nodes: int = 100
     marks: int = 100
     trials: int = 3
@@ -30,28 +39,41 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
-    return [
-        {"what": what, "method": method, "trial": trial}
+    small: list[Point] = [
+        {"what": what, "dataset": CORA, "method": method, "trial": trial}
         for what in (ADVERSARIAL, REPLAY, MEMBERSHIP) for trial in range(s.trials) for method in s.methods
     ]  # fmt: skip
+    return small + [
+        {"what": ADVERSARIAL, "dataset": dataset, "method": method, "trial": 0} for dataset in s.larger for method in s.methods
+    ]
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
     seeds = [s.seed, point["trial"]]
+    try:
+        data = u.loaded(CORA) if point["dataset"] == CORA else u.large(point["dataset"], s.scale)
+    except DatasetNotFoundError:
+        return [{"removed": None, "value": None}]
     act = {ADVERSARIAL: adversarial, REPLAY: replay, MEMBERSHIP: membership}[point["what"]]
-    return act(s, u.loaded("cora"), point["method"], np.random.default_rng(seeds), np.random.default_rng([*seeds, 1]))
+    return act(s, data, point["method"], np.random.default_rng(seeds), np.random.default_rng([*seeds, 1]))
 
 
 def adversarial(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
-    """Accuracy as edges between nodes of different classes, added before training, go again; peers take ``shown`` at once."""
-    changed, added = data.with_adversarial_edges(s.edges, rng)
+    """Accuracy as edges between nodes of different classes, added before training, go again; peers take a part at once."""
+    targets = None
+    if data.name == CORA:
+        part, batch = s.edges // s.parts, s.batch
+    else:
+        part, batch = round(s.scale * s.edges_of_larger) // s.parts, max(1, round(s.scale * s.batch_of_larger))
+        targets = rng.choice(data.test, round(s.scale * s.targets), replace=False)
+        data = replace(data, test=targets)
+    changed, added = data.with_adversarial_edges(s.parts * part, rng, targets=targets)
     model = changed.fitted(method, own)
     rows: list[Row] = [{"removed": 0, "value": changed.accuracy(model)}]
-    size = s.batch if method == u.OURS else s.shown
-    for first in range(0, s.edges, size):
-        model.remove_edges(added[first : first + size])
-        if (first + size) % s.shown == 0:
-            rows.append({"removed": first + size, "value": changed.accuracy(model)})
+    for first in range(0, len(added), part):
+        for batch_of_part in np.split(added[first : first + part], range(batch, part, batch) if method == u.OURS else []):
+            model.remove_edges(batch_of_part)
+        rows.append({"removed": first + part, "value": changed.accuracy(model)})
     return [*rows, {"removed": -1, "value": data.accuracy(data.fitted(method, own))}]  # never added
 
 
@@ -117,35 +139,50 @@ class _Attacker:
         return found
 
 
+def run_on(s: Settings, rows: list[Row]) -> list[str]:
+    """Data sets with adversarial edges that are here."""
+    return [name for name in (CORA, *s.larger) if chosen(rows, what=ADVERSARIAL, dataset=name, removed=0)]
+
+
 def draw(s: Settings, rows: list[Row]) -> Any:
     """Accuracy against adversarial edges removed; ratios of presence."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.5, 3.8), layout="constrained")
-    removed = sorted({row["removed"] for row in chosen(rows, what=ADVERSARIAL)} - {-1})
+    names = run_on(s, rows)
+    figure, axes = plt.subplots(1, len(names) + 1, figsize=(4.6 * len(names) + 4.6, 3.8), layout="constrained")
+    for axis, name in zip(axes, names, strict=False):
+        here = {"what": ADVERSARIAL, "dataset": name}
+        removed = sorted({row["removed"] for row in chosen(rows, **here)} - {-1})
+        for k, method in enumerate(s.methods):
+            axis.plot(removed, [u.mean(rows, "value", method=method, removed=n, **here) for n in removed], "o-", label=method)
+            never = u.mean(rows, "value", method=method, removed=-1, **here)
+            axis.axhline(never, color=f"C{k}", linestyle=":", linewidth=1)
+        axis.set(title=name, xlabel="adversarial edges removed", ylabel="test accuracy [%]; dotted: never added")
+        axis.legend()
+    right = axes[-1]
     for k, method in enumerate(s.methods):
-        left.plot(
-            removed, [u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=n) for n in removed], "o-", label=method
-        )
-        left.axhline(
-            u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=-1), color=f"C{k}", linestyle=":", linewidth=1
-        )
         right.bar(k, u.mean(rows, "value", what=MEMBERSHIP, method=method), color=f"C{k}")
         right.plot(k, PUBLISHED.get(method, np.nan), "kx")
-    left.set(xlabel="adversarial edges removed", ylabel="test accuracy [%]; dotted: never added")
-    left.legend()
     right.axhline(1, color="k", linewidth=0.8)
-    right.set(ylabel="presence before over after; cross: published")
+    right.set(title=f"membership inference, {CORA}", ylabel="presence before over after; cross: published")
     right.set_xticks(range(len(s.methods)), s.methods)
     return figure
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     rises, told = [], []
-    for method in s.methods:
-        first, last, never = (u.mean(rows, "value", what=ADVERSARIAL, method=method, removed=n) for n in (0, s.edges, -1))
-        rises.append(last > first)
-        told.append(f"{method} {first:.1f} to {last:.1f} (never added: {never:.1f})")
+    for name in run_on(s, rows):
+        cells = []
+        for method in s.methods:
+            here = {"what": ADVERSARIAL, "dataset": name, "method": method}
+            last = max(row["removed"] for row in chosen(rows, **here))
+            first, end, never = (u.mean(rows, "value", removed=n, **here) for n in (0, last, -1))
+            rises.append(end > first)
+            cells.append(f"{method} {first:.1f} to {end:.1f} (never added: {never:.1f})")
+        told.append(f"{name}: " + ", ".join(cells))
+    absent = [name for name in s.larger if name not in run_on(s, rows)]
+    if absent:
+        told.append(f"not run: {', '.join(absent)} is not here")
     gone, shares = [], []
     for method in s.methods:
         before, after = (u.mean(rows, "value", what=REPLAY, method=method, removed=n) for n in (0, s.nodes))
@@ -155,7 +192,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     ratios = {method: u.mean(rows, "value", what=MEMBERSHIP, method=method) for method in s.methods}
     near = abs(ratios[u.OURS] - ratios[u.RETRAINED]) < 0.2 * ratios[u.RETRAINED]
     return [
-        Verdict("adversarial", grade(rises), "Accuracy with all and without: " + "; ".join(told) + " %."),
+        Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(told) + "."),
         Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),
         Verdict("membership", grade([ratios[u.OURS] > 1, near]),
                 "Presence before over after (published): "
@@ -165,6 +202,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "unlearning-efficacy", "Is it forgotten?", Settings(),
-    Settings(methods=(u.OURS, u.RETRAINED), edges=40, shown=20, nodes=30, marks=10, trials=1),
+    Settings(methods=(u.OURS, u.RETRAINED), edges=40, parts=2, scale=0.01, nodes=30, marks=10, trials=1),
     points, compute, draw, judge, **u.PARTS,
 )  # fmt: skip

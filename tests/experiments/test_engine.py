@@ -86,7 +86,15 @@ TINY = {
         "checks": 2,
     },
     "herta-cost": {"edges": (2000, 4000)},
-    "unlearning-efficacy": {"methods": ("nareg", "retrained"), "edges": 4, "batch": 2, "shown": 4, "nodes": 10, "trials": 1},
+    "unlearning-efficacy": {
+        "methods": ("nareg", "retrained"),
+        "edges": 4,
+        "batch": 1,
+        "parts": 2,
+        "scale": 0.003,
+        "nodes": 10,
+        "trials": 1,
+    },
     "unlearning-requests": {
         "methods": ("nareg", "retrained"),
         "removals": 3,
