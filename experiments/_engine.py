@@ -37,6 +37,7 @@ NOT_COMPUTING = (
     "cli.py",
     "_cli_datasets.py",
     "_cli_input.py",
+    "_cli_nodes.py",
     "_cli_unlearning.py",
     "_progress.py",
     "__main__.py",
