@@ -2,7 +2,8 @@
 
 GROUP is "node-adaptive", "gnn", "herta" or "unlearning". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
 claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on
-them is written by hand. What OUT has nothing of stays as it is: runs take hours, and tables name the commit they come from.
+them is written by hand. What OUT has nothing of stays as it is: runs take hours. Pages but those of "node-adaptive" name the
+commit that a table comes from.
 """
 
 from __future__ import annotations
@@ -139,6 +140,11 @@ def write(group: str, out: Path, docs: Path) -> None:
         from experiments import _herta_tables  # needs torch
 
         parts |= _herta_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
+    elif group == "unlearning":
+        parts |= {
+            f"{name}-runs": f"Seeds from {told['settings']['seed']}, commit `{told['commit']}`."
+            for name, told in figures.items()
+        }
     elif "beyond" in figures:
         parts |= rankings(out)
     for path, text in pages.items():

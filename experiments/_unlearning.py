@@ -14,13 +14,14 @@ import nareg
 from experiments._figure import Row, Verdict, chosen, grade
 from nareg.datasets import node_classification
 from nareg.errors import InputError
-from nareg.unlearning import Certificate, CertifiedGPR, peers
+from nareg.unlearning import Certificate, CertifiedGPR
+from nareg.unlearning.comparison import CERTIFIED
 from nareg.unlearning.forgetting import Forgetting
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {"helpers": ("_unlearning",), "apart_from": ("design", "baselines", "gnn")}
 OURS, RETRAINED, CGU, CEU = "nareg", "retrained", "CGU", "CEU"
-METHODS: dict[str, type[CertifiedGPR]] = {OURS: CertifiedGPR, RETRAINED: peers.Retrained, CGU: peers.CGU, CEU: peers.CEU}
+METHODS: dict[str, type[CertifiedGPR]] = CERTIFIED
 #: lam and alpha of the paper's Table 5.
 PUBLISHED = {"cora": (1e-2, 0.1), "citeseer": (1e-2, 0.1), "amazon-photo": (1e-4, 3.0)}
 LARGE = 1e-4, 0.1

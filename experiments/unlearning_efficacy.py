@@ -182,7 +182,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         told.append(f"{name}: " + ", ".join(cells))
     absent = [name for name in s.larger if name not in run_on(s, rows)]
     if absent:
-        told.append(f"not run: {', '.join(absent)} is not here")
+        told.append(f"not run, for want of the data: {', '.join(absent)}")
     gone, shares = [], []
     for method in s.methods:
         before, after = (u.mean(rows, "value", what=REPLAY, method=method, removed=n) for n in (0, s.nodes))

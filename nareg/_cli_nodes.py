@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from nareg.errors import InputError
 
 
 def graph(path: Path, n_nodes: int) -> Any:
+    """Of a MatrixMarket file, or of a CSV file of edges."""
     import scipy.sparse as sp
 
     from nareg import io
@@ -31,6 +33,7 @@ def graph(path: Path, n_nodes: int) -> Any:
 
 
 def matrix(path: Path) -> Any:
+    """Features, a row a node."""
     import scipy.io
     import scipy.sparse as sp
 
@@ -42,14 +45,18 @@ def matrix(path: Path) -> Any:
     if path.suffix not in readers:
         raise InputError(f"{path}: features are read from .npy, .npz (as scipy.sparse.save_npz writes it) or .mtx.")
     try:
-        return readers[path.suffix]()
-    except (OSError, ValueError, KeyError) as error:
+        found = readers[path.suffix]()
+    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
+    if found.ndim != 2:
+        raise InputError(f"{path} holds an array of shape {found.shape}: a row a node, a column a feature is expected.")
+    return found
 
 
 def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Labels, -1 where there is none, and a mask of the nodes to train on."""
     y, train, seen = np.full(n_nodes, -1), np.zeros(n_nodes, dtype=bool), set[int]()
-    for line, row in _rows(path, ("node", "label", "train")):
+    for line, row in _table(path, ("node", "label", "train")):
         node = _integer(row["node"], path, line)
         if not 0 <= node < n_nodes:
             raise InputError(f"{path}, line {line}: node {node}, but there are features of nodes 0 to {n_nodes - 1}.")
@@ -57,55 +64,69 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"{path}, line {line}: node {node} has a line already.")
         seen.add(node)
         y[node] = _integer(row["label"], path, line) if row["label"] else -1
-        train[node] = bool(_integer(row["train"], path, line)) if row["train"] else False
+        if row["train"] not in ("", "0", "1"):
+            raise InputError(f"{path}, line {line}: train is {row['train']!r}, 0 or 1 is expected.")
+        train[node] = row["train"] == "1"
     return y, train
 
 
-def _rows(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
-    try:
-        with path.open(newline="") as handle:
-            reader = csv.DictReader(handle)
-            if reader.fieldnames is None or not set(columns) <= set(reader.fieldnames):
-                raise InputError(f"{path}: the first line must name the columns {', '.join(columns)}.")
-            return list(enumerate(reader, start=2))
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
-
-
-def _integer(text: str | None, path: object, line: int) -> int:
-    try:
-        return int(text or "")
-    except ValueError:
-        raise InputError(f"{path}, line {line}: {text!r} is no whole number.") from None
-
-
 def numbers(text: str) -> np.ndarray:
-    """Node numbers from "3,5", or from a file with one a line, a heading allowed."""
-    parts = _lines(text) or list(enumerate(text.split(","), start=1))
-    return np.array([_integer(part, text, k) for k, part in parts], dtype=np.int64)
+    """Node numbers from "3,5", or from a CSV file of them, a heading allowed."""
+    cells = [(line, cell) for line, row in _listed(text) or [(1, text.split(","))] for cell in row]
+    return np.array([_integer(cell, text, line) for line, cell in cells], dtype=np.int64)
 
 
 def pairs(text: str) -> np.ndarray:
-    """Pairs from "3-5,7-9", or from a file with "u,v" a line, a heading allowed."""
-    lines = _lines(text)
-    parts, apart = (lines, ",") if lines else (list(enumerate(text.split(","), start=1)), "-")
-    found = [[_integer(end, text, k) for end in part.split(apart)] for k, part in parts]
-    if not found or any(len(pair) != 2 for pair in found):
+    """Pairs from "3-5,7-9", or from a CSV file with two numbers a line, a heading allowed."""
+    rows = _listed(text) or [(1, part.split("-")) for part in text.split(",")]
+    found = [[_integer(cell, text, line) for cell in row] for line, row in rows]
+    if any(len(pair) != 2 for pair in found):
         raise InputError(f"{text}: pairs of nodes are expected, 3-5,7-9 or a CSV file with u,v a line.")
     return np.array(found, dtype=np.int64)
 
 
-def _lines(text: str) -> list[tuple[int, str]]:
-    """Lines of a file with their numbers, without a heading; none if the text names no file."""
+def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, str]]]:
+    """Lines of a CSV file whose heading names the columns, with their numbers."""
+    (_, heading), *rows = _lines(path) or [(0, [])]
+    if not set(columns) <= set(heading):
+        raise InputError(f"{path}: the first line must name the columns {', '.join(columns)}.")
+    return [(line, {**dict.fromkeys(heading, ""), **dict(zip(heading, row, strict=False))}) for line, row in rows]
+
+
+def _listed(text: str) -> list[tuple[int, list[str]]]:
+    """Lines of the file that a text names, without the heading; none if it names no file."""
     try:
-        if not Path(text).is_file():
-            return []
-        lines = Path(text).read_text().split()
-    except UnicodeDecodeError as error:
-        raise InputError(f"{text} cannot be read: {error}.") from None
-    except OSError:  # too long for a name: a list of numbers
+        is_file = Path(text).is_file()
+    except OSError:  # too long for a name
+        is_file = False
+    if not is_file:
+        if any(character.isalpha() for character in text):
+            raise InputError(f"{text} is neither a file nor a list of numbers.")
         return []
-    start = 1 if lines and not lines[0].replace(",", "").replace("-", "").isdigit() else 0
-    if len(lines) == start:
+    rows = _lines(Path(text))
+    if rows and not any(character.isdigit() for cell in rows[0][1] for character in cell):
+        rows = rows[1:]
+    if not rows:
         raise InputError(f"{text} is empty.")
-    return list(enumerate(lines[start:], start=start + 1))
+    return rows
+
+
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """Cells of a CSV file, stripped, with the numbers of their lines; those without any are left out."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as handle:  # spreadsheets put a mark before the first cell
+            reader = csv.reader(handle, skipinitialspace=True)
+            rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} cannot be read: {error}.") from None
+    return [(line, row) for line, row in rows if any(row)]
+
+
+def _integer(text: str, path: object, line: int) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        raise InputError(f"{path}, line {line}: {text!r} is no whole number.") from None
+    if abs(number) > np.iinfo(np.int64).max:
+        raise InputError(f"{path}, line {line}: {text} is too large.")
+    return number

@@ -146,8 +146,8 @@ def add(
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
 def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.")]) -> None:
     """Print what the removal of an edge would do to the scores, by its factors of low rank; nothing is changed."""
-    model = _stored(store)
-    change = model.preview(read.pairs(edge))
+    pair, model = read.pairs(edge), _stored(store)
+    change = model.preview(pair)
     before, moved = model.decision(change.nodes), change.apply(model.coefficients)
     others = np.count_nonzero(model.class_of(before + moved) != model.class_of(before))
     console.print(
@@ -211,7 +211,7 @@ def compare(
     dataset: Named = None,
     edges: Edges = None,
     nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
-    random: Annotated[int, typer.Option(help="So many random edges, where neither edges nor nodes are named.", min=1)] = 20,
+    random: Annotated[int | None, typer.Option(help="So many random edges, in the place of named ones; 20.", min=1)] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Perceptrons as well, which certify nothing; needs torch.")] = False,
     order: Order = 2,
     weights: Weights = None,
@@ -219,7 +219,7 @@ def compare(
     alpha: Alpha = 0.1,
     eps: Eps = 1.0,
     delta: Delta = 1e-4,
-    seed: Annotated[int, typer.Option(help="Of the random edges and of training.")] = 0,
+    seed: Annotated[int, typer.Option(help="Of the random edges and of training.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="The table as CSV.")] = None,
 ) -> None:
     """Have several methods forget the same edges, then nodes, one by one: seconds, accuracy, and what is certified.
@@ -232,12 +232,24 @@ def compare(
 
     if out is not None:
         suffix(out, (".csv",))
+    if random is not None and (edges is not None or nodes is not None):
+        raise InputError("--random goes without --edges and --nodes: it is in their place.")
+    told: dict[str, Any] = {
+        "order": order,
+        "weights": _weights(weights),
+        "lam": lam,
+        "alpha": alpha,
+        "eps": eps,
+        "delta": delta,
+    }
+    pairs = () if edges is None else read.pairs(edges)
+    gone = () if nodes is None else read.numbers(nodes)
     data, rng = _data(graph, features, labels, dataset), np.random.default_rng(seed)
     if edges is None and nodes is None:
         upper = sp.triu(data[0].adjacency, format="coo")
-        pairs = rng.permutation(np.stack([upper.row, upper.col], axis=1))[:random]
-    else:
-        pairs = np.empty((0, 2), dtype=np.int64) if edges is None else read.pairs(edges)
+        if not upper.nnz:
+            raise InputError("the graph has no edges to remove: name nodes with --nodes.")
+        pairs = rng.permutation(np.stack([upper.row, upper.col], axis=1))[: random or 20]
     methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
     found: list[comparison.Compared] = []
     try:
@@ -248,30 +260,30 @@ def compare(
                 bar.start_task(lines[method])
                 bar.update(lines[method], completed=done, total=total)
 
-            told: dict[str, Any] = {"order": order, "weights": _weights(weights), "methods": methods, "progress": progress}
-            told |= {"lam": lam, "alpha": alpha, "eps": eps, "delta": delta, "rng": rng}
-            found.extend(comparison.compare(*data, edges=pairs, nodes=() if nodes is None else read.numbers(nodes), **told))
+            told |= {"methods": methods, "rng": rng, "progress": progress}
+            found.extend(comparison.compare(*data, edges=pairs, nodes=gone, **told))
     except KeyboardInterrupt:
         errors.print("interrupted: the methods that were done are shown")
         raise typer.Exit(130) from None
     finally:
-        _show(found, out)
+        _show(found, len(pairs) + len(gone), out)
 
 
-def _show(found: list[comparison.Compared], out: Path | None) -> None:
+def _show(found: list[comparison.Compared], requests: int, out: Path | None) -> None:
     """As a table, and as CSV."""
     from nareg.results import atomic_write
     from nareg.unlearning.comparison import Compared
 
     if not found:
         return
-    table = Table(title="test accuracy, seconds of the first training, and of a request in the median", title_justify="left")
+    table = Table(title=f"{requests} requests: test accuracy, and seconds in the median", title_justify="left")
     for heading in ("method", "before", "after", "trained", "request", "propagated", "budget", "anew"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
     for one in found:
         seconds = (f"{value:.2g}" if value < 100 else f"{value:.0f}" for value in (one.fit, one.seconds, one.propagation))
         spent = ("none", "-") if one.spent is None else (f"{one.spent:.1%}", str(one.retrained))
-        table.add_row(one.method, f"{one.before:.1%}", f"{one.after:.1%}", *seconds, *spent)
+        accuracy = ("-" if np.isnan(share) else f"{share:.1%}" for share in (one.before, one.after))
+        table.add_row(one.method, *accuracy, *seconds, *spent)
     console.print(table)
     console.print(
         "propagated: seconds of a request's propagation; budget: the most that a certificate took; anew: models retrained"
@@ -291,6 +303,8 @@ def _data(graph: Path | None, features: Path | None, labels: Path | None, datase
     from nareg import datasets
 
     if dataset is not None:
+        if graph is not None:
+            raise InputError("--dataset is in the place of the files: give one or the other.")
         data = datasets.load(dataset)
         if not isinstance(data, datasets.NodeClassification) or not data.splits:
             raise InputError(f"--dataset {dataset}: that is no node classification data set with a split.")

@@ -85,7 +85,7 @@ def test_forget_predict_and_verify(files, tmp_path):
 def test_preview_changes_nothing(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")
-    before = (tmp_path / "s").read_bytes()
+    stored = (tmp_path / "s").read_bytes()
     edge = "-".join(map(str, edges[0]))
     done = run("unlearn", "preview", "s", "--edge", edge, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -93,8 +93,10 @@ def test_preview_changes_nothing(files, tmp_path):
     change = model.preview(edges[0])
     model.close()
     assert done.stdout.startswith(f"{change.nodes.size} nodes are within reach")
-    assert f"scores move by {np.abs(change.apply(model.coefficients)).max():.3g} at most" in done.stdout
-    assert (tmp_path / "s").read_bytes() == before
+    before, moved = model.decision(change.nodes), change.apply(model.coefficients)
+    assert f"scores move by {np.abs(moved).max():.3g} at most" in done.stdout
+    assert f"and {np.sum(before.argmax(1) != (before + moved).argmax(1))} nodes change class" in done.stdout
+    assert (tmp_path / "s").read_bytes() == stored
 
 
 def test_settings_of_a_fit_are_those_of_the_model(files, tmp_path):
@@ -120,7 +122,8 @@ def test_methods_are_compared_on_random_edges_or_named_ones(files, tmp_path):
     with (tmp_path / "c.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     assert [row["retrained"] for row in rows[:2]] == ["0", "2"]
-    assert all(float(row["spent"]) <= 1 for row in rows[:4])
+    assert len({row["before"] for row in rows[:4]}) == 1
+    assert [row["spent"] == "" for row in rows] == [False] * 4 + [True] * 2
     edge = "-".join(map(str, edges[0]))
     done = run("unlearn", "compare", *task, "--edges", edge, "--nodes", "3,4", "--out", tmp_path / "d.csv")
     assert done.returncode == 0, done.stderr
@@ -160,7 +163,9 @@ def test_a_graph_grows(files, tmp_path):
         (("add", "s", "--nodes", "labels.csv"), "features are read from .npy"),
         (("remove", "s"), "name something to remove"),
         (("remove", "s", "--nodes", "60"), "nodes holds 60 but there are 60 nodes"),
-        (("remove", "s", "--nodes", "x"), "'x' is no whole number"),
+        (("remove", "s", "--nodes", "x"), "x is neither a file nor a list of numbers"),
+        (("remove", "s", "--nodes", "3,"), "'' is no whole number"),
+        (("remove", "s", "--nodes", "9" * 20), "is too large"),
         (("remove", "s", "--edges", "1-2-3"), "pairs of nodes are expected"),
         (("remove", "nowhere", "--nodes", "1"), "nowhere is no store"),
         (("certificate", "nowhere"), "nowhere is no store"),
@@ -182,6 +187,10 @@ def test_a_graph_grows(files, tmp_path):
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--loss", "hinge"), "loss is 'hinge'"),
         (("preview", "s", "--edge", "0-0"), "the loop at a node is not an edge"),
         (("preview", "s", "--edge", "3"), "pairs of nodes are expected"),
+        (("fit", "t", "graph.mtx", "scalar.npy", "labels.csv"), "scalar.npy holds an array of shape ()"),
+        (("fit", "t", "graph.mtx", "empty.npy", "labels.csv"), "empty.npy cannot be read"),
+        (("fit", "t", "graph.mtx", "--dataset", "cora"), "--dataset is in the place of the files"),
+        (("compare", "--dataset", "cora", "--edges", "0-1", "--random", "3"), "--random goes without --edges"),
         (("compare",), "give graph, features and labels"),
         (("compare", "graph.mtx", "features.npy", "labels.csv", "--nodes", "60"), "nodes holds 60"),
         (("compare", "graph.mtx", "features.npy", "labels.csv", "--out", "c.txt"), "must end in .csv"),
@@ -191,6 +200,8 @@ def test_what_cannot_work_ends_with_one_sentence_and_status_2(files, tmp_path, a
     folder, _ = files
     for path in folder.iterdir():
         (tmp_path / path.name).write_bytes(path.read_bytes())
+    np.save(tmp_path / "scalar.npy", np.float64(1))
+    (tmp_path / "empty.npy").touch()
     fitted(files, tmp_path / "s")
     done = run("unlearn", *arguments, cwd=tmp_path)
     assert done.returncode == 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,8 +12,11 @@ import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.graph import Graph
+from nareg.unlearning import requests
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.forgetting import Forgetting
+from nareg.unlearning.forgetting import Forgetting, checked_weights
+from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.peers import CEU, CGU, Retrained
 
@@ -60,29 +64,35 @@ def compare(
     edges: Any = (),
     nodes: Any = (),
     methods: Sequence[str] = tuple(CERTIFIED),
-    rng: np.random.Generator | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
     order: int = 2,
     weights: Any = None,
-    **certified: Any,
+    loss: str = "logistic",
+    lam: float = 1e-2,
+    alpha: float = 0.1,
+    eps: float = 1.0,
+    delta: float = 1e-4,
+    rng: np.random.Generator | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Compared]:
     """Fit every method and have it forget the same edges, then nodes, one by one.
+
+    All draw the same random numbers: methods that train alike have the same model to begin with.
 
     Parameters
     ----------
     graph, features, labels, train
-        See :meth:`nareg.unlearning.CertifiedGPR.fit`.
-    edges : (E, 2) pairs, nodes : integers
+        See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as known beforehand.
+    edges : (E, 2) pairs, nodes : integers or a mask
         To be removed, each by itself.
     methods : sequence of str
         Among ``CERTIFIED`` and ``DEEP``.
+    order, weights
+        Of the propagation.
+    loss, lam, alpha, eps, delta
+        Of the methods with a certificate, see :class:`nareg.unlearning.CertifiedGPR`.
     rng : numpy.random.Generator, optional
     progress : callable, optional
         Told a method, how many of its requests are done and how many there are.
-    order, weights
-        Of the propagation.
-    **certified
-        Other parameters of :class:`nareg.unlearning.CertifiedGPR`, for the methods with a certificate.
 
     Yields
     ------
@@ -92,6 +102,8 @@ def compare(
     Raises
     ------
     InputError
+    MissingDependencyError
+        For the deep ones without torch.
 
     Examples
     --------
@@ -101,31 +113,54 @@ def compare(
     >>> [(one.method, one.retrained, one.spent < 1) for one in found]
     [('nareg', 0, True), ('CGU', 0, True)]
     """
-    for method in methods:
-        _checks.choice("methods", method, [*CERTIFIED, *DEEP])
-    pairs, gone = np.asarray(edges, dtype=np.int64).reshape(-1, 2), np.asarray(nodes, dtype=np.int64).ravel()
+    stream = np.random.default_rng() if rng is None else _checks.generator(rng)
+    (common,) = stream.spawn(1)
+    weights = checked_weights(order, weights)
+    certified: dict[str, Any] = {"loss": loss, "lam": lam, "alpha": alpha, "eps": eps, "delta": delta}
+    models = {method: _model(method, deepcopy(common), weights, certified) for method in methods}
+    live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
+    pairs = live.edges("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
+    gone = requests.numbers("nodes", nodes, live.n_nodes)
     total = len(pairs) + len(gone)
     if not total:
         raise InputError("edges and nodes are empty: name something to remove.")
-    shared: dict[str, Any] = {"order": order, "weights": weights}
-    for method, own in zip(methods, (rng or np.random.default_rng()).spawn(len(methods)), strict=True):
-        model: Any = _deep(method, own, shared) if method in DEEP else CERTIFIED[method](**shared, **certified, rng=own)
+    _compile(weights)
+    classes = np.unique(requests.whole("labels", labels, live.n_nodes))
+    for method in list(models):
+        model = models.pop(method)  # the next one needs the memory
         start = time.perf_counter()
-        model.fit(graph, features, labels, train)
+        model.fit(graph, features, labels, train, classes=classes[classes >= 0])
         fit, before = time.perf_counter() - start, _accuracy(model)
-        told: list[Any] = []
+        seconds, told = [], []
         for remove, what in [(model.remove_edges, pairs), (model.remove_nodes, gone)]:
             for one in what:
+                start = time.perf_counter()
                 told.append(remove(one[None]))
+                seconds.append(time.perf_counter() - start)
                 if progress is not None:
                     progress(method, len(told), total)
-        yield Compared(method, before, _accuracy(model), fit, **_cost(told))
+        yield Compared(method, before, _accuracy(model), fit, float(np.median(seconds)), **_cost(told))
 
 
-def _deep(method: str, rng: np.random.Generator, shared: dict[str, Any]) -> Forgetting[Any]:
+def _model(method: str, rng: np.random.Generator, weights: np.ndarray, certified: dict[str, Any]) -> Any:
+    """Not fitted."""
+    if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
+        return CERTIFIED[method](weights=weights, rng=rng, **certified)
     from nareg.unlearning.deep import DeepGPR  # needs torch
 
-    return DeepGPR(**shared, basis=DEEP[method], rng=rng)
+    basis = DEEP[method]
+    shape: dict[str, Any] = {"weights": weights} if basis == "gpr" else {"order": weights.size - 1}
+    return DeepGPR(basis=basis, rng=rng, **shape)
+
+
+def _compile(weights: np.ndarray) -> None:
+    """Have all loops compiled that the methods share: whichever comes first would be charged with that."""
+    ring = np.roll(np.eye(6), 1, axis=1)
+    model = CertifiedGPR(weights=weights, rng=np.random.default_rng(0)).fit(
+        ring + ring.T, np.eye(6), np.arange(6) % 2, np.arange(6)
+    )
+    model.remove_edges([(0, 1)])
+    model.remove_nodes([3])
 
 
 def _accuracy(model: Forgetting[Any]) -> float:
@@ -139,7 +174,6 @@ def _cost(told: list[Any]) -> dict[str, Any]:
     """Of what the requests returned: certificates, or updates without."""
     certified = isinstance(told[0], Certificate)
     return {
-        "seconds": float(np.median([sum(one.seconds.values()) for one in told])),
         "propagation": float(np.median([one.seconds["propagation"] for one in told])),
         "spent": max(one.spent / one.budget for one in told) if certified else None,
         "retrained": sum(one.retrained for one in told) if certified else 0,

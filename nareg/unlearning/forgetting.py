@@ -123,7 +123,7 @@ class Forgetting(ABC, Generic[Answer]):
         return self.class_of(self.decision(nodes))
 
     def class_of(self, scores: np.ndarray) -> np.ndarray:
-        """That of every row of scores, as :meth:`decision` gives them."""
+        """Class of every row of scores, as :meth:`decision` gives them."""
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
         found: np.ndarray = self.classes[best]
         return found

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from experiments import _docs
+from experiments._engine import fingerprint, load
 from experiments._figure import Finding, claims
 from experiments._main import GROUPS
 
@@ -53,6 +56,36 @@ def test_overview_keeps_the_lines_of_what_was_not_run_anew():
     second = "| [Figure 2](#figure-2) | claim of fig2 | **partly** |"
     assert second in whole
     assert _docs.overview(changed, told, whole) == whole.replace(second, second.replace("partly", "reproduced"))
+
+
+def test_pages_are_written_from_what_was_run(tmp_path):
+    out, docs = tmp_path / "out", tmp_path / "docs"
+    out.mkdir()
+    (docs / "images").mkdir(parents=True)
+    names = GROUPS["unlearning"][:2]
+    page = "<!-- begin overview -->\n<!-- end overview -->\n" + "".join(
+        f"<!-- begin {name}{part} -->\n<!-- end {name}{part} -->\n" for name in names for part in ("", "-runs")
+    )
+    (docs / "unlearning.md").write_text(page)
+    for k, name in enumerate(names):
+        figure = load(name)
+        told = {
+            "figure": name, "title": "t", "commit": f"c{k}", "settings": {"seed": k},
+            "fingerprint": fingerprint(figure, figure.full),
+            "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "section": "5", "measured": "m", "why": ""}],
+        }  # fmt: skip
+        (out / f"{name}.json").write_text(json.dumps(told))
+        (out / f"{name}.csv").write_text("a\n1\n")
+        Image.new("RGB", (4, 4)).save(out / f"{name}.png")
+        _docs.write("unlearning", out, docs)
+        (out / f"{name}.json").unlink()  # lost before the next is run
+    text = (docs / "unlearning.md").read_text()
+    assert all(f"claim {k} | **reproduced** |" in text and f"commit `c{k}`" in text for k in range(2))
+    assert _docs.NOT_RUN not in text
+    told["fingerprint"] = "another"
+    (out / f"{names[1]}.json").write_text(json.dumps(told))
+    with pytest.raises(SystemExit, match="another source"):
+        _docs.write("unlearning", out, docs)
 
 
 def test_ranking_has_the_mean_over_snrs_and_the_worst():

@@ -1,0 +1,58 @@
+"""What the command line reads: everything that a file names, or an error."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import _cli_nodes as read
+from nareg.errors import InputError
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "u,v\n3,5\n7,9\n",
+        "3,5\n7,9\n",
+        "\ufeff3,5\n7,9\n",
+        "\ufeffu,v\r\n3,5\r\n7,9",
+        '"3","5"\n"7","9"\n',
+        "first node, second\n\n3, 5\n 7 ,9\n\n",
+    ],
+)
+def test_every_pair_of_a_file_is_read(text, tmp_path):
+    (tmp_path / "pairs.csv").write_text(text, encoding="utf-8", newline="")
+    np.testing.assert_array_equal(read.pairs(str(tmp_path / "pairs.csv")), [[3, 5], [7, 9]])
+    np.testing.assert_array_equal(read.numbers(str(tmp_path / "pairs.csv")), [3, 5, 7, 9])
+
+
+def test_lists_on_the_command_line():
+    np.testing.assert_array_equal(read.pairs("3-5,7-9"), [[3, 5], [7, 9]])
+    np.testing.assert_array_equal(read.numbers("3,5"), [3, 5])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("3.0\n4\n", "line 1: '3.0' is no whole number"),
+        ("node 1\n4\n", "line 1: 'node 1' is no whole number"),
+        ("\n\nnode\n\nx\n", "line 5: 'x' is no whole number"),
+        ("node\n", "is empty"),
+        ("", "is empty"),
+        ("9" * 30, "line 1: 9+ is too large"),
+    ],
+)
+def test_no_line_is_passed_over(text, words, tmp_path):
+    (tmp_path / "nodes.csv").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read.numbers(str(tmp_path / "nodes.csv"))
+
+
+def test_labels_of_a_spreadsheet(tmp_path):
+    (tmp_path / "labels.csv").write_text("node,label,train,note\n1, 2, 1,x\n0,,0,\n2,1\n", encoding="utf-8-sig")
+    y, train = read.labels(tmp_path / "labels.csv", 4)
+    np.testing.assert_array_equal(y, [-1, 2, 1, -1])
+    np.testing.assert_array_equal(train, [False, True, False, False])
+    (tmp_path / "labels.csv").write_text("node,label,train\n1,2,yes\n")
+    with pytest.raises(InputError, match="line 2: train is 'yes', 0 or 1 is expected"):
+        read.labels(tmp_path / "labels.csv", 4)
