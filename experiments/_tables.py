@@ -46,7 +46,7 @@ def shown(rows: list[Row]) -> str:
 def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
     """The line with the best mean, and those whose difference from it on the same runs is within its 95 % interval.
 
-    A line of which a run diverged is not among them.
+    A line of which a run diverged is not among them; with fewer than three runs in common there is no test, and the best alone.
     """
     values = {name: {row["run"]: row["test"] for row in rows} for name, rows in cells.items() if rows}
     values = {name: by_run for name, by_run in values.items() if None not in by_run.values()}
@@ -56,7 +56,7 @@ def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
     found = {best}
     for name in values:
         common = sorted(set(values[name]) & set(values[best]))
-        if name != best and len(common) > 1:
+        if name != best and len(common) > 2:
             test = paired([values[best][run] for run in common], [values[name][run] for run in common])
             if test.difference <= test.half_width:
                 found.add(name)

@@ -64,6 +64,13 @@ def test_bold_is_the_best_and_what_a_paired_test_cannot_tell_from_it(second, tie
     assert _tables.leaders({"X": pairs["X"]}) == set()
 
 
+def test_two_runs_are_too_few_for_a_test():
+    pairs = {
+        m: [{"run": k, "test": v} for k, v in enumerate(values)] for m, values in {"X": (3.0, 1.0), "Y": (1.0, 2.0)}.items()
+    }
+    assert _tables.leaders(pairs) == {"X"}
+
+
 def test_what_diverged_once_is_not_the_best():
     pairs = {
         "X": rows("X", 1.0, (80.0, None, None)),
