@@ -193,13 +193,14 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         shares.append(f"{method} {before:.0f} to {after:.1f} % of the deleted nodes, {everywhere:.1f} % of all")
     ratios = {method: u.mean(rows, "value", what=MEMBERSHIP, method=method) for method in s.methods}
     near = abs(ratios[u.OURS] - ratios[u.RETRAINED]) < 0.2 * ratios[u.RETRAINED]
+    seen = ", ".join(f"{m} {ratio:.3f} ({PUBLISHED.get(m, float('nan')):.2f})" for m, ratio in ratios.items())
+    seen = f"Presence before over after (published): {seen}."
+    if ratios[u.RETRAINED] < NOTICED:
+        seen += " With retraining too it is about 1: this attack cannot tell the members of so regularised a model."
     return [
         Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(told) + "."),
         Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),
-        Verdict("membership", grade([ratios[u.OURS] > NOTICED and near]),
-                "Presence before over after (published): "
-                + ", ".join(f"{m} {ratio:.3f} ({PUBLISHED.get(m, float('nan')):.2f})" for m, ratio in ratios.items()) + ". About 1, with "
-                "retraining too: this attack cannot tell the members of so regularised a model." * (ratios[u.RETRAINED] < NOTICED)),
+        Verdict("membership", grade([ratios[u.OURS] > NOTICED and near]), seen),
     ]  # fmt: skip
 
 
