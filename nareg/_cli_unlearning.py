@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-from dataclasses import asdict, fields
+from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,8 +60,17 @@ def fit(
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import unlearning
 
-    told: dict[str, Any] = {"lam": lam, "alpha": alpha, "eps": eps, "delta": delta, "r_max": r_max, "loss": loss}
-    model = unlearning.CertifiedGPR(order=order, weights=_weights(weights), **told, device=device)
+    model = unlearning.CertifiedGPR(
+        order=order,
+        weights=_weights(weights),
+        loss=loss,
+        lam=lam,
+        alpha=alpha,
+        eps=eps,
+        delta=delta,
+        r_max=r_max,
+        device=device,
+    )
     if alpha == 0:
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     if store.exists():
@@ -226,30 +233,22 @@ def compare(
 
     Nothing is kept: choose with it, then fit. Nodes with a label that are not trained on are the test.
     """
-    import scipy.sparse as sp
-
+    from nareg.results import upper_edges
     from nareg.unlearning import comparison
 
     if out is not None:
         suffix(out, (".csv",))
     if random is not None and (edges is not None or nodes is not None):
         raise InputError("--random goes without --edges and --nodes: it is in their place.")
-    told: dict[str, Any] = {
-        "order": order,
-        "weights": _weights(weights),
-        "lam": lam,
-        "alpha": alpha,
-        "eps": eps,
-        "delta": delta,
-    }
+    hops = _weights(weights)
     pairs = () if edges is None else read.pairs(edges)
     gone = () if nodes is None else read.numbers(nodes)
     data, rng = _data(graph, features, labels, dataset), np.random.default_rng(seed)
     if edges is None and nodes is None:
-        upper = sp.triu(data[0].adjacency, format="coo")
-        if not upper.nnz:
+        every = np.stack(upper_edges(data[0].adjacency), axis=1)
+        if not len(every):
             raise InputError("the graph has no edges to remove: name nodes with --nodes.")
-        pairs = rng.permutation(np.stack([upper.row, upper.col], axis=1))[: random or 20]
+        pairs = rng.permutation(every)[: random or 20]
     methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
     found: list[comparison.Compared] = []
     try:
@@ -260,8 +259,12 @@ def compare(
                 bar.start_task(lines[method])
                 bar.update(lines[method], completed=done, total=total)
 
-            told |= {"methods": methods, "rng": rng, "progress": progress}
-            found.extend(comparison.compare(*data, edges=pairs, nodes=gone, **told))
+            found.extend(
+                comparison.compare(
+                    *data, edges=pairs, nodes=gone, methods=methods, order=order, weights=hops, lam=lam, alpha=alpha, eps=eps,
+                    delta=delta, rng=rng, progress=progress,
+                )
+            )  # fmt: skip
     except KeyboardInterrupt:
         errors.print("interrupted: the methods that were done are shown")
         raise typer.Exit(130) from None
@@ -271,7 +274,7 @@ def compare(
 
 def _show(found: list[comparison.Compared], requests: int, out: Path | None) -> None:
     """As a table, and as CSV."""
-    from nareg.results import atomic_write
+    from nareg.io import write_rows
     from nareg.unlearning.comparison import Compared
 
     if not found:
@@ -289,12 +292,7 @@ def _show(found: list[comparison.Compared], requests: int, out: Path | None) -> 
         "propagated: seconds of a request's propagation; budget: the most that a certificate took; anew: models retrained"
     )
     if out is not None:
-        with atomic_write(out) as handle:
-            text = io.TextIOWrapper(handle, newline="", write_through=True)
-            writer = csv.DictWriter(text, [field.name for field in fields(Compared)], lineterminator="\n")
-            writer.writeheader()
-            writer.writerows(asdict(one) for one in found)
-            text.detach()
+        write_rows(out, [field.name for field in fields(Compared)], map(astuple, found))
         console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 

@@ -15,7 +15,7 @@ import io
 import os
 import zipfile
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -110,7 +110,7 @@ def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
             )
         return
     rows = ([time, *(_cell(v) for v in column)] for time, column in zip(table.times, table.values.T, strict=True))
-    _write_csv(path, ["time", *table.names], rows)
+    write_rows(path, ["time", *table.names], rows)
 
 
 def read_column(path: str | os.PathLike[str], stations: Sequence[str], column: str) -> np.ndarray:
@@ -146,7 +146,7 @@ def write_weights(
     """Write one weight per station as CSV, with the data-term weights where the design has them."""
     columns = [weights] if fit is None else [weights, fit]
     rows = ([s, *(repr(float(v)) for v in values)] for s, *values in zip(stations, *columns, strict=True))
-    _write_csv(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)
+    write_rows(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)
 
 
 def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
@@ -230,10 +230,11 @@ def _cell(value: float) -> str:
     return "" if np.isnan(value) else repr(float(value))
 
 
-def _write_csv(path: str | os.PathLike[str], header: Sequence[str], rows: object) -> None:
+def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
+    """A CSV file, whole or not at all."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)
-    writer.writerows(rows)  # type: ignore[arg-type]
+    writer.writerows(rows)
     with atomic_write(path) as handle:
         handle.write(text.getvalue().encode())

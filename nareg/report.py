@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
-from dataclasses import asdict, fields
+from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +14,7 @@ from matplotlib.figure import Figure
 
 from nareg import plotting
 from nareg.demo import Outcome, Score
+from nareg.io import write_rows
 from nareg.results import atomic_write
 
 
@@ -30,7 +29,7 @@ def write(outcome: Outcome, folder: Path) -> Path:
         for name, draw in _PICTURES.items():
             plotting.save(draw(outcome), folder / f"{name}.png")
             pictures[name] = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
-    _write_csv(outcome, folder / "scores.csv")
+    write_rows(folder / "scores.csv", [f.name for f in fields(Score)], map(astuple, outcome.scores))
     environment = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True
     )
@@ -62,15 +61,6 @@ def _on_graph(score: Score) -> bool:
 
 def _best(rows: list[Score]) -> Score:
     return min((s for s in rows if _on_graph(s)), key=lambda s: s.nmse)
-
-
-def _write_csv(outcome: Outcome, path: Path) -> None:
-    text = io.StringIO()
-    writer = csv.DictWriter(text, [f.name for f in fields(Score)], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(asdict(score) for score in outcome.scores)
-    with atomic_write(path) as handle:
-        handle.write(text.getvalue().encode())
 
 
 def _map(outcome: Outcome) -> Figure:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import zlib
@@ -23,6 +21,7 @@ from nareg.gnn._digest import digest
 from nareg.gnn.adjacency import Adjacency, as_adjacency
 from nareg.gnn.networks import Network
 from nareg.gnn.training import Protocol, Run, checked_task, fit
+from nareg.io import write_rows
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
@@ -154,12 +153,7 @@ class Comparison:
 
     def to_csv(self, path: str | os.PathLike[str]) -> None:
         """All runs as a CSV, written whole or not at all."""
-        text = io.StringIO()
-        writer = csv.DictWriter(text, list(self.rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(self.rows)
-        with atomic_write(Path(path)) as handle:
-            handle.write(text.getvalue().encode())
+        write_rows(path, list(self.rows[0]), (row.values() for row in self.rows))
 
     def plot(self, ax: Axes | None = None) -> Axes:
         """Test accuracy of every run, mean and 95 % interval of every model."""

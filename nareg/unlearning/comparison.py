@@ -118,18 +118,13 @@ def compare(
     weights = checked_weights(order, weights)
     certified: dict[str, Any] = {"loss": loss, "lam": lam, "alpha": alpha, "eps": eps, "delta": delta}
     models = {method: _model(method, deepcopy(common), weights, certified) for method in methods}
-    live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
-    pairs = live.edges("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
-    gone = requests.numbers("nodes", nodes, live.n_nodes)
+    pairs, gone, classes = _checked(graph, edges, nodes, labels)
     total = len(pairs) + len(gone)
-    if not total:
-        raise InputError("edges and nodes are empty: name something to remove.")
     _compile(weights)
-    classes = np.unique(requests.whole("labels", labels, live.n_nodes))
     for method in list(models):
         model = models.pop(method)  # the next one needs the memory
         start = time.perf_counter()
-        model.fit(graph, features, labels, train, classes=classes[classes >= 0])
+        model.fit(graph, features, labels, train, classes=classes)
         fit, before = time.perf_counter() - start, _accuracy(model)
         seconds, told = [], []
         for remove, what in [(model.remove_edges, pairs), (model.remove_nodes, gone)]:
@@ -140,6 +135,17 @@ def compare(
                 if progress is not None:
                     progress(method, len(told), total)
         yield Compared(method, before, _accuracy(model), fit, float(np.median(seconds)), **_cost(told))
+
+
+def _checked(graph: Any, edges: Any, nodes: Any, labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Edges and nodes that can be removed, and all classes."""
+    live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
+    pairs = live.edges("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
+    gone = requests.numbers("nodes", nodes, live.n_nodes)
+    if not len(pairs) + len(gone):
+        raise InputError("edges and nodes are empty: name something to remove.")
+    classes = np.unique(requests.whole("labels", labels, live.n_nodes))
+    return pairs, gone, classes[classes >= 0]
 
 
 def _model(method: str, rng: np.random.Generator, weights: np.ndarray, certified: dict[str, Any]) -> Any:
