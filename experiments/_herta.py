@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import time
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +16,11 @@ from experiments._figure import Row
 from nareg.errors import NaregError
 
 try:
+    import torch
+
     from nareg import herta
+    from nareg.herta import algorithm1, task
+    from nareg.herta.preconditioner import SKETCH, TOLERANCE
 except ModuleNotFoundError as missing:
     raise NaregError(f"the herta experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
 
@@ -50,6 +55,22 @@ class Loaded:
     def fit(self, **told: Any) -> herta.TrainingResult:
         """:func:`nareg.herta.fit` on this graph."""
         return herta.fit(self.graph, self.features, self.labels, **told)
+
+    def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
+        """A sketched preconditioner for a grid of learning rates, factorised, and the seconds that it took.
+
+        For "algorithm-1" its own, from a sparsified graph: with it gradient descent is the corrected Algorithm 1.
+        """
+        rng, began = np.random.default_rng(seed), time.perf_counter()
+        if optimizer == "algorithm-1":
+            told: dict[str, Any] = {"unrolled": None, "device": None, "dtype": None, "weight_decay": 0.0, "kind": "normalized"}
+            problem = task.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **told)
+            _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
+        else:
+            P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)
+        factorise = P.root if optimizer == "adam" else P.solve
+        factorise(torch.zeros((self.n_features, 1), dtype=P.dtype))
+        return P, time.perf_counter() - began
 
     def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:
         """The smallest training loss, by accurate solves; that of separable classes is zero."""

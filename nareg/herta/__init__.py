@@ -16,6 +16,7 @@ except ModuleNotFoundError as error:
 
 from nareg.herta.attention import Attended, Penalty, fit_attention
 from nareg.herta.nonlinear import GaussNewton, Unfold
+from nareg.herta.preconditioner import Preconditioner
 from nareg.herta.sparsifier import Sparsifier, sparsify
 from nareg.herta.trainer import fit
 from nareg.herta.training import TrainingResult, TrainingStatus
@@ -26,6 +27,7 @@ __all__ = [
     "GaussNewton",
     "Penalty",
     "Preconditioned",
+    "Preconditioner",
     "Sparsifier",
     "TrainingResult",
     "TrainingStatus",

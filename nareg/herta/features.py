@@ -12,6 +12,7 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
+from nareg.herta import thin
 from nareg.herta.system import as_numpy
 
 #: Share of non-zeros above which a dense product is the faster one.
@@ -29,7 +30,6 @@ class Features:
             self._by_columns = sp.csc_array(X)
         else:
             self._X = torch.as_tensor(X, dtype=dtype, device=self.device).contiguous()
-            self._T = self._X.T
 
     @classmethod
     def read(cls, value: Any, *, dtype: torch.dtype, device: Any) -> Features:
@@ -67,11 +67,11 @@ class Features:
 
     def times(self, V: torch.Tensor) -> torch.Tensor:
         """``X V``, (N, C)."""
-        return self._X @ V
+        return self._X @ V if self.is_sparse else thin.times(self._X, V)
 
     def transposed_times(self, R: torch.Tensor) -> torch.Tensor:
         """``X^T R``, (F, C)."""
-        return self._T @ R
+        return self._T @ R if self.is_sparse else thin.transposed_times(self._X, R)
 
     def columns(self, first: int, last: int) -> torch.Tensor:
         """Columns ``first`` to ``last - 1`` as a dense contiguous tensor."""
@@ -94,7 +94,6 @@ class Features:
         other.shape, other.dtype, other.device = self.shape, self.dtype, self.device
         if not self.is_sparse:
             other._X = self._X * self._mask(self._X, rate, generator)
-            other._T = other._X.T
             return other
         kept = sp.csr_array(self._by_columns)
         kept.data = kept.data * self._mask(torch.as_tensor(kept.data), rate, generator).numpy()

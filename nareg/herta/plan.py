@@ -9,7 +9,7 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta import choice
 from nareg.herta.losses import SquaredError
-from nareg.herta.preconditioner import TOLERANCE
+from nareg.herta.preconditioner import TOLERANCE, Preconditioner
 from nareg.herta.task import Task
 
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
@@ -26,16 +26,22 @@ ALIKE = 100.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, why; and whether P is one an output."""
+    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, why.
+
+    And whether the preconditioner is one an output, or one that was built before.
+    """
 
     optimizer: str
     preconditioner: str
     formed: bool
     reason: str = ""
     by_output: bool = False
+    given: bool = False
 
 
-def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, rows: int, inner_tol: float) -> Plan:
+def settle(
+    task: Task, optimizer: str, preconditioner: str | Preconditioner, *, dropout: Any, rows: int, inner_tol: float
+) -> Plan:
     """A plan, with choices by estimated cost where they were left open."""
     rate = _checks.number("dropout", dropout, low=0)
     if rate >= 1:
@@ -47,13 +53,15 @@ def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, row
         raise InputError(f"dropout is {dropout!r} but {optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
     if optimizer == "direct" or optimizer.startswith("algorithm-1"):
         if preconditioner != "auto":
-            raise InputError(
-                f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {preconditioner!r}: leave it out."
-            )
+            told = "one that was built" if isinstance(preconditioner, Preconditioner) else repr(preconditioner)
+            raise InputError(f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {told}: leave it out.")
         if optimizer != "direct" and task.kind == "operator":
             raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
         return Plan(optimizer, "none", True) if optimizer == "direct" else Plan(optimizer, "sketched", False)
     iterative = optimizer if optimizer != "auto" else ("pcg" if squared else "lbfgs")
+    if isinstance(preconditioner, Preconditioner):
+        _fits(preconditioner, task, iterative)
+        return Plan(iterative, preconditioner.kind, False, given=True)
     if preconditioner == "none":
         return Plan(iterative, "none", False)
     few = task.train.numel() < SEPARABLE * task.features.shape[1]
@@ -81,6 +89,21 @@ def settle(task: Task, optimizer: str, preconditioner: str, *, dropout: Any, row
         return Plan("direct", "none", True, reason)
     named = {"formed": "exact", "plain": "none", "sketched-blocks": "sketched"}.get(way, way)
     return Plan(iterative, named, not rate and way in ("formed", "blocks"), reason, by_output=way.endswith("blocks"))
+
+
+def _fits(P: Preconditioner, task: Task, optimizer: str) -> None:
+    """Refuse a preconditioner that was built for something else, or that would have to be renewed."""
+    if optimizer == "lbfgs":
+        raise InputError(
+            "preconditioner is one that was built, but 'lbfgs' renews its own as it goes: take optimizer='adam' or 'gd', "
+            "or leave preconditioner out."
+        )
+    made, wanted = (P.n_features, P.dtype, P.device), (task.features.shape[1], task.features.dtype, task.features.device)
+    if made != wanted:
+        raise InputError(
+            f"preconditioner is for {made[0]} features in {made[1]} on {made[2]}, but these are {wanted[0]} in {wanted[1]} on "
+            f"{wanted[2]}: build it from the same features, dtype and device."
+        )
 
 
 def _is_easy(task: Task) -> bool:

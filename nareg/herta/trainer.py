@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def fit(
     train: Any = None,
     loss: str = "mse",
     optimizer: str = "auto",
-    preconditioner: str = "auto",
+    preconditioner: str | Preconditioner = "auto",
     kind: str = "normalized",
     sketch_size: int | None = None,
     weight_decay: float = 0.0,
@@ -89,11 +90,13 @@ def fit(
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
         (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
         gradient descent.
-    preconditioner : {"auto", "exact", "blocks", "sketched", "none"}
+    preconditioner : {"auto", "exact", "blocks", "sketched", "none"} or Preconditioner
         "exact": the Gram matrix of F; for cross-entropy weighted by the second derivatives, and made anew when these have
         changed. "blocks" (ce): one an output, which takes fewer evaluations but as many factorisations as there are classes.
         "sketched": from ``sketch_size`` rows of a randomised
         Hadamard transform of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
+        One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
+        example; how near it is to the loss at hand is not known, and convergence is judged without it.
     kind : {"normalized", "combinatorial", "operator"}
         ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
         ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
@@ -157,7 +160,8 @@ def fit(
     """
     clock = time.perf_counter()
     optimizer = _checks.choice("optimizer", optimizer, OPTIMIZERS)
-    preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
+    if not isinstance(preconditioner, Preconditioner):
+        preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
     stop_below = None if stop_below is None else _checks.number("stop_below", stop_below)
     patience = _checks.integer("patience", patience, low=1)
     if progress is not None and not callable(progress):
@@ -194,17 +198,23 @@ def fit(
 
     built = time.perf_counter()
     refresh: build.Weighted | None = None
+    model: Implicit | Formed
     P: Preconditioner
     if plan.optimizer.startswith("algorithm-1"):
         printed = plan.optimizer.endswith("as-printed")
         problem, P = algorithm1.prepare(task, rows=rows, tol=inner_tol, printed=printed, rng=rng)
     else:
-        model, P, refresh = _build(task, plan, rows, inner_tol, rng)
+        if isinstance(preconditioner, Preconditioner):
+            model, P = Implicit(task.system, task.features, task.train), preconditioner
+        else:
+            model, P, refresh = _build(task, plan, rows, inner_tol, rng)
         if dropout and isinstance(model, Implicit):
             model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
         problem = Problem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
     steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
+    if plan.given:
+        steps = (replace(step, gap=None) for step in steps)
     watched = None if validation is None else _watched(task, validation, inner_tol)
     rules = Rules(
         loss=task.loss, tol=tol, zero=max(tol, REACHED * inner_tol), most=max_iterations, stop_below=stop_below,
@@ -319,7 +329,7 @@ def _result(
     gradient = pulled + task.weight_decay * curve.W
     if refresh is not None:
         P = refresh(outputs) or refresh.current
-    estimate = P.gap(gradient)
+    estimate = None if plan.given else P.gap(gradient)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
     status = curve.status
     if curve.W_is_last and not rules.random:

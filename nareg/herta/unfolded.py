@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from nareg.herta import thin
 from nareg.herta.features import Features
 from nareg.herta.system import System
 
@@ -64,11 +65,11 @@ class Formed:
 
     def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F V``."""
-        return self.F @ V
+        return thin.times(self.F, V)
 
     def adjoint(self, R: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F^T R``."""
-        return self.F.T @ R
+        return thin.transposed_times(self.F, R)
 
 
 def form(system: System, features: Features, train: torch.Tensor, *, tol: float) -> torch.Tensor:

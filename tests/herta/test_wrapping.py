@@ -7,7 +7,7 @@ import torch
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from tests.herta.helpers import best_squared, problem, propagated
+from tests.herta.helpers import best_cross_entropy, best_squared, problem, propagated
 
 LAM = 3.0
 
@@ -225,3 +225,56 @@ def test_of_several_layers_that_fit_one_has_to_be_named(task):
     with pytest.raises(InputError, match=r"parameters of shapes \(12, 12\), \(3, 12\) all fit 12 features: name those"):
         herta.Preconditioned(adam, P)
     herta.Preconditioned(adam, P, [first.weight])
+
+
+@pytest.mark.parametrize(
+    ("told", "accuracy"),
+    [
+        ({}, 1e-6),
+        ({"optimizer": "pcg"}, 1e-6),
+        ({"optimizer": "gd", "learning_rate": 0.9}, 1e-6),
+        ({"optimizer": "gd"}, 1e-6),
+        ({"optimizer": "adam", "learning_rate": 0.1, "max_iterations": 600}, 1e-4),
+    ],
+)
+def test_a_preconditioner_that_was_built_serves_many_runs(task, told, accuracy):
+    graph, X, _, Y, train, best = task
+    P = herta.precondition(graph, X, lam=LAM, train=train, how="exact")
+    for targets, smallest in ((Y, best), (2 * Y, 4 * best)):
+        found = herta.fit(graph, X, targets, lam=LAM, train=train, preconditioner=P, **told)
+        assert found.loss == pytest.approx(smallest, rel=accuracy)
+        assert (found.preconditioner, found.gap) == ("exact", None)
+
+
+def test_cross_entropy_goes_down_with_a_preconditioner_that_was_built(task):
+    graph, X, F, Y, train, _ = task
+    P, labels = herta.precondition(graph, X, lam=LAM, train=train), Y.argmax(1).numpy()
+    best = best_cross_entropy(F[train].numpy() @ np.diag(10.0 ** np.linspace(3, -3, 12)), labels[train], 3)
+    told = {"lam": LAM, "train": train, "loss": "ce", "preconditioner": P}
+    for how in ({"optimizer": "gd", "max_iterations": 300}, {"optimizer": "adam", "learning_rate": 0.3}):
+        assert herta.fit(graph, X, labels, **told, **how).loss == pytest.approx(best, rel=1e-5)
+
+
+def test_a_preconditioner_of_another_graph_is_not_taken_for_the_hessian(task, rng):
+    graph, X, _, Y, train, best = task
+    other = herta.precondition(nareg.graphs.grid((15, 20)), 1e3 * X[::-1], lam=100.0)
+    found = herta.fit(graph, X, Y, lam=LAM, train=train, preconditioner=other, max_iterations=3)
+    # a gap by this P would be a millionth of the true one
+    assert found.loss > best * (1 + 1e-6)
+    assert not found.status.ok
+
+
+def test_a_preconditioner_that_was_built_for_something_else_is_refused(task):
+    graph, X, _, Y, train, _ = task
+    P = herta.precondition(graph, X, lam=LAM, train=train)
+    told = {"lam": LAM, "train": train, "preconditioner": P}
+    with pytest.raises(InputError, match=r"preconditioner is for 12 features in torch.float64 on cpu, but these are 11 in"):
+        herta.fit(graph, X[:, :11], Y, **told)
+    with pytest.raises(InputError, match=r"but these are 12 in torch.float32 on cpu: build it from the same features"):
+        herta.fit(graph, X, Y, dtype="float32", **told)
+    with pytest.raises(InputError, match=r"but 'lbfgs' renews its own as it goes: take optimizer='adam' or 'gd'"):
+        herta.fit(graph, X, Y.argmax(1), loss="ce", **told)
+    with pytest.raises(InputError, match=r"takes no preconditioner, but preconditioner is one that was built: leave it out"):
+        herta.fit(graph, X, Y, optimizer="direct", **told)
+    with pytest.raises(InputError, match=r"preconditioner is for 0 features"):
+        herta.fit(graph, X, Y, lam=LAM, preconditioner=herta.Preconditioner())
