@@ -255,12 +255,12 @@ def test_cross_entropy_goes_down_with_a_preconditioner_that_was_built(task):
         assert herta.fit(graph, X, labels, **told, **how).loss == pytest.approx(best, rel=1e-5)
 
 
-def test_a_preconditioner_of_another_graph_is_not_taken_for_the_hessian(task, rng):
+def test_what_a_preconditioner_of_another_problem_says_of_the_gap_is_not_believed(task):
     graph, X, _, Y, train, best = task
-    other = herta.precondition(nareg.graphs.grid((15, 20)), 1e3 * X[::-1], lam=100.0)
-    found = herta.fit(graph, X, Y, lam=LAM, train=train, preconditioner=other, max_iterations=3)
-    # a gap by this P would be a millionth of the true one
-    assert found.loss > best * (1 + 1e-6)
+    other = herta.precondition(graph, 1e6 * X, lam=LAM, train=train)
+    told = {"optimizer": "gd", "learning_rate": 0.9, "max_iterations": 10}
+    found = herta.fit(graph, X, Y, lam=LAM, train=train, preconditioner=other, **told)
+    assert found.loss > 1.1 * best  # by this P within 1e-12 of the smallest, at W = 0 already
     assert not found.status.ok
 
 
