@@ -112,7 +112,11 @@ def effects(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
         ("training rows, whole graph", {"effect": "mask", "value": herta_effects.MASKED}),
         ("all rows, as printed", {"effect": "mask", "value": herta_effects.UNMASKED}),
         *((f"sketch of {size} F rows", {"effect": "sketch", "value": float(size)}) for size in herta_effects.SIZES),
-        *((f"sparsified, {d:g} draws an edge", {"effect": "edges", "draws": d}) for d in herta_effects.DRAWS if d > 0),
+        *(
+            (f"sparsified, {d:g} draw{'s' * (d > 1)} an edge", {"effect": "edges", "draws": d})
+            for d in herta_effects.DRAWS
+            if d > 0
+        ),
         *((f"ridge {ridge:g}", {"effect": "ridge", "value": ridge}) for ridge in herta_effects.RIDGES),
     ]
     for label, keys in ways:
