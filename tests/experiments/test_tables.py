@@ -106,7 +106,7 @@ def made_up(name, settings):
 
 
 def trained(name, settings):
-    """Rows of an experiment on training as it would write them; what is slow is run on two masks, and one did not get there."""
+    """Rows of an experiment on training as it would write them; what is slow is run on one mask, and one did not get there."""
     for point in _engine.load(name).points(settings):
         if name == "herta-loss":
             for k, method in enumerate(herta_loss.METHODS[point["loss"]]):
@@ -124,8 +124,8 @@ def trained(name, settings):
             else:
                 yield {**point, "kind": "absent"}
         elif name == "herta-accuracy":
-            for k, method in enumerate(herta_accuracy.METHODS):
-                wild = {**point, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
+            for loss, (k, method) in itertools.product(settings.losses, enumerate(herta_accuracy.METHODS)):
+                wild = {**point, "loss": loss, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
                 yield from ({**wild, "test": 0.1 * k, "validation": 0.2, "oscillates": 0}, wild)
         elif name == "herta-effects":
             values = {"mask": (herta_effects.MASKED, herta_effects.UNMASKED), "ridge": herta_effects.RIDGES,
