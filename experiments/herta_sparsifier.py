@@ -110,7 +110,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         axis.axhline(s.epsilon, color="0.7", linewidth=0.8)
         axis.set(yscale="log", xlim=(0, 1), title=f"{graph}, λ = {lam:g}")
         axis.title.set_fontsize(9)
-        axis.tick_params(labelsize=7)
+        axis.tick_params(which="both", labelsize=7)
     for axis in axes[-1]:
         axis.set_xlabel("share of the edges kept")
     for axis in axes[:, 0]:

@@ -97,6 +97,16 @@ def test_the_measured_error_is_the_true_one(kind, n, rng):
     assert again == pytest.approx(found.error, rel=0.05)
 
 
+@pytest.mark.parametrize("draws", [0.1, 1.0, 4.0])
+def test_large_errors_are_the_true_ones_too(draws, rng):
+    graph = nareg.graphs.power_law(600, mean_degree=4, rng=rng)
+    told = {"lam": 100.0, "epsilon": 0.5, "kind": "normalized", "draws": round(draws * graph.n_edges)}
+    found = herta.sparsify(graph, rng=rng, **told)
+    true = dense_error(laplacian(graph), found.laplacian.toarray(), 100.0)
+    assert true > 4
+    assert true * (1 - 1e-9) <= found.error <= 1.01 * true
+
+
 @pytest.mark.parametrize("small", [400, 50])  # errors by dense eigenvalues, or by LOBPCG, which could miss the extreme ones
 def test_the_error_holds_for_nearly_every_seed(small, monkeypatch):
     monkeypatch.setattr(sparsifier, "SMALL", small)
