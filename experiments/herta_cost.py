@@ -1,4 +1,4 @@
-"""Seconds against the number of edges: leverage scores, sparsifier, preconditioner, gradient, whole trainings."""
+"""Seconds and products against the number of edges: leverage scores, sparsifier, preconditioner, gradient, whole trainings."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ SCORES, SPARSIFIED, BUILT, GRADIENT, SQUARED, CROSS = (
     "leverage scores", "draws", "preconditioner", "gradient", "training, mse", "training, ce",
 )  # fmt: skip
 STEPS = (SCORES, SPARSIFIED, BUILT, GRADIENT, SQUARED, CROSS)
+#: Whose products with H are counted.
+COUNTED = (GRADIENT, SQUARED, CROSS)
 
 
 @dataclass(frozen=True)
@@ -45,8 +47,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     made = graph.raw.nnz // 2
     rows: list[Row] = []
 
-    def timed(step: str, seconds: float) -> None:
-        rows.append({"step": step, "seconds": seconds, "made": made, "nodes": n})
+    def timed(step: str, seconds: float, products: float | None = None) -> None:
+        rows.append({"step": step, "seconds": seconds, "products": products, "made": made, "nodes": n})
 
     found = herta.sparsify(graph, lam=s.lam, epsilon=0.5, rng=rng, scores="approximate", draws=made, measure=False)
     timed(SCORES, found.timings["scores"])
@@ -55,17 +57,17 @@ def compute(s: Settings, point: Point) -> list[Row]:
     herta.precondition(graph, X, lam=s.lam, how="sketched", rng=rng)
     timed(BUILT, time.perf_counter() - start)
     told: dict[str, Any] = {"lam": s.lam, "rng": rng}
-    timed(GRADIENT, gradient_seconds(graph, X, s.lam, s.classes, rng))
+    timed(GRADIENT, *gradient(graph, X, s.lam, s.classes, rng))
     for step, loss in ((SQUARED, "mse"), (CROSS, "ce")):
         start = time.perf_counter()
         trained = herta.fit(graph, X, labels, loss=loss, tol=1e-6, **told)
-        timed(step, time.perf_counter() - start)
+        timed(step, time.perf_counter() - start, trained.products)
         rows[-1] |= {"status": trained.status.name, "optimizer": trained.optimizer, "preconditioner": trained.preconditioner}
     return rows
 
 
-def gradient_seconds(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random.Generator) -> float:
-    """Of a gradient of the squared error to 1e-6: two solves, no guess to start from; the second of two calls."""
+def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Seconds and products of a gradient of the squared error to 1e-6: two solves from nothing; the second of two."""
     import torch
 
     from nareg.herta import losses, problem, task, unfolded
@@ -73,40 +75,65 @@ def gradient_seconds(graph: Any, X: np.ndarray, lam: float, classes: int, rng: n
     given: dict[str, Any] = {"lam": lam, "train": None, "kind": "normalized", "unrolled": None, "device": None, "dtype": None}
     system, features, index = task.model(graph, X, **given)
     W = torch.as_tensor(rng.standard_normal((X.shape[1], classes)))
-    seconds = 0.0
+    seconds, before = 0.0, 0
     for _ in range(2):
+        before = system.products
         map_ = unfolded.Implicit(system, features, torch.as_tensor(index))
         target = losses.SquaredError(torch.zeros((index.size, classes), dtype=torch.float64))
         training = problem.Problem(map_, target, features, weight_decay=0.0, tol=1e-6)
         start = time.perf_counter()
         training.evaluate(W)
         seconds = time.perf_counter() - start
-    return seconds
+    return seconds, system.products - before
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Both axes logarithmic, a line of slope one beside."""
+    """Seconds, and products of one column times edges; all axes logarithmic, a line of slope one beside."""
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(6, 4.4), layout="constrained")
-    for step in STEPS:
-        axis.plot(column(rows, "made", step=step), column(rows, "seconds", step=step), "o-", label=step)
-    edges = np.array(column(rows, "made", step=GRADIENT))
-    axis.plot(edges, column(rows, "seconds", step=GRADIENT)[0] * edges / edges[0], color="0.7", label="slope one")
-    axis.set(xscale="log", yscale="log", xlabel="undirected edges", ylabel=f"seconds, F = {s.features}, one thread")
-    axis.legend(fontsize=8)
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4.4), layout="constrained")
+    for axis, steps, key in zip(axes, (STEPS, COUNTED), ("seconds", "work"), strict=True):
+        for step in steps:
+            axis.plot(column(rows, "made", step=step), values(rows, step, key), "o-", color=f"C{STEPS.index(step)}", label=step)
+        edges = np.array(column(rows, "made", step=GRADIENT))
+        axis.plot(edges, values(rows, GRADIENT, key)[0] * edges / edges[0], color="0.7", label="slope one")
+        axis.set(xscale="log", yscale="log", xlabel="undirected edges")
+        axis.legend(fontsize=8)
+    axes[0].set_ylabel(f"seconds, F = {s.features}, one thread")
+    axes[1].set_ylabel("products of H with one column, times edges")
     return figure
 
 
+def values(rows: list[Row], step: str, key: str) -> list[float]:
+    """Seconds of a step, or its work: products times edges."""
+    return [row["seconds"] if key == "seconds" else row["products"] * row["made"] for row in chosen(rows, step=step)]
+
+
+def slope(rows: list[Row], step: str, key: str) -> float:
+    """Growth from the smallest to the largest graph, as a power of the edges."""
+    edges, told = column(rows, "made", step=step), values(rows, step, key)
+    return float(np.log(told[-1] / told[0]) / np.log(edges[-1] / edges[0]))
+
+
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    linear, told = [], []
+    counted, work = [], []
+    for step in COUNTED:
+        products = " / ".join(f"{count:,.0f}" for count in column(rows, "products", step=step))
+        work.append(slope(rows, step, "work"))
+        counted.append(f"{step} {products} (times edges: slope {work[-1]:.2f})")
+    timed = []
     for step in STEPS:
-        mine = chosen(rows, step=step)
-        first, last = mine[0], mine[-1]
-        slope = float(np.log(last["seconds"] / first["seconds"]) / np.log(last["made"] / first["made"]))
-        linear.append(slope < 1.2)
-        told.append(f"{step} {first['seconds']:.2g} to {last['seconds']:.3g} s, slope {slope:.2f}")
-    return [Verdict("linear", grade(linear), f"{mine[0]['made']} to {mine[-1]['made']} edges: " + "; ".join(told) + ".")]
+        seconds = values(rows, step, "seconds")
+        timed.append(f"{step} {seconds[0]:.2g} to {seconds[-1]:.3g} s, slope {slope(rows, step, 'seconds'):.2f}")
+    edges = column(rows, "made", step=GRADIENT)
+    first, last = (8e-6 * s.features * nodes for nodes in column(rows, "nodes", step=GRADIENT)[:: len(edges) - 1])
+    return [
+        Verdict(
+            "linear", grade(found < 1.1 for found in work),
+            f"{edges[0]} to {edges[-1]} edges. Products of one column: {'; '.join(counted)}. Seconds: {'; '.join(timed)}.",
+            f"Seconds grow faster as vectors leave the cache: {s.features} columns take {first:.2g} to {last:.3g} MB.",
+        )
+    ]  # fmt: skip
 
 
 FIGURE = Figure(
