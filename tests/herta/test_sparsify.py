@@ -107,6 +107,39 @@ def test_large_errors_are_the_true_ones_too(draws, rng):
     assert true * (1 - 1e-9) <= found.error <= 1.01 * true
 
 
+def bottleneck():
+    """A ring of ten cliques, with edges of a hundredth of the weight between them."""
+    A = np.kron(np.eye(10), np.ones((45, 45)) - np.eye(45))
+    for i in range(10):
+        a, b = 45 * i, 45 * ((i + 1) % 10) + 1
+        A[a, b] = A[b, a] = 0.01
+    return nareg.Graph(A)
+
+
+def heavy_tailed(n=450):
+    rng = np.random.default_rng(7)
+    W = np.triu((rng.random((n, n)) < 0.05) * rng.pareto(1.0, (n, n)), 1)
+    return nareg.Graph(W + W.T)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("make", [bottleneck, heavy_tailed])
+@pytest.mark.parametrize("draws", [0.3, 3.0])
+def test_errors_are_the_true_ones_where_little_weight_holds_much_together(make, kind, draws, rng):
+    graph = make()
+    told = {"lam": 1e4, "epsilon": 0.5, "kind": kind, "draws": round(draws * graph.n_edges), "scores": "uniform"}
+    found = herta.sparsify(graph, rng=rng, **told)
+    true = dense_error(laplacian(graph, kind), found.laplacian.toarray(), 1e4)
+    assert found.error == pytest.approx(true, rel=1e-3)
+
+
+@pytest.mark.parametrize("scores", ["uniform", "approximate"])
+def test_what_is_returned_holds_where_little_weight_holds_much_together(scores, rng):
+    graph = bottleneck()
+    found = herta.sparsify(graph, lam=1e4, epsilon=0.5, kind="combinatorial", scores=scores, rng=rng)
+    assert dense_error(laplacian(graph, "combinatorial"), found.laplacian.toarray(), 1e4) <= 0.5 + 1e-6
+
+
 @pytest.mark.parametrize("small", [400, 50])  # errors by dense eigenvalues, or by LOBPCG, which could miss the extreme ones
 def test_the_error_holds_for_nearly_every_seed(small, monkeypatch):
     monkeypatch.setattr(sparsifier, "SMALL", small)
