@@ -20,6 +20,8 @@ from nareg.herta.unfolded import form, sketched
 WIDE = 100.0
 #: A weighted preconditioner is made anew when its weights have changed by more than this share.
 STALE = 0.2
+#: Weights that have each changed by less than this share leave what a preconditioner says of the gap as it is.
+SAME = 0.1
 #: Without weight decay, once the weights have fallen to this share of their first sum it is kept as it is: nearly all nodes are
 #: told apart, and what is left of the loss goes down faster along long steps of L-BFGS than by Newton's, which take off a
 #: constant share each. (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if renewed to the end, 35 if not.)
@@ -79,14 +81,28 @@ class Weighted:
         self._first = 0.0
         self.current = Preconditioner()
 
-    def __call__(self, Z: torch.Tensor) -> Preconditioner | None:
-        """A new preconditioner for these outputs; None if the one at hand is still good."""
-        began = time.perf_counter()
+    def __call__(self, Z: torch.Tensor) -> Preconditioner:
+        """A preconditioner that is good enough to go on with at these outputs."""
         now = self._loss.curvature(Z[self._part])
         if self._at is None:
             self._first = float(now.sum())
         elif not self._stale(now, self._at):
-            return None
+            return self.current
+        return self._made(now)
+
+    def anew(self, Z: torch.Tensor) -> Preconditioner:
+        """One that tells the gap at these outputs: made for them, or for weights that are all next to theirs.
+
+        Weights of a few nodes may have vanished long before the sum of all has changed: along directions that only these bend,
+        an old one is far too large.
+        """
+        now = self._loss.curvature(Z[self._part])
+        if self._at is not None and bool(((now - self._at).abs() <= SAME * self._at).all()):
+            return self.current
+        return self._made(now)
+
+    def _made(self, now: torch.Tensor) -> Preconditioner:
+        began = time.perf_counter()
         self._at = now
         # at W = 0 all outputs have the same weights
         alike = not self._by_output or not bool((now != now[:, :1]).any())

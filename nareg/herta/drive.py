@@ -135,14 +135,18 @@ def _reason(step: Step, curve: Curve, rules: Rules) -> TrainingStatus | None:
         return TrainingStatus.SEPARABLE
     if rules.random:
         return None
-    settled = step.gap is not None or (len(losses) > WINDOW and losses[-1 - WINDOW] - loss <= rules.tol * abs(loss))
+    settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= rules.tol * abs(loss))
     return TrainingStatus.CONVERGED if settled and _is_small(step, curve, rules.tol) else None
 
 
 def _is_small(step: Step, curve: Curve, tol: float) -> bool:
     """Whether what is left to gain, or where that is not known the gradient, is small."""
     if step.gap is not None:
-        return SAFETY * step.gap <= tol * abs(step.loss)
+        bound = tol * abs(step.loss) / SAFETY
+        if step.gap > bound or step.confirmed is None:
+            return step.gap <= bound
+        gap = step.confirmed()
+        return gap is not None and gap <= bound
     return small_gradient(step.gradient, curve.first_gradient, tol)
 
 

@@ -65,6 +65,14 @@ class Features:
         """Whether X is held sparse."""
         return self._X.layout == torch.sparse_csr
 
+    def doubled(self) -> Features:
+        """The same in double precision: itself where it is."""
+        if self.dtype == torch.float64:
+            return self
+        if self.is_sparse:  # as they were rounded for the training
+            return Features(sp.csr_array(self._by_columns.astype(np.float32)), dtype=torch.float64, device=self.device)
+        return Features(self._X, dtype=torch.float64, device=self.device)
+
     def times(self, V: torch.Tensor) -> torch.Tensor:
         """``X V``, (N, C)."""
         return self._X @ V if self.is_sparse else thin.times(self._X, V)

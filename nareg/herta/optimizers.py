@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import torch
 
@@ -40,6 +42,8 @@ class Step:
     outputs : (n_train, C) tensor or None
     trial : bool
         Of a line search: W was not moved.
+    confirmed : callable or None
+        The gap by a preconditioner that is made for this W, where ``gap`` is by one that is kept for longer.
     """
 
     W: torch.Tensor
@@ -48,12 +52,23 @@ class Step:
     gap: float | None = None
     outputs: torch.Tensor | None = None
     trial: bool = False
+    confirmed: Callable[[], float | None] | None = None
 
 
 #: A step, the difference of the gradients at its ends, and their inner product.
 Pair = tuple[torch.Tensor, torch.Tensor, float]
-#: A new preconditioner for these outputs, or None to keep the one at hand.
-Refresh = Callable[[torch.Tensor], Preconditioner | None]
+
+
+class Refresh(Protocol):
+    """A preconditioner that follows the outputs Z."""
+
+    def __call__(self, Z: torch.Tensor) -> Preconditioner:
+        """One that is good enough to go on with."""
+        ...
+
+    def anew(self, Z: torch.Tensor) -> Preconditioner:
+        """One that tells the gap."""
+        ...
 
 
 def conjugate_gradients(
@@ -140,11 +155,12 @@ def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refr
     loss, gradient, Z = problem.evaluate(W)
     memory: list[Pair] = []
     while True:
-        P = P if refresh is None else refresh(Z) or P
+        P = P if refresh is None else refresh(Z)
         direction = -_two_loops(gradient, memory, P)
         slope = float((direction * gradient).sum())
         size = problem.length(gradient)
-        yield Step(W, loss, size, -0.5 * slope if P.factors else None, Z)
+        confirmed = None if refresh is None else partial(_gap, refresh, Z, gradient)
+        yield Step(W, loss, size, -0.5 * slope if P.factors else None, Z, confirmed=confirmed)
         if not slope < 0:
             return
         # a first step without any scale: as far as a straight line would take the loss to zero
@@ -168,6 +184,10 @@ def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refr
         if bend > 0:
             memory = [*memory, (s, y, bend)][-MEMORY:]
         W, loss, gradient, Z = W + s, trial, after, Z_after
+
+
+def _gap(refresh: Refresh, Z: torch.Tensor, gradient: torch.Tensor) -> float | None:
+    return refresh.anew(Z).gap(gradient)
 
 
 def _two_loops(gradient: torch.Tensor, memory: list[Pair], P: Preconditioner) -> torch.Tensor:

@@ -122,6 +122,7 @@ class System:
         self.dtype, self.device = dtype, torch.device(device)
         if top is None:
             top = largest_eigenvalue(laplacian) if lam else 0.0
+        self._top = top
         #: bound of the condition number of H
         self.conditioning = 1 + lam * top
         #: what no tolerance may be below, for rounding
@@ -142,6 +143,12 @@ class System:
     def n_nodes(self) -> int:
         """Number of nodes N."""
         return int(self.laplacian.shape[0])
+
+    def doubled(self) -> System:
+        """The same in double precision: itself where it is."""
+        if self.dtype == torch.float64:
+            return self
+        return System(self.laplacian, self.lam, dtype=torch.float64, device=self.device, top=self._top)
 
     def degree(self, tol: float) -> int:
         """Products a column that a solve takes (where conjugate gradients take over: at most about so many)."""
@@ -197,6 +204,12 @@ class Unrolled(System):
     def __init__(self, laplacian: sp.csr_array, lam: float, steps: int, *, dtype: torch.dtype, device: Any, top: float) -> None:
         super().__init__(laplacian, lam, dtype=dtype, device=device, top=top)
         self.steps = steps
+
+    def doubled(self) -> Unrolled:
+        """The same in double precision: itself where it is."""
+        if self.dtype == torch.float64:
+            return self
+        return Unrolled(self.laplacian, self.lam, self.steps, dtype=torch.float64, device=self.device, top=self._top)
 
     def degree(self, tol: float) -> int:
         """Products a column, whatever the accuracy."""

@@ -253,7 +253,6 @@ def _build(
         build.check_sketch(n_train, F)
     renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner, by_output=plan.by_output)
     first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
-    assert first is not None
     return Formed(F) if plan.formed else model, first, renew
 
 
@@ -319,21 +318,26 @@ def _result(
     clock: float,
     timings: dict[str, float],
 ) -> TrainingResult:
-    """Everything that is reported; loss, gradient and gap computed anew from the returned weights, by accurate solves."""
+    """Everything that is reported; loss, gradient and gap computed anew from the returned weights, by accurate solves.
+
+    In double precision, whatever the training was in.
+    """
     began = time.perf_counter()
-    tight = max(problem.tol * 1e-2, task.system.floor)
-    Z = task.system.solve(task.features.times(curve.W), tol=tight)
+    system, features, W = task.system.doubled(), task.features.doubled(), curve.W.double()
+    before, tight = system.products, max(problem.tol * 1e-2, system.floor)
+    Z = system.solve(features.times(W), tol=tight)
     outputs = Z[task.train]
-    value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((curve.W**2).sum())
-    pulled = Implicit(task.system, task.features, task.train).adjoint(task.loss.gradient(outputs), tight)
-    gradient = pulled + task.weight_decay * curve.W
+    value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((W**2).sum())
+    pulled = Implicit(system, features, task.train).adjoint(task.loss.gradient(outputs), tight)
+    gradient = pulled + task.weight_decay * W
     if refresh is not None:
-        P = refresh(outputs) or refresh.current
+        P = refresh.anew(outputs.to(curve.W.dtype))
     estimate = None if plan.given else P.gap(gradient)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
     status = curve.status
-    if curve.W_is_last and not rules.random:
-        status = _borne_out(status, value, gap, problem.length(gradient), curve, rules)
+    if not rules.random and (curve.W_is_last or curve.validation is None):
+        status = _borne_out(status, value, gap, problem.length(gradient), task.loss.separated(outputs), curve, rules)
+    elsewhere = problem.elsewhere + (system.products - before if system is not task.system else 0)
     timings["outputs"] = time.perf_counter() - began
     losses, seconds = np.array(curve.losses), np.array(curve.seconds)
     if curve.W_is_last:
@@ -342,7 +346,7 @@ def _result(
         losses, seconds = np.append(losses, value), np.append(seconds, time.perf_counter() - clock)
     return TrainingResult(
         weights=task.returned(curve.W),
-        outputs=task.returned(Z),
+        outputs=task.returned(Z.to(curve.W.dtype)),
         losses=losses,
         seconds=seconds,
         status=status,
@@ -354,7 +358,7 @@ def _result(
         gradient_norm=float(gradient.norm()),
         evaluations=problem.evaluations,
         hessian_products=problem.hessian_products,
-        products=task.system.products + problem.elsewhere,
+        products=task.system.products + elsewhere,
         validation=None if curve.validation is None else np.array(curve.validation),
         lam=task.system.lam,
         timings=timings,
@@ -362,12 +366,20 @@ def _result(
 
 
 def _borne_out(
-    status: TrainingStatus, value: float, gap: float | None, gradient: float, curve: Curve, rules: Rules
+    status: TrainingStatus,
+    value: float,
+    gap: float | None,
+    gradient: float,
+    separated: bool,
+    curve: Curve,
+    rules: Rules,
 ) -> TrainingStatus:
     """The status, or that training stalled where accurate solves say that it is not at its end."""
     holds = True
     if status is TrainingStatus.ZERO_LOSS:
         holds = value <= rules.tol * curve.losses[0]
+    elif status is TrainingStatus.SEPARABLE:
+        holds = separated and value <= UNNOTICED * rules.tol * curve.losses[0]
     elif status is TrainingStatus.TARGET and rules.stop_below is not None:
         holds = value <= rules.stop_below + UNNOTICED * rules.tol * abs(value)
     elif status is TrainingStatus.CONVERGED and gap is None:

@@ -66,7 +66,8 @@ class TrainingResult:
     condition : float or None
         Estimated condition number of the preconditioned Hessian at the start (Lanczos; from below).
     gap : float or None
-        Estimate of how far the loss is above its minimum, ``<g, P^-1 g> / 2`` with the preconditioner, from accurate solves.
+        Estimate of how far the loss is above its minimum, ``<g, P^-1 g> / 2`` from accurate solves in double precision, with a
+        preconditioner made for these weights.
     gradient_norm : float
         At the returned weights, from accurate solves.
     evaluations, hessian_products : int
@@ -116,7 +117,7 @@ class TrainingResult:
 
     def summary(self) -> str:
         """A few lines for a person."""
-        gap = "" if self.gap is None else f", about {self.gap:.1g} above the minimum"
+        gap = ", what is left to gain not known" if self.gap is None else f", about {self.gap:.1g} above the minimum"
         condition = "" if self.condition is None else f", condition number {self.condition:.3g}"
         return "\n".join(
             (
