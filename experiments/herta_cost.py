@@ -121,15 +121,16 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         products = " / ".join(f"{count:,.0f}" for count in column(rows, "products", step=step))
         work.append(slope(rows, step, "work"))
         counted.append(f"{step} {products} (times edges: slope {work[-1]:.2f})")
-    timed = []
+    timed, clock = [], []
     for step in STEPS:
         seconds = values(rows, step, "seconds")
-        timed.append(f"{step} {seconds[0]:.2g} to {seconds[-1]:.3g} s, slope {slope(rows, step, 'seconds'):.2f}")
+        clock.append(slope(rows, step, "seconds"))
+        timed.append(f"{step} {seconds[0]:.2g} to {seconds[-1]:.3g} s, slope {clock[-1]:.2f}")
     edges = column(rows, "made", step=GRADIENT)
     first, last = (8e-6 * s.features * nodes for nodes in column(rows, "nodes", step=GRADIENT)[:: len(edges) - 1])
     return [
         Verdict(
-            "linear", grade(found < 1.1 for found in work),
+            "linear", grade([*(found < 1.1 for found in work), *(found < 1.2 for found in clock)]),
             f"{edges[0]} to {edges[-1]} edges. Products of one column: {'; '.join(counted)}. Seconds: {'; '.join(timed)}.",
             f"Seconds grow faster as vectors leave the cache: {s.features} columns take {first:.2g} to {last:.3g} MB.",
         )
