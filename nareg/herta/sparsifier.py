@@ -259,13 +259,11 @@ def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np
     >>> round(spectral_error(L, 2 * L, 1e9, rng=np.random.default_rng(0)), 3)  # L = (2 L) / 2
     0.5
     """
-    n = L.shape[0]
-    eye = sp.eye_array(n)
-    H, other = sp.csr_array(eye + lam * L), sp.csr_array(eye + lam * sparse)
-    if n <= SMALL:
-        values = scipy.linalg.eigvalsh(H.toarray(), other.toarray())
+    if L.shape[0] <= SMALL:
+        eye = np.eye(L.shape[0])
+        values = scipy.linalg.eigvalsh(eye + lam * L.toarray(), eye + lam * sparse.toarray())
         return float(max(values[-1] - 1, 1 - values[0], 0.0))
-    change = sp.csr_array(H - other)
+    change = sp.csr_array(lam * (L - sparse))
     return max(_largest(change, sparse, lam, rng), 1 - 1 / (1 + _largest(-change, L, lam, rng)), 0.0)
 
 
