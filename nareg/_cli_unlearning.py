@@ -1,4 +1,4 @@
-"""``nareg unlearn fit | remove | add | preview | predict | certificate | verify | compare``."""
+"""``nareg unlearn fit | remove | add | preview | predict | certificate | prove | renew | verify | compare``."""
 
 from __future__ import annotations
 
@@ -54,6 +54,9 @@ def fit(
     eps: Eps = 1.0,
     delta: Delta = 1e-4,
     r_max: Annotated[float, typer.Option(help="Residues up to this wait; 0: exact.")] = 0.0,
+    classes: Annotated[
+        str | None, typer.Option(help=f"All that there can be, so that one may lose its last training node: {LISTED}.")
+    ] = None,
     key: Key = None,
     device: Where = None,
 ) -> None:
@@ -75,7 +78,7 @@ def fit(
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     if store.exists():
         raise InputError(f"{store} exists: name another file.")
-    model.fit(*_data(graph, features, labels, dataset))
+    model.fit(*_data(graph, features, labels, dataset), classes=None if classes is None else read.numbers(classes))
     model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
     where = key or f"{store}.key"
@@ -197,6 +200,53 @@ def certificate(
         with atomic_write(out) as handle:
             handle.write((json.dumps(rows, indent=1) + "\n").encode())
         console.print(f"written: {escape(str(out))}", soft_wrap=True)
+
+
+@unlearn_app.command("prove", epilog="Example: nareg unlearn prove service.store --edges 3-5")
+def prove(
+    store: Store,
+    edges: Edges = None,
+    nodes: Annotated[str | None, typer.Option(help=f"Nodes that were removed: {LISTED}.")] = None,
+    features: Annotated[str | None, typer.Option(help=f"Nodes whose features were: {LISTED}.")] = None,
+    labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
+    key: Key = None,
+) -> None:
+    """Show which request removed just this, by its keyed hash; exit status 1 if none did. A request is shown whole or not."""
+    from nareg import unlearning
+
+    if sum(named is not None for named in (edges, nodes, features)) != 1:
+        raise InputError("name one request: --edges, --nodes or --features, all that it removed.")
+    if labels and features is None:
+        raise InputError("--labels goes with --features.")
+    if edges is not None:
+        told: dict[str, Any] = {"request": "remove_edges", "edges": read.pairs(edges)}
+    elif nodes is not None:
+        told = {"request": "remove_nodes", "nodes": read.numbers(nodes)}
+    else:
+        told = {"request": "remove_features", "nodes": read.numbers(str(features)), "labels": labels}
+    ledger = unlearning.Ledger(store, key)
+    try:
+        ledger.read()  # that hashes follow from one another
+        found = [(k, one) for k, (_, one) in enumerate(ledger.history()) if ledger.proves(k, told)]
+    finally:
+        ledger.close()
+    for number, made in found:
+        console.print(escape(f"request {number}: {'no certificate' if made is None else made.summary()}"), soft_wrap=True)
+    if not found:
+        console.print("no request of this store removed just this, together", soft_wrap=True)
+        raise typer.Exit(1)
+
+
+@unlearn_app.command("renew", epilog="Example: nareg unlearn renew service.store")
+def renew(store: Store, key: Key = None, device: Where = None) -> None:
+    """Train anew with a new random term, durably: before another version is published, for two with one term tell too much."""
+    from nareg import unlearning
+
+    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    try:
+        console.print(escape(model.renew().summary()), soft_wrap=True)
+    finally:
+        model.close()
 
 
 @unlearn_app.command("verify", epilog="Example: nareg unlearn verify service.store")

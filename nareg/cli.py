@@ -119,7 +119,7 @@ def demo(
 
 @app.command(epilog="Example: nareg reproduce fig1 fig2 --quick --report")
 def reproduce(
-    figures: Annotated[list[str], typer.Argument(help="fig1, gnn-noise, herta-loss, ...; node-adaptive, gnn, herta or all.")],
+    figures: Annotated[list[str], typer.Argument(help="fig1, gnn-noise, ...; node-adaptive, gnn, herta, unlearning or all.")],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: minutes, not tens of minutes.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; the numbers do not depend on it.", min=1)] = None,
     report: Annotated[bool, typer.Option("--report", help="Write one HTML page over all figures.")] = False,

@@ -82,6 +82,45 @@ def test_forget_predict_and_verify(files, tmp_path):
     assert "100.00% of the predictions alike" in done.stdout
 
 
+def test_prove_shows_which_request_it_was(files, tmp_path):
+    _, edges = files
+    fitted(files, tmp_path / "s")
+    pair = "-".join(map(str, edges[0][::-1]))
+    assert run("unlearn", "remove", "s", "--edges", pair, "--nodes", "9,4", "--features", "7", cwd=tmp_path).returncode == 0
+    for named, what in ((("--edges", pair), "1: (2"), (("--nodes", "4,9"), "2: (2"), (("--features", "7"), "3: (2")):
+        done = run("unlearn", "prove", "s", *named, cwd=tmp_path)
+        assert (done.returncode, f"request {what}, 0.0001)-certified: remove" in done.stdout) == (0, True)
+    for named in (("--nodes", "4"), ("--features", "7", "--labels"), ("--edges", "-".join(map(str, edges[1])))):
+        done = run("unlearn", "prove", "s", *named, cwd=tmp_path)
+        assert (done.returncode, "removed just this" in done.stdout) == (1, True)
+    (tmp_path / "s.key").unlink()
+    done = run("unlearn", "prove", "s", "--nodes", "4,9", cwd=tmp_path)
+    assert (done.returncode, "nothing can be shown without" in done.stderr) == (2, True)
+
+
+def test_classes_that_were_told_may_lose_their_last_training_node(files, tmp_path):
+    folder, _ = files
+    labels = np.loadtxt(folder / "labels.csv", delimiter=",", skiprows=1, dtype=str)
+    (last,) = (k for k, row in enumerate(labels) if row[0] == "39")
+    labels[:, 2] = [str(int(i < 40 and (row[1] != labels[last][1] or i == last))) for i, row in enumerate(labels)]
+    (folder / "few.csv").write_text("node,label,train\n" + "\n".join(map(",".join, labels)) + "\n")
+    given = (folder / "graph.mtx", folder / "features.npy", folder / "few.csv")
+    for store, more, code, text in (
+        ("untold", (), 2, "which would show that it was there"), ("told", ("--classes", "0,1,2"), 0, "remove_nodes of 1"),
+    ):  # fmt: skip
+        assert run("unlearn", "fit", tmp_path / store, *given, *more).returncode == 0
+        done = run("unlearn", "remove", tmp_path / store, "--nodes", "39")
+        assert (done.returncode, text in done.stdout + done.stderr) == (code, True)
+
+
+def test_renew_draws_another_random_term(files, tmp_path):
+    fitted(files, tmp_path / "s")
+    done = run("unlearn", "renew", "s", cwd=tmp_path)
+    assert (done.returncode, "renew of 60, retrained" in done.stdout) == (0, True)
+    done = run("unlearn", "verify", "s", cwd=tmp_path)
+    assert (done.returncode, "the last certificate holds; 2 requests" in done.stdout) == (0, True)
+
+
 def test_preview_changes_nothing(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")

@@ -35,6 +35,8 @@ class Request:
         Nodes that are removed.
     new_labels : (K,) array or None
         Of nodes that are added, behind all others, with the features of ``change``; -1 for none.
+    anew : bool
+        Whether the model is trained from nothing, with a new random term.
     """
 
     told: dict[str, Any]
@@ -43,6 +45,7 @@ class Request:
     unlabelled: np.ndarray = field(default_factory=no_nodes)
     gone: np.ndarray = field(default_factory=no_nodes)
     new_labels: np.ndarray | None = None
+    anew: bool = False
 
 
 class Data:

@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from nareg import _checks
 from nareg.errors import InputError, NaregError
 from nareg.unlearning import _blocks
 from nareg.unlearning.certificate import Certificate
@@ -111,17 +112,18 @@ class Ledger:
 
     Parameters
     ----------
-    path : Path
-    key : Path, optional
+    path : path
+    key : path, optional
         The file with the key of its hashes; by default ``path.key``. Without it everything can be read, hashes are not checked
         and nothing can be recorded.
     """
 
-    def __init__(self, path: Path, key: Path | None = None) -> None:
-        self.path, self._key_path = path, key_file(path) if key is None else key
+    def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
+        path = Path(path)
+        self.path, self._key_path = path, key_file(path) if key is None else Path(key)
         if not path.is_file():
             raise InputError(f"{path} is no store: name one that save() wrote.")
-        if key is not None and not key.is_file():
+        if key is not None and not self._key_path.is_file():
             raise InputError(f"key is {key}, which is no file.")
         _drop_drafts(path)
         self._key = _read_key(self._key_path) if self._key_path.is_file() else None
@@ -283,14 +285,30 @@ class Ledger:
         return [(digest, None if told == "null" else Certificate(**json.loads(told))) for digest, told in rows]
 
     def proves(self, number: int, told: dict[str, Any]) -> bool:
-        """Whether a request, by its number in the history, was this one."""
+        """Whether a request, by its number in the history, was this one, whole.
+
+        Parameters
+        ----------
+        number : int
+            0 is the training or saving of the store.
+        told : dict
+            ``{"request": "remove_edges", "edges": [(3, 5)]}``, ``{"request": "remove_nodes", "nodes": [17, 30]}``,
+            ``{"request": "remove_features", "nodes": [3], "labels": False}``, or "add_edges"; in whichever order and direction.
+
+        Raises
+        ------
+        InputError
+            If there are not so many requests.
+        LedgerError
+            Without the key.
+        """
         if self._key is None:
             raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
         with self._spoken():
             rows = self._connection.execute("SELECT asked FROM requests WHERE number = ?", (number,)).fetchall()
         if not rows:
             raise InputError(f"number is {number}, but there are requests 0 to {len(self.history()) - 1}.")
-        return hmac.compare_digest(rows[0][0], _hash(self._key, told))
+        return hmac.compare_digest(rows[0][0], _hash(self._key, _in_order(told)))
 
     def close(self) -> None:
         """Let others open it."""
@@ -347,6 +365,19 @@ def _sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
     asked = _hash(key, entry.told)
     digest = _hash(key, before, asked, certificate, parameters)
     connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))
+
+
+def _in_order(told: dict[str, Any]) -> dict[str, Any]:
+    """A request as it was hashed: edges with their smaller end first, edges and nodes in rising order."""
+    found = dict(told)
+    if "edges" in told:
+        pairs = _checks.array_of("told", told["edges"])
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise InputError(f"told has edges of shape {pairs.shape}: pairs of nodes (u, v) are expected.")
+        found["edges"] = np.unique(np.sort(pairs, axis=1), axis=0).tolist()
+    if "nodes" in told:
+        found["nodes"] = np.unique(_checks.array_of("told", told["nodes"])).tolist()
+    return found
 
 
 def _hash(key: bytes, *parts: Any) -> str:

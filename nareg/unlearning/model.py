@@ -195,7 +195,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             seconds = {"propagation": time.perf_counter() - start}
             start = time.perf_counter()
             try:
-                found = self._adjusted()
+                found = self._retrained(self._data) if request.anew else self._adjusted()
             except CertificateError:
                 found = self._retrained(self._data)
             seconds |= {"training": time.perf_counter() - start}
@@ -207,6 +207,20 @@ class CertifiedGPR(Forgetting[Certificate]):
                 self._head, self._certificate = found, certificate
                 keep()
         return self.certificate()
+
+    def renew(self) -> Certificate:
+        """Train anew with a new random term, before another version of the model is published.
+
+        Versions with the same term tell what was removed between them: the term cancels where their gradients are compared.
+
+        Raises
+        ------
+        CertificateError
+            If ``r_max`` is too large for the budget.
+        LedgerError
+            If it cannot be written to the store.
+        """
+        return self._do(Request({"request": "renew"}, self.n_nodes, Change(), anew=True))
 
     def _adjusted(self) -> head.Head:
         """Newton steps from the model at hand."""

@@ -38,6 +38,8 @@ class Verification:
         Share of the remaining nodes for which both predict the same class.
     requests : int
         Certificates in the store.
+    digest : str
+        Hash of the last request, which follows from all before: that of an older copy of the store is an older one.
     certificate : Certificate or None
         The last.
     """
@@ -52,6 +54,7 @@ class Verification:
     bound: float
     agreement: float
     requests: int
+    digest: str
     certificate: Certificate | None
 
     def summary(self) -> str:
@@ -63,6 +66,7 @@ class Verification:
         return "\n".join(
             (
                 f"{verdict}; {self.requests} requests, the saving of the store counted; {chain}",
+                f"  last hash {self.digest}",
                 *(f"  {wrong}" for wrong in self.wrong),
                 f"  gradient {self.gradient:.3g} + approximation {self.approximation:.3g} of {self.budget:.3g}",
                 f"  trained anew on what remains: coefficients {self.distance:.3g} away (at most {self.bound:.3g}), "
@@ -92,7 +96,7 @@ def verify(
     """
     ledger = Ledger(Path(path), None if key is None else Path(key))
     try:
-        stored, requests, chained = ledger.read(), len(ledger.history()), True if ledger.has_key else None
+        stored, history, chained = ledger.read(), ledger.history(), True if ledger.has_key else None
     finally:
         ledger.close()
     model = CertifiedGPR.of(stored, device=device)
@@ -107,7 +111,7 @@ def verify(
         holds=stored.certificate is not None and not wrong and held.spent <= model.budget, wrong=wrong, chained=chained,
         gradient=held.residual, approximation=held.approximation, budget=model.budget,
         distance=float(np.linalg.norm(held.W - anew.W)), bound=(held.residual + anew.residual) / (model.lam * data.train.size),
-        agreement=agreement, requests=requests, certificate=stored.certificate,
+        agreement=agreement, requests=len(history), digest=history[-1][0], certificate=stored.certificate,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -70,9 +71,13 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     pair = first_edges(model)
     model.remove_edges(pair)
     model.close()
-    ledger = Ledger(path)
+    ledger = Ledger(str(path))
     assert ledger.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
+    assert ledger.proves(1, {"request": "remove_edges", "edges": pair[:, ::-1]})
+    assert not ledger.proves(1, {"request": "add_edges", "edges": pair.tolist()})
     assert not ledger.proves(1, {"request": "remove_edges", "edges": [[0, 39]]})
+    with pytest.raises(InputError, match="told has edges of shape"):
+        ledger.proves(1, {"request": "remove_edges", "edges": pair[0]})
     with pytest.raises(InputError, match="number is 9"):
         ledger.proves(9, {})
     ledger.close()
@@ -82,6 +87,29 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     with pytest.raises(LedgerError, match="hashes do not follow from one another"):
         other.read()
     other.close()
+
+
+def test_an_older_copy_of_a_store_has_an_older_hash(rng, tmp_path):
+    model, *_ = fitted(rng)
+    path = tmp_path / "store"
+    model.save(path)
+    model.remove_nodes([7, 3])
+    model.close()
+    copy = tmp_path / "copy"
+    shutil.copy(path, copy)
+    before = verify(path)
+    model = CertifiedGPR.load(path)
+    model.remove_features([5], labels=True)
+    model.close()
+    after, restored = verify(path), verify(copy, key=tmp_path / "store.key")
+    assert restored.holds  # each is what it says it is: that the copy is old is told by its hash alone
+    assert restored.digest == before.digest != after.digest
+    assert after.digest in after.summary()
+    ledger = Ledger(path)
+    assert ledger.proves(1, {"request": "remove_nodes", "nodes": [3, 7]})
+    assert ledger.proves(2, {"request": "remove_features", "nodes": [5], "labels": True})
+    assert not ledger.proves(2, {"request": "remove_features", "nodes": [5], "labels": False})
+    ledger.close()
 
 
 def test_the_key_can_be_elsewhere(rng, tmp_path):

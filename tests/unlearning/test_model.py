@@ -109,6 +109,13 @@ class Requests(RuleBasedStateMachine):
         self.A = np.pad(self.A, (0, count))
         self.train |= {n + k for k in range(count) if labels[k] >= 0}
 
+    @rule()
+    def renew(self):
+        before = self.model._head.B
+        self.certificate = self.model.renew()
+        assert self.certificate.retrained
+        assert np.abs(self.model._head.B - before).min() > 0
+
     @invariant()
     def what_is_promised_holds(self):
         model, told = self.model, self.certificate
@@ -151,6 +158,32 @@ def test_the_model_is_that_of_training_anew(classes, rng):
     np.testing.assert_allclose(model.decision([3, 50]), scores[[3, 50]], atol=1e-12)
 
 
+@pytest.mark.parametrize("renewed", [False, True])
+def test_versions_with_one_random_term_tell_what_was_removed_between_them(renewed, rng):
+    """Why a version is renewed before it is published: who knows the data before finds the edge among all without B."""
+    model, graph, X, y = fitted(rng, alpha=2.0)
+    A, edges = graph.adjacency.toarray(), np.argwhere(np.triu(graph.adjacency.toarray()))
+
+    def without_term(model, A):
+        Z = reference.embedding(A, X, model.weights)[:40]
+        return reference.gradient(Z, reference.signs(y[:40], model.classes), model.coefficients, 0.0, model.lam)
+
+    shown = without_term(model, A)
+    told = model.remove_edges(edges[7])
+    if renewed:
+        told = model.renew()
+    left = []
+    for u, v in edges:
+        guess = A.copy()
+        guess[u, v] = guess[v, u] = 0
+        left.append(np.linalg.norm(without_term(model, guess) - shown))
+    if renewed:
+        assert np.ptp(left) < 0.1 * min(left)  # a new term's size, whatever is guessed
+    else:
+        assert left[7] < 2 * told.budget
+        assert np.argmin(left) == 7
+
+
 def state(model):
     live = model._data.graph.adjacency()
     held = model.embedding(), model.labels, model.train, model.coefficients, model._data.gone, live.toarray()
@@ -172,6 +205,7 @@ REQUESTS = {
     "remove_features": lambda model: model.remove_features([1, 51], labels=True),
     "add_edges": lambda model: model.add_edges(np.argwhere(np.triu(model._data.graph.adjacency().toarray() == 0, 1))[:3]),
     "add_nodes": lambda model: model.add_nodes(np.ones((2, 6)), labels=[1, -1]),
+    "renew": lambda model: model.renew(),
 }
 
 
