@@ -220,7 +220,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If it cannot be written to the store.
         """
-        return self._do(Request({"request": "renew"}, self.n_nodes, Change(), anew=True))
+        return self._do(Request({"request": "renew"}, self.remaining.size, Change(), anew=True))
 
     def _adjusted(self) -> head.Head:
         """Newton steps from the model at hand."""
