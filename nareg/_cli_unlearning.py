@@ -37,6 +37,9 @@ Delta = Annotated[float, typer.Option(help="Of the certificates.")]
 Edges = Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v.")]
 #: Of the named options: "3,5" or a file with a number, or two, a line.
 LISTED = "numbers with commas, or a CSV file with one a line"
+Nodes = Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")]
+Features = Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")]
+WithLabels = Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")]
 
 
 @unlearn_app.command("fit", epilog="Example: nareg unlearn fit service.store graph.mtx features.npy labels.csv")
@@ -89,9 +92,9 @@ def fit(
 def remove(
     store: Store,
     edges: Edges = None,
-    nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
-    features: Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")] = None,
-    labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
+    nodes: Nodes = None,
+    features: Features = None,
+    labels: WithLabels = False,
     key: Key = None,
     device: Where = None,
 ) -> None:
@@ -206,9 +209,9 @@ def certificate(
 def prove(
     store: Store,
     edges: Edges = None,
-    nodes: Annotated[str | None, typer.Option(help=f"Nodes that were removed: {LISTED}.")] = None,
-    features: Annotated[str | None, typer.Option(help=f"Nodes whose features were: {LISTED}.")] = None,
-    labels: Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")] = False,
+    nodes: Nodes = None,
+    features: Features = None,
+    labels: WithLabels = False,
     key: Key = None,
 ) -> None:
     """Show which request removed just this, by its keyed hash; exit status 1 if none did. A request is shown whole or not."""
@@ -226,11 +229,11 @@ def prove(
         told = {"request": "remove_features", "nodes": read.numbers(str(features)), "labels": labels}
     ledger = unlearning.Ledger(store, key)
     try:
-        ledger.read()  # that hashes follow from one another
-        found = [(k, one) for k, (_, one) in enumerate(ledger.history()) if ledger.proves(k, told)]
+        found, history = ledger.find(told), ledger.history()
     finally:
         ledger.close()
-    for number, made in found:
+    for number in found:
+        made = history[number][1]
         console.print(escape(f"request {number}: {'no certificate' if made is None else made.summary()}"), soft_wrap=True)
     if not found:
         console.print("no request of this store removed just this, together", soft_wrap=True)
@@ -267,7 +270,7 @@ def compare(
     labels: LabelsFile = None,
     dataset: Named = None,
     edges: Edges = None,
-    nodes: Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")] = None,
+    nodes: Nodes = None,
     random: Annotated[int | None, typer.Option(help="So many random edges, in the place of named ones; 20.", min=1)] = None,
     deep: Annotated[bool, typer.Option("--deep", help="Perceptrons as well, which certify nothing; needs torch.")] = False,
     order: Order = 2,

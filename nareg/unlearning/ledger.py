@@ -237,23 +237,15 @@ class Ledger:
         with self._spoken():
             run = self._connection.execute
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
-            requests = run("SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number").fetchall()
             edges, nodes = _blocks.read(self._connection), self._nodes()
-        if nodes is None or not requests or [request[0] for request in requests] != list(range(len(requests))):
+        if nodes is None:
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
         if len(edges) and edges.max() >= len(nodes):
             raise LedgerError(f"{self.path}: its edges name nodes that are missing; restore it from a copy.")
-        if requests[-1][3] != hashlib.sha256(coefficients + term).hexdigest():
+        _, last, parameters = self._chain()[-1]
+        if parameters != hashlib.sha256(coefficients + term).hexdigest():
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
-        before = ""
-        for _, *told, digest in requests:
-            if self._key is not None and not hmac.compare_digest(digest, _hash(self._key, before, *told)):
-                raise LedgerError(
-                    f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: another store's "
-                    "key, or a request or certificate was changed."
-                )
-            before = digest
-        certificate, F = json.loads(requests[-1][2]), nodes["features"].shape[1]
+        certificate, F = json.loads(last), nodes["features"].shape[1]
         return Stored(
             settings=self._settings,
             features=np.ascontiguousarray(nodes["features"], dtype=float),
@@ -265,6 +257,23 @@ class Ledger:
             term=np.frombuffer(term, dtype="<f8").reshape(F, -1).astype(float),
             certificate=None if certificate is None else Certificate(**certificate),
         )
+
+    def _chain(self) -> list[tuple[str, str, str]]:
+        """Keyed hash, certificate, hash of the parameters of every request; with the key, that they follow from one another."""
+        with self._spoken():
+            query = "SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number"
+            requests = self._connection.execute(query).fetchall()
+        if not requests or [request[0] for request in requests] != list(range(len(requests))):
+            raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
+        before = ""
+        for _, *told, digest in requests:
+            if self._key is not None and not hmac.compare_digest(digest, _hash(self._key, before, *told)):
+                raise LedgerError(
+                    f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: another store's "
+                    "key, or a request or certificate was changed."
+                )
+            before = digest
+        return [request[1:4] for request in requests]
 
     def _nodes(self) -> np.ndarray | None:
         """Their rows; none if there are not as many as there should be, or they differ in size."""
@@ -302,13 +311,28 @@ class Ledger:
         LedgerError
             Without the key.
         """
-        if self._key is None:
-            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
+        asked = self._hash_of(told)
         with self._spoken():
             rows = self._connection.execute("SELECT asked FROM requests WHERE number = ?", (number,)).fetchall()
         if not rows:
             raise InputError(f"number is {number}, but there are requests 0 to {len(self.history()) - 1}.")
-        return hmac.compare_digest(rows[0][0], _hash(self._key, _in_order(told)))
+        return hmac.compare_digest(rows[0][0], asked)
+
+    def find(self, told: dict[str, Any]) -> list[int]:
+        """Numbers of the requests that were this one, whole; ``told`` as in :meth:`proves`.
+
+        Raises
+        ------
+        LedgerError
+            Without the key; if hashes do not follow from one another.
+        """
+        asked = self._hash_of(told)
+        return [number for number, (held, *_) in enumerate(self._chain()) if hmac.compare_digest(held, asked)]
+
+    def _hash_of(self, told: dict[str, Any]) -> str:
+        if self._key is None:
+            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
+        return _hash(self._key, _in_order(told))
 
     def close(self) -> None:
         """Let others open it."""

@@ -195,8 +195,10 @@ class CertifiedGPR(Forgetting[Certificate]):
             seconds = {"propagation": time.perf_counter() - start}
             start = time.perf_counter()
             try:
-                found = self._retrained(self._data) if request.anew else self._adjusted()
+                found = None if request.anew else self._adjusted()
             except CertificateError:
+                found = None
+            if found is None:
                 found = self._retrained(self._data)
             seconds |= {"training": time.perf_counter() - start}
             retrained = found.B is not self._head.B
@@ -268,7 +270,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If it cannot be read, is damaged, or another process has it open.
         """
-        ledger = Ledger(Path(path), None if key is None else Path(key))
+        ledger = Ledger(path, key)
         try:
             if not ledger.has_key:
                 raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -94,7 +93,7 @@ def verify(
     InputError, LedgerError
         If it cannot be read, is damaged, or its hashes do not follow from one another.
     """
-    ledger = Ledger(Path(path), None if key is None else Path(key))
+    ledger = Ledger(path, key)
     try:
         stored, history, chained = ledger.read(), ledger.history(), True if ledger.has_key else None
     finally:
