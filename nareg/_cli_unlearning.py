@@ -30,6 +30,7 @@ LabelsFile = Annotated[Path | None, typer.Argument(help="CSV: node, label, train
 Named = Annotated[str | None, typer.Option(help="In the place of the files: a data set with its first split.")]
 Order = Annotated[int, typer.Option(help="Hops that features travel.")]
 Weights = Annotated[str | None, typer.Option(help="Of hops 0, 1, ..., with commas, in the place of --order: 0.2,0.3,0.5.")]
+LossName = Annotated[str, typer.Option("--loss", help="logistic or squared.")]
 Lam = Annotated[float, typer.Option(help="Ridge a training node.")]
 Alpha = Annotated[float, typer.Option(help="Deviation of the random term that hides what is forgotten.")]
 Eps = Annotated[float, typer.Option(help="Of the certificates.")]
@@ -51,7 +52,7 @@ def fit(
     dataset: Named = None,
     order: Order = 2,
     weights: Weights = None,
-    loss: Annotated[str, typer.Option(help="logistic or squared.")] = "logistic",
+    loss: LossName = "logistic",
     lam: Lam = 1e-2,
     alpha: Alpha = 0.1,
     eps: Eps = 1.0,
@@ -275,10 +276,12 @@ def compare(
     deep: Annotated[bool, typer.Option("--deep", help="Perceptrons as well, which certify nothing; needs torch.")] = False,
     order: Order = 2,
     weights: Weights = None,
+    loss: LossName = "logistic",
     lam: Lam = 1e-2,
     alpha: Alpha = 0.1,
     eps: Eps = 1.0,
     delta: Delta = 1e-4,
+    device: Where = None,
     seed: Annotated[int, typer.Option(help="Of the random edges and of training.", min=0)] = 0,
     out: Annotated[Path | None, typer.Option(help="The table as CSV.")] = None,
 ) -> None:
@@ -314,8 +317,8 @@ def compare(
 
             found.extend(
                 comparison.compare(
-                    *data, edges=pairs, nodes=gone, methods=methods, order=order, weights=hops, lam=lam, alpha=alpha, eps=eps,
-                    delta=delta, rng=rng, progress=progress,
+                    *data, edges=pairs, nodes=gone, methods=methods, order=order, weights=hops, loss=loss, lam=lam,
+                    alpha=alpha, eps=eps, delta=delta, device=device, rng=rng, progress=progress,
                 )
             )  # fmt: skip
     except KeyboardInterrupt:

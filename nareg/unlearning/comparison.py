@@ -71,6 +71,7 @@ def compare(
     alpha: float = 0.1,
     eps: float = 1.0,
     delta: float = 1e-4,
+    device: str | None = None,
     rng: np.random.Generator | None = None,
     progress: Callable[[str, int, int], None] | None = None,
 ) -> Iterator[Compared]:
@@ -90,6 +91,8 @@ def compare(
         Of the propagation.
     loss, lam, alpha, eps, delta
         Of the methods with a certificate, see :class:`nareg.unlearning.CertifiedGPR`.
+    device : str, optional
+        A device of torch, for all methods.
     rng : numpy.random.Generator, optional
     progress : callable, optional
         Told a method, how many of its requests are done and how many there are.
@@ -103,7 +106,7 @@ def compare(
     ------
     InputError
     MissingDependencyError
-        For the deep ones without torch.
+        For the deep ones, or a device, without torch.
 
     Examples
     --------
@@ -117,10 +120,10 @@ def compare(
     (common,) = stream.spawn(1)
     weights = checked_weights(order, weights)
     certified: dict[str, Any] = {"loss": loss, "lam": lam, "alpha": alpha, "eps": eps, "delta": delta}
-    models = {method: _model(method, deepcopy(common), weights, certified) for method in methods}
+    models = {method: _model(method, deepcopy(common), weights, device, certified) for method in methods}
     pairs, gone, classes = _checked(graph, edges, nodes, labels)
     total = len(pairs) + len(gone)
-    _compile(weights)
+    _compile(weights, device)
     for method in list(models):
         model = models.pop(method)  # the next one needs the memory
         start = time.perf_counter()
@@ -148,21 +151,21 @@ def _checked(graph: Any, edges: Any, nodes: Any, labels: Any) -> tuple[np.ndarra
     return pairs, gone, classes[classes >= 0]
 
 
-def _model(method: str, rng: np.random.Generator, weights: np.ndarray, certified: dict[str, Any]) -> Any:
+def _model(method: str, rng: np.random.Generator, weights: np.ndarray, device: str | None, certified: dict[str, Any]) -> Any:
     """Not fitted."""
     if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
-        return CERTIFIED[method](weights=weights, rng=rng, **certified)
+        return CERTIFIED[method](weights=weights, device=device, rng=rng, **certified)
     from nareg.unlearning.deep import DeepGPR  # needs torch
 
     basis = DEEP[method]
     shape: dict[str, Any] = {"weights": weights} if basis == "gpr" else {"order": weights.size - 1}
-    return DeepGPR(basis=basis, rng=rng, **shape)
+    return DeepGPR(basis=basis, device=device or "cpu", rng=rng, **shape)
 
 
-def _compile(weights: np.ndarray) -> None:
-    """Have all loops compiled that the methods share: whichever comes first would be charged with that."""
+def _compile(weights: np.ndarray, device: str | None) -> None:
+    """Have all loops compiled that the methods share, the device started: whichever comes first would be charged with that."""
     ring = np.roll(np.eye(6), 1, axis=1)
-    model = CertifiedGPR(weights=weights, rng=np.random.default_rng(0)).fit(
+    model = CertifiedGPR(weights=weights, device=device, rng=np.random.default_rng(0)).fit(
         ring + ring.T, np.eye(6), np.arange(6) % 2, np.arange(6)
     )
     model.remove_edges([(0, 1)])

@@ -41,6 +41,16 @@ def test_perceptrons_certify_nothing():
         assert one.after > 0.4
 
 
+@pytest.mark.parametrize("method", CERTIFIED)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_on_a_device_every_method_does_the_same(method, loss):
+    pytest.importorskip("torch")
+    told = {"nodes": [5, 120], "methods": [method], "loss": loss}
+    here, there = (next(compare(*TASK, **told, device=name, rng=np.random.default_rng(3))) for name in (None, "cpu"))
+    assert (there.before, there.after, there.retrained) == (here.before, here.after, here.retrained)
+    assert there.spent == pytest.approx(here.spent, rel=1e-3)
+
+
 def test_a_method_at_a_time_with_progress():
     told = []
     running = compare(*TASK, nodes=[3, 4], methods=["CGU", "nareg"], progress=lambda *now: told.append(now))
