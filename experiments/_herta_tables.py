@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _herta as h
-from experiments import herta_accuracy, herta_effects, herta_large, herta_loss, herta_sparsifier
+from experiments import herta_accuracy, herta_decay, herta_effects, herta_large, herta_loss, herta_sparsifier
 from experiments._figure import Row, chosen, column
 from experiments._tables import markdown_head
 
@@ -23,6 +23,7 @@ def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[s
         "herta-loss": loss,
         "herta-large": large,
         "herta-accuracy": accuracy,
+        "herta-decay": decay,
         "herta-effects": effects,
         "herta-sparsifier": sparsifier,
     }
@@ -33,7 +34,7 @@ def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[s
     for name in rows:
         s = told[name]["settings"]
         slow = f" (the slow methods: {s['slow']})" if "slow" in s else ""
-        average = "mean ± standard deviation" if name == "herta-accuracy" else "median"
+        average = "mean ± standard deviation" if name in ("herta-accuracy", "herta-decay") else "median"
         runs = f"{average} of {s['masks']} masks{slow}; " if "masks" in s else ""
         found[f"{name}-runs"] = f"{runs}seeds from {s['seed']}, commit `{told[name]['commit']}`.".capitalize()
     return found
@@ -106,10 +107,29 @@ def accuracy(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
         cells = []
         for dataset, kind in columns:
             mine = herta_accuracy.selected(s["masks"], rows, dataset=dataset, loss=kind, method=method)
-            test = 100 * np.array(column(mine, "test"))
-            cells.append(f"{test.mean():.1f} ± {test.std(ddof=1):.1f} ({np.median(column(mine, 'epoch')):.0f})")
+            cells.append(f"{spread(mine)} ({np.median(column(mine, 'epoch')):.0f})")
         lines.append(f"| {method} | " + " | ".join(cells) + " |")
     return {"accuracy-table": "\n".join(lines)}
+
+
+def spread(rows: list[Row]) -> str:
+    """Test accuracy in per cent, mean and standard deviation."""
+    test = 100 * np.array(column(rows, "test"))
+    return f"{test.mean():.1f} ± {test.std(ddof=1):.1f}"
+
+
+def decay(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Test accuracy at the optimum, without weight decay and with what validation chose of it."""
+    columns = list(itertools.product(s["datasets"], s["losses"]))
+    lines = markdown_head(["weight decay", *(f"{dataset}, {kind}" for dataset, kind in columns)])
+    ways: list[tuple[str, dict[str, Any]]] = [(f"{decay:g}", {"decay": decay}) for decay in s["decays"]]
+    for label, kept in [*ways, ("by validation", {})]:
+        cells = []
+        for dataset, kind in columns:
+            mine = herta_decay.selected(s["masks"], rows, dataset=dataset, loss=kind, **kept)
+            cells.append(spread(mine))
+        lines.append(f"| {label} | " + " | ".join(cells) + " |")
+    return {"decay-table": "\n".join(lines)}
 
 
 def effects(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:

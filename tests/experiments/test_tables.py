@@ -127,6 +127,9 @@ def trained(name, settings):
             for loss, (k, method) in itertools.product(settings.losses, enumerate(herta_accuracy.METHODS)):
                 wild = {**point, "loss": loss, "method": method, "test": 0.99, "validation": 0.99, "epoch": 3, "oscillates": 1}
                 yield from ({**wild, "test": 0.1 * k, "validation": 0.2, "oscillates": 0}, wild)
+        elif name == "herta-decay":
+            for loss, (k, decay) in itertools.product(settings.losses, enumerate(settings.decays)):
+                yield {**point, "loss": loss, "decay": decay, "validation": 0.2 + 0.1 * (k == 2), "test": 0.1 * k}
         elif name == "herta-effects":
             values = {"mask": (herta_effects.MASKED, herta_effects.UNMASKED), "ridge": herta_effects.RIDGES,
                       "sketch": herta_effects.SIZES}  # fmt: skip
@@ -167,6 +170,8 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
     assert line(parts["loss-seconds"], "cora, mse, λ = 1") == cells
     assert line(parts["large-mse"], "sketched PCG") == ["3 s (1.50), 8"] * 3
     assert line(parts["large-ce"], "L-BFGS") == ["not in 300"] * 3
+    assert line(parts["decay-table"], "0.01") == ["10.0 ± 0.0"] * 6
+    assert line(parts["decay-table"], "by validation") == ["20.0 ± 0.0"] * 6
     assert line(parts["effects-table"], "sparsified, 2 draws an edge") == ["3: 9"] * 6
     # what oscillates is left out, unless it is "auto", which has no learning rate to blame
     assert line(parts["accuracy-table"], "Adam") == ["10.0 ± 0.0 (3)"] * 6
