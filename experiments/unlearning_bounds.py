@@ -95,7 +95,7 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
     node, blank = np.array([what]), np.zeros((1, n_features))
     if kind == "features":
         return Change(nodes=node, features=blank), node
-    joined = graph.of(int(what))
+    joined = graph.neighbours_of(int(what))
     pairs = np.sort(np.stack([np.full(joined.size, what), joined], axis=1), axis=1)
     return Change(removed=pairs, nodes=node, features=blank), node
 
@@ -113,7 +113,7 @@ def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -
     node = int(change.nodes[0])
     if kind == "features":
         return assumed.feature(float(degrees[node]))
-    return assumed.node(float(degrees[node]), degrees[graph.of(node)].tolist())
+    return assumed.node(float(degrees[node]), degrees[graph.neighbours_of(node)].tolist())
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

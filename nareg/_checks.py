@@ -29,7 +29,9 @@ def _first(bad: np.ndarray) -> str:
 
 
 def array_of(name: str, value: Any) -> np.ndarray:
-    """The value as an array of whatever type; ragged lists are refused."""
+    """The value as an array of whatever type; ragged lists are refused, and masked arrays."""
+    if isinstance(value, np.ma.MaskedArray):
+        raise InputError(f"{name} is a masked array, whose mask would be lost: pass {name}.compressed() or {name}.filled(...).")
     try:
         return np.asarray(value)
     except (ValueError, TypeError) as error:

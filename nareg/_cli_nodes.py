@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,11 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
+
+#: Numbers or pairs of them, in the place of a file's name.
+LIST = re.compile(r"[0-9,\s+-]*")
+#: As Python reads it, but for underscores and digits of other scripts.
+WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
 
 
 def graph(path: Path, n_nodes: int) -> Any:
@@ -72,8 +78,11 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
 
 def numbers(text: str) -> np.ndarray:
     """Node numbers from "3,5", or from a CSV file of them, a heading allowed."""
-    cells = [(line, cell) for line, row in _listed(text) or [(1, text.split(","))] for cell in row]
-    return np.array([_integer(cell, text, line) for line, cell in cells], dtype=np.int64)
+    rows = _listed(text) or [(1, [cell]) for cell in text.split(",")]
+    for line, row in rows:
+        if len(row) != 1:
+            raise InputError(f"{text}, line {line}: {len(row)} values, but one number a line is expected.")
+    return np.array([_integer(row[0], text, line) for line, row in rows], dtype=np.int64)
 
 
 def pairs(text: str) -> np.ndarray:
@@ -94,15 +103,15 @@ def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
 
 
 def _listed(text: str) -> list[tuple[int, list[str]]]:
-    """Lines of the file that a text names, without the heading; none if it names no file."""
+    """Lines of the file that a text names, without the heading; none if it is a list, though there be a file of that name."""
+    if LIST.fullmatch(text):
+        return []
     try:
         is_file = Path(text).is_file()
     except OSError:  # too long for a name
         is_file = False
     if not is_file:
-        if any(character.isalpha() for character in text):
-            raise InputError(f"{text} is neither a file nor a list of numbers.")
-        return []
+        raise InputError(f"{text} is neither a file nor a list of numbers.")
     rows = _lines(Path(text))
     if rows and not any(character.isdigit() for cell in rows[0][1] for character in cell):
         rows = rows[1:]
@@ -123,10 +132,9 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 
 
 def _integer(text: str, path: object, line: int) -> int:
-    try:
-        number = int(text)
-    except ValueError:
-        raise InputError(f"{path}, line {line}: {text!r} is no whole number.") from None
+    if not WHOLE.fullmatch(text):
+        raise InputError(f"{path}, line {line}: {text!r} is no whole number.")
+    number = int(text)
     if abs(number) > np.iinfo(np.int64).max:
         raise InputError(f"{path}, line {line}: {text} is too large.")
     return number

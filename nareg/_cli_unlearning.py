@@ -14,7 +14,7 @@ from rich.table import Table
 
 from nareg import _cli_nodes as read
 from nareg._cli_input import console, errors, progress_bar, suffix
-from nareg.errors import InputError
+from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
     from nareg.unlearning import comparison
@@ -66,6 +66,7 @@ def fit(
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import unlearning
+    from nareg.unlearning.ledger import refuse_taken
 
     model = unlearning.CertifiedGPR(
         order=order,
@@ -80,8 +81,7 @@ def fit(
     )
     if alpha == 0:
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
-    if store.exists():
-        raise InputError(f"{store} exists: name another file.")
+    refuse_taken(store, key)  # before the training, not after
     model.fit(*_data(graph, features, labels, dataset), classes=None if classes is None else read.numbers(classes))
     model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
@@ -111,11 +111,19 @@ def remove(
         *(None if t is None else read.numbers(t) for t in (nodes, features)),
     )
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
-    acts = (model.remove_edges, model.remove_nodes, lambda index: model.remove_features(index, labels=labels))
+    acts = {
+        "edges": model.remove_edges,
+        "nodes": model.remove_nodes,
+        "features": lambda index: model.remove_features(index, labels=labels),
+    }
+    done: list[str] = []
     try:
-        for act, what in zip(acts, wanted, strict=True):
+        for (name, act), what in zip(acts.items(), wanted, strict=True):
             if what is not None:
                 console.print(escape(act(what).summary()), soft_wrap=True)
+                done.append(f"the {name}")
+    except NaregError as error:
+        raise _after(error, done, "were removed") from None
     finally:
         model.close()
 
@@ -139,22 +147,24 @@ def add(
     X, y = None if nodes is None else read.matrix(nodes), None if labels is None else read.numbers(labels)
     pairs = None if edges is None else read.pairs(edges)
     model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    done: list[str] = []
     try:
-        added = ""
         if X is not None:
             first = model.n_nodes
             certificate = model.add_nodes(X, labels=y)
-            added = f"nodes {first} to {model.n_nodes - 1} were added"
-            console.print(escape(f"{certificate.summary()}\n{added}"), soft_wrap=True)
+            done.append(f"nodes {first} to {model.n_nodes - 1}")
+            console.print(escape(f"{certificate.summary()}\n{done[0]} were added"), soft_wrap=True)
         if pairs is not None:
-            try:
-                console.print(escape(model.add_edges(pairs).summary()), soft_wrap=True)
-            except InputError as error:
-                if not added:
-                    raise
-                raise InputError(f"{error} No edge was added; {added} and stay: run again without --nodes.") from None
+            console.print(escape(model.add_edges(pairs).summary()), soft_wrap=True)
+    except NaregError as error:
+        raise _after(error, done, "were added") from None
     finally:
         model.close()
+
+
+def _after(error: NaregError, done: list[str], what: str) -> NaregError:
+    """An error, and what was carried out for good before it."""
+    return NaregError(f"{error} Before that {' and '.join(done)} {what}, and stay so: do not ask again.") if done else error
 
 
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
@@ -176,8 +186,7 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, cla
     """Write the class of every node that remains."""
     from nareg.results import atomic_write
 
-    if out.exists() and (not store.exists() or out.samefile(store)):
-        raise InputError(f"--out {out} is the store: name another file.")
+    _elsewhere(out, store, ".csv")
     model = _stored(store)
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
     with atomic_write(out) as handle:
@@ -193,9 +202,13 @@ def certificate(
     from nareg import unlearning
     from nareg.results import atomic_write
 
+    if out is not None:
+        _elsewhere(out, store, ".json")
     ledger = unlearning.Ledger(store)
-    history = ledger.history()
-    ledger.close()
+    try:
+        history = ledger.history()
+    finally:
+        ledger.close()
     console.print(f"{len(history)} requests, the saving of the store counted")
     last = history[-1][1]
     console.print(escape("no certificate" if last is None else last.summary()), soft_wrap=True)
@@ -380,12 +393,21 @@ def _weights(text: str | None) -> np.ndarray | None:
         raise InputError(f"--weights {text}: numbers with commas are expected, say 0.2,0.3,0.5.") from None
 
 
+def _elsewhere(out: Path, store: Path, ending: str) -> None:
+    """Refuse to write over the store or its key."""
+    from nareg.unlearning.ledger import key_file
+
+    suffix(out, (ending,))
+    if any(other.exists() and out.exists() and out.samefile(other) for other in (store, key_file(store))):
+        raise InputError(f"--out {out} is the store or its key: name another file.")
+
+
 def _stored(store: Path) -> Any:
     """The model of a store, to look at."""
     from nareg import unlearning
 
     ledger = unlearning.Ledger(store)
     try:
-        return unlearning.CertifiedGPR.of(ledger.read())
+        return unlearning.CertifiedGPR.from_stored(ledger.read())
     finally:
         ledger.close()

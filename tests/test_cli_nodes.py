@@ -23,12 +23,29 @@ from nareg.errors import InputError
 def test_every_pair_of_a_file_is_read(text, tmp_path):
     (tmp_path / "pairs.csv").write_text(text, encoding="utf-8", newline="")
     np.testing.assert_array_equal(read.pairs(str(tmp_path / "pairs.csv")), [[3, 5], [7, 9]])
-    np.testing.assert_array_equal(read.numbers(str(tmp_path / "pairs.csv")), [3, 5, 7, 9])
+    with pytest.raises(InputError, match="2 values, but one number a line is expected"):
+        read.numbers(str(tmp_path / "pairs.csv"))
 
 
 def test_lists_on_the_command_line():
     np.testing.assert_array_equal(read.pairs("3-5,7-9"), [[3, 5], [7, 9]])
     np.testing.assert_array_equal(read.numbers("3,5"), [3, 5])
+    np.testing.assert_array_equal(read.numbers("-1, 3"), [-1, 3])
+
+
+def test_a_list_is_not_a_file_that_has_its_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "17").write_text("5\n")
+    (tmp_path / "3-5").write_text("7,9\n")
+    np.testing.assert_array_equal(read.numbers("17"), [17])
+    np.testing.assert_array_equal(read.numbers("./17"), [5])
+    np.testing.assert_array_equal(read.pairs("3-5"), [[3, 5]])
+    for text in ("1_0", "\u0663"):
+        with pytest.raises(InputError, match="neither a file nor a list of numbers"):
+            read.numbers(text)
+        (tmp_path / "x.csv").write_text(text, encoding="utf-8")
+        with pytest.raises(InputError, match="is no whole number"):
+            read.numbers("x.csv")
 
 
 @pytest.mark.parametrize(

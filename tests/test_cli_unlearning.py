@@ -190,7 +190,7 @@ def test_a_graph_grows(files, tmp_path):
     np.save(tmp_path / "one.npy", np.ones((1, 5)))
     done = run("unlearn", "add", "s", "--nodes", "one.npy", "--edges", "63-64", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nodes are 0 to 63. No edge was added; nodes 63 to 63 were added and stay: run again without" in done.stderr
+    assert "nodes are 0 to 63. Before that nodes 63 to 63 were added, and stay so: do not ask again" in done.stderr
     assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
 
 
@@ -213,7 +213,15 @@ def test_a_graph_grows(files, tmp_path):
         (("remove", "s", "--nodes", "features.npy"), "features.npy cannot be read"),
         (("remove", "s", "--nodes", "3", "--labels"), "--labels goes with --features"),
         (("remove", "s", "--nodes=-1"), "nodes holds -1: nodes are numbered from 0"),
-        (("predict", "s", "--out", "s"), "--out s is the store"),
+        (("predict", "s", "--out", "s"), "must end in .csv"),
+        (("predict", "t.csv", "--out", "t.csv"), "--out t.csv is the store or its key"),
+        (("predict", "nowhere", "--out", "labels.csv"), "nowhere is no store"),
+        (("certificate", "s", "--out", "s.key"), "must end in .json"),
+        (("certificate", "k.json", "--out", "k.json"), "--out k.json is the store or its key"),
+        (("remove", "s", "--nodes", "edges.csv"), "edges.csv, line 2: 2 values, but one number a line"),
+        (("remove", "s", "--features", "3", "--nodes", "5,999"), "nodes holds 999"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "s"), "key is s, which exists"),
+        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "t"), "key is t, the store itself"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--alpha", "0"), "--alpha is 0"),
         (("fit", "s", "--dataset", "cora"), "s exists"),
         (("fit", "t"), "give graph, features and labels"),
@@ -243,7 +251,10 @@ def test_what_cannot_work_ends_with_one_sentence_and_status_2(files, tmp_path, a
     np.save(tmp_path / "scalar.npy", np.float64(1))
     (tmp_path / "empty.npy").touch()
     fitted(files, tmp_path / "s")
+    for copy in ("t.csv", "k.json"):  # stores with the endings of what is written
+        (tmp_path / copy).write_bytes((tmp_path / "s").read_bytes())
     done = run("unlearn", *arguments, cwd=tmp_path)
     assert done.returncode == 2
+    assert (tmp_path / "t.csv").read_bytes() == (tmp_path / "k.json").read_bytes() == (tmp_path / "s").read_bytes()
     assert words in " ".join(done.stderr.split())
     assert "Traceback" not in done.stderr

@@ -1,7 +1,10 @@
-"""How far rounding can take an embedding: a bound from the largest feature that has been in it.
+"""How far rounding can take an embedding: a bound from the largest feature, and the degrees, that have been in it.
 
-``A 1 = d`` makes ``P D^1/2 1 = D^1/2 1``: where no feature is larger than c in size, no partial sum of a row of ``P^l X`` is
-larger than ``c sqrt(d)``, whatever cancels in it. Errors are charged with :data:`SHARE` of that.
+``A D^-1 d = d``: where no feature is larger than c in size, no partial sum of a row of ``q_l = D^1/2 P^l X`` is larger than
+``c d``, whatever cancels in it, and each level's own errors are charged with :data:`SHARE` of that. They were made when degrees
+were what they were then: with rho the largest ratio of a node's degree at any time since everything was computed to what it is
+now, those of a level are at most ``SHARE c rho d``. What a level sends on, ``A D^-1`` of its errors, keeps such a bound. So
+after L levels errors are at most ``L SHARE c rho d``, in a row of ``Z = D^-1/2 sum_l w_l q_l`` by ``sqrt(d)`` less.
 """
 
 from __future__ import annotations
@@ -16,39 +19,57 @@ SHARE = 1e-12
 REQUESTS = 10_000
 #: Fall of the largest feature after which it is: what it left behind by rounding goes.
 FALL = 10.0
+#: Fall of a node's degree after which it is: a hub's errors are large for one that is none any more.
+SHRUNK = 1000.0
 
 
 class Rounding:
-    """The largest features there are, and have been since everything was last computed.
+    """The largest features and degrees there are, and have been since everything was last computed.
 
     Parameters
     ----------
     features : (N, F) array
+    degrees : (N,) array
+        With the loop at every node.
+    order : int
+        L.
     """
 
-    def __init__(self, features: np.ndarray) -> None:
-        self._largest = _largest(features)
-        self.reset()
+    def __init__(self, features: np.ndarray, degrees: np.ndarray, order: int) -> None:
+        self._largest, self._order = _largest(features), max(order, 1)
+        self.reset(degrees)
 
-    def reset(self) -> None:
+    def reset(self, degrees: np.ndarray) -> None:
         """Everything was computed anew."""
         self.peak, self._requests = float(self._largest.max(initial=0)), 0
+        self._degrees, self.ratio = degrees.copy(), 1.0
 
-    def changed(self, nodes: np.ndarray, features: np.ndarray) -> bool:
-        """Note a request and new rows of features; whether everything had better be computed anew."""
+    def changed(self, nodes: np.ndarray, features: np.ndarray, touched: np.ndarray, degrees: np.ndarray) -> bool:
+        """Note a request, new rows of features, and degrees; whether everything had better be computed anew."""
         self._largest[nodes] = _largest(features)
         now = float(self._largest.max(initial=0))
         self.peak, self._requests = max(self.peak, now), self._requests + 1
-        return now * FALL < self.peak or self._requests >= REQUESTS
+        self._degrees[touched] = np.maximum(self._degrees[touched], degrees)
+        self.ratio = max(self.ratio, float((self._degrees[touched] / degrees).max(initial=1)))
+        return now * FALL < self.peak or self._requests >= REQUESTS or self.ratio > SHRUNK
+
+    def cleared(self, nodes: np.ndarray) -> None:
+        """Note nodes without edges whose rows are exact."""
+        self._degrees[nodes] = 1.0
 
     def added(self, features: np.ndarray) -> None:
-        """Note new nodes."""
+        """Note new nodes, without edges."""
         self._largest = extended(self._largest, _largest(features))
+        self._degrees = extended(self._degrees, np.ones(len(features)))
         self.peak = max(self.peak, float(self._largest.max(initial=0)))
+
+    def dropped(self, n_nodes: int) -> None:
+        """Note that the nodes behind these are no more; the peak stays, for nothing was computed anew."""
+        self._largest, self._degrees = self._largest[:n_nodes], self._degrees[:n_nodes]
 
     def bound(self, degrees: np.ndarray) -> np.ndarray:
         """Of an entry in the rows of nodes with these degrees."""
-        found: np.ndarray = SHARE * self.peak * np.sqrt(degrees)
+        found: np.ndarray = self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
         return found
 
 

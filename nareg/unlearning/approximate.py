@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
 from nareg.unlearning.embedding import Change, Embedding, Scratch
 from nareg.unlearning.graph import LiveGraph
@@ -70,10 +69,10 @@ class ApproximatePropagation(Embedding):
         for q, r in zip(self._reserves, self.residues, strict=True):
             q[:], r[:] = 0, 0
         np.multiply(self.features, np.sqrt(self._degrees)[:, None], out=self.residues[0])
-        self._emptied(np.arange(self.graph.n_nodes))
+        self._empty(np.arange(self.graph.n_nodes))
 
-    def _push(self, change: Change) -> np.ndarray:
-        """Apply a request; the nodes whose embedding changed, or may have.
+    def _push(self, change: Change) -> None:
+        """Apply a request.
 
         Reserves of nodes with another degree are scaled so that what they send stays what it was (Algorithm 4): only at the
         ends of edges that change, and at nodes with new features, are there new residues.
@@ -97,12 +96,14 @@ class ApproximatePropagation(Embedding):
             r[nodes] -= (grown - 1) * held
             for end in range(2):
                 np.add.at(r, edges[:, end], signs * sent[level - 1][:, 1 - end])
-        return self._emptied(nodes)
+        self._empty(nodes)
 
-    def _emptied(self, nodes: np.ndarray) -> np.ndarray:
-        """Empty residues above r_max, level by level, and all of the last level; where the embedding changed."""
-        changed = np.zeros(self.graph.n_nodes, dtype=bool)
-        changed[nodes] = True
+    def _clear(self, nodes: np.ndarray) -> None:
+        for held in (*self._reserves, *self.residues):
+            held[nodes] = 0
+
+    def _empty(self, nodes: np.ndarray) -> None:
+        """Empty residues above r_max, level by level, and all of the last level."""
         waiting = nodes
         for level, (q, r) in enumerate(zip(self._reserves, self.residues, strict=True)):
             large = np.abs(r[waiting]).max(axis=1, initial=0) > (self.r_max if level < self.order else 0)
@@ -110,7 +111,6 @@ class ApproximatePropagation(Embedding):
             rows = r[pushed]
             q[pushed] += rows
             r[pushed] = 0
-            changed[pushed] = True
             if level == self.order:
                 break
             reached = self.scratch.mark(pushed)
@@ -119,7 +119,6 @@ class ApproximatePropagation(Embedding):
             sent = rows / self._degrees[pushed][:, None]
             self.scratch.add(pushed, reached, sent, self.residues[level + 1], self.scratch.itself)
             waiting = np.union1d(reached, nodes)
-        return np.flatnonzero(changed)
 
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
@@ -140,7 +139,8 @@ class ApproximatePropagation(Embedding):
         self.graph.drop_nodes(n_nodes)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
         self._reserves, self.residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self.residues))
-        self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
+        self.scratch = Scratch(self.graph)
+        self._rounding.dropped(n_nodes)
 
     def errors(self, W: np.ndarray | None = None) -> float:
         """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``: ``sum_l |w_l| sum_{t<=l} ||D^-1/2 R^(t) W||_F``.

@@ -28,7 +28,7 @@ def published_budget(alpha: float, eps: float, delta: float) -> float:
     >>> round(published_budget(0.1, 1.0, 1e-4), 4)
     0.0228
     """
-    return alpha * eps / math.sqrt(2 * math.log(1.5 / delta))
+    return alpha * eps / math.sqrt(2 * (math.log(1.5) - math.log(delta)))
 
 
 def exact_budget(alpha: float, eps: float, delta: float) -> float:
@@ -46,16 +46,19 @@ def exact_budget(alpha: float, eps: float, delta: float) -> float:
         """Of the smallest delta at this eps over the one that is asked for."""
         return float(ndtr(shift / 2 - eps / shift) - math.exp(eps + log_ndtr(-shift / 2 - eps / shift))) - delta
 
-    high = 1.0
+    low = high = 1.0
     while excess(high) < 0:
         high *= 2
-    shift: float = brentq(excess, 1e-12, high, xtol=1e-14, rtol=1e-12)
+    while excess(low) > 0:
+        low /= 2
+    shift: float = brentq(excess, low, high, xtol=1e-14, rtol=1e-12)
     return alpha * shift
 
 
 def budget(alpha: float, eps: float, delta: float) -> float:
-    """How large a gradient may be: the published budget, or the exact one where that is smaller (large eps)."""
-    return min(published_budget(alpha, eps, delta), exact_budget(alpha, eps, delta)) if alpha else 0.0
+    """How large a gradient may be: the published budget or, for eps above one, the exact one where that is smaller."""
+    published = published_budget(alpha, eps, delta)
+    return published if eps <= 1 else min(published, exact_budget(alpha, eps, delta))
 
 
 @dataclass(frozen=True)

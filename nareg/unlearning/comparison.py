@@ -13,7 +13,7 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.unlearning import requests
+from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
@@ -143,11 +143,11 @@ def compare(
 def _checked(graph: Any, edges: Any, nodes: Any, labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Edges and nodes that can be removed, and all classes."""
     live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
-    pairs = live.edges("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
-    gone = requests.numbers("nodes", nodes, live.n_nodes)
+    pairs = live.checked_pairs("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
+    gone = _arguments.numbers("nodes", nodes, live.n_nodes)
     if not len(pairs) + len(gone):
         raise InputError("edges and nodes are empty: name something to remove.")
-    classes = np.unique(requests.whole("labels", labels, live.n_nodes))
+    classes = np.unique(_arguments.whole("labels", labels, live.n_nodes))
     return pairs, gone, classes[classes >= 0]
 
 

@@ -82,7 +82,7 @@ class Data:
         device: Device | None = None,
     ) -> None:
         self.labels, self.classes, self.told = labels, classes, told
-        #: Whether a request failed and could not be undone.
+        #: Whether a request is under way, or failed and could not be undone.
         self.broken = False
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
@@ -124,14 +124,15 @@ class Data:
     def changed(self, request: Request, *, fully: bool = False) -> Iterator[Callable[[], None]]:
         """The data after a request; as they were before where the block raises, on Ctrl-C, too.
 
-        The block gets a function to call when the request is carried out for good: from then on nothing is undone.
-        ``fully`` propagates everything anew.
+        The block gets a function to call when the request is carried out for good: from then on nothing is undone. It is to
+        be called while interrupts are held, with whatever else has to be done or not done along with it. ``fully`` propagates
+        everything anew.
         """
         kept = False
 
         def keep() -> None:
             nonlocal kept
-            kept = True
+            kept, self.broken = True, False
 
         change, held = request.change, self.propagation
         leaving = request.unlabelled[held.trains(request.unlabelled)]
@@ -139,12 +140,14 @@ class Data:
         features = held.features[change.nodes] if request.new_labels is None else np.empty(0)
         try:
             with interrupts_held():
+                self.broken = True  # until it is kept, or all of it undone
                 if request.new_labels is not None:
                     self._add(request)
                 elif fully:
                     held.update_fully(change)
                 else:
                     held.update(change)
+                held.clear(request.gone)
                 held.leave(leaving)
                 self.labels[request.unlabelled] = -1
                 self.gone[request.gone] = True
@@ -153,7 +156,6 @@ class Data:
             if kept:
                 raise
             with interrupts_held():
-                self.broken = True  # until all of it is undone
                 self.labels, self.gone = self.labels[:before], self.gone[:before]
                 self.labels[request.unlabelled] = labels
                 self.gone[request.gone] = False

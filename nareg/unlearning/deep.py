@@ -7,6 +7,7 @@ what more epochs leave of the data that was removed. Needs torch (``pip install 
 from __future__ import annotations
 
 import time
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +15,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 
 from nareg import _checks
-from nareg.errors import MissingDependencyError
-from nareg.unlearning.data import Request
+from nareg.errors import InputError, MissingDependencyError
+from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation import Propagation
 
@@ -84,7 +86,9 @@ class DeepGPR(Forgetting[Update]):
         from nareg.gnn.training import checked_device
 
         self.basis = _checks.choice("basis", basis, BASES)
-        self.weights = checked_weights(order, None if basis == "chebyshev" else weights)
+        if basis == "chebyshev" and weights is not None:
+            raise InputError('weights are given, but with basis="chebyshev" they are learned: give the order alone.')
+        self.weights = checked_weights(order, weights)
         self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
         self.more = _checks.integer("more", more, low=0)
         self.dropout = _checks.number("dropout", dropout, low=0, high=1)
@@ -95,53 +99,53 @@ class DeepGPR(Forgetting[Update]):
 
     def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> DeepGPR:
         """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`."""
-        self._data = self._read(graph, features, labels, train, classes)
+        data = self._read(graph, features, labels, train, classes)
         seed = int(self._rng.integers(2**63 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            self._network = _Head(self._data.n_features, self.hidden, self.classes.size, self.dropout, self._mixing())
-        self._network.to(self.device)
-        self._optimizer = torch.optim.Adam(self._network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        self._trained(self.epochs)
+            network = _Head(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
+        network.to(self.device)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        self._train(network, optimizer, data, self.epochs)
+        with interrupts_held():
+            self._data, self._network, self._optimizer = data, network, optimizer
         return self
 
     def _do(self, request: Request) -> Update:
-        start = time.perf_counter()
-        before = {name: value.clone() for name, value in self._network.state_dict().items()}
-        try:
-            with self._data.changed(request) as keep:
-                propagated = time.perf_counter()
-                self._trained(self.more)
+        start, data = time.perf_counter(), self._data
+        with data.changed(request) as keep:
+            propagated = time.perf_counter()
+            network, optimizer = deepcopy((self._network, self._optimizer))
+            self._train(network, optimizer, data, self.more)
+            with interrupts_held():
+                self._network, self._optimizer = network, optimizer
                 keep()
-        except BaseException:
-            self._network.load_state_dict(before)
-            raise
         seconds = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
         return Update(request.told["request"], request.count, seconds)
 
     def decision(self, nodes: Any = None) -> np.ndarray:
         """Scores of some nodes, or all: (K, C)."""
-        index = self._index(nodes)
+        inputs = self._inputs(self._data, self._index(nodes))
         self._network.eval()
         with torch.no_grad():
-            found: np.ndarray = self._network(self._inputs(index)).cpu().numpy()
+            found: np.ndarray = self._network(inputs).cpu().numpy()
         return found
 
-    def _trained(self, epochs: int) -> None:
-        nodes = self._data.train
-        inputs = self._inputs(nodes)
-        targets = torch.as_tensor(np.searchsorted(self.classes, self._data.labels[nodes]), device=self.device)
-        self._network.train()
+    def _train(self, network: _Head, optimizer: torch.optim.Optimizer, data: Data, epochs: int) -> None:
+        nodes = data.train
+        inputs = self._inputs(data, nodes)
+        targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
+        network.train()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self._rng.integers(2**63 - 1)))
             for _ in range(epochs):
-                self._optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(self._network(inputs), targets).backward()
-                self._optimizer.step()
+                optimizer.zero_grad()
+                torch.nn.functional.cross_entropy(network(inputs), targets).backward()
+                optimizer.step()
 
-    def _inputs(self, nodes: Any) -> torch.Tensor:
+    def _inputs(self, data: Data, nodes: Any) -> torch.Tensor:
         """(1, K, F): Z; for Chebyshev polynomials (L + 1, K, F): the powers."""
-        held = self._data.propagation
+        held = data.propagation
         if self.basis == "gpr":
             rows = held.embedding(nodes)[None]
         else:

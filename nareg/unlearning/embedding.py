@@ -79,7 +79,8 @@ class Embedding(ABC):
 
     def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray) -> None:
         self.graph, self.features, self.weights = graph, features, weights
-        self._degrees, self.scratch, self._rounding = graph.degrees, Scratch(graph), Rounding(features)
+        self._degrees, self.scratch = graph.degrees, Scratch(graph)
+        self._rounding = Rounding(features, self._degrees, self.order)
 
     @property
     def order(self) -> int:
@@ -116,8 +117,12 @@ class Embedding(ABC):
         """Everything, from graph and features."""
 
     @abstractmethod
-    def _push(self, change: Change) -> np.ndarray:
-        """Apply a request; the nodes whose embedding changed, or may have."""
+    def _push(self, change: Change) -> None:
+        """Apply a request."""
+
+    @abstractmethod
+    def _clear(self, nodes: np.ndarray) -> None:
+        """Rows of nodes without edges and features: to zero."""
 
     @abstractmethod
     def add_nodes(self, features: np.ndarray) -> None:
@@ -135,13 +140,18 @@ class Embedding(ABC):
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed over the training nodes."""
 
-    def update(self, change: Change) -> np.ndarray:
-        """Apply a request to graph, features and embedding; the nodes whose embedding changed, or may have."""
-        touched = self._push(change)
-        if self._rounding.changed(change.nodes, self.features[change.nodes]):
+    def update(self, change: Change) -> None:
+        """Apply a request to graph, features and embedding."""
+        self._push(change)
+        touched = change.touched
+        if self._rounding.changed(change.nodes, self.features[change.nodes], touched, self._degrees[touched]):
             self.recompute()
-            self._rounding.reset()
-        return touched
+            self._rounding.reset(self._degrees)
+
+    def clear(self, nodes: np.ndarray) -> None:
+        """Set rows of nodes without edges and features to zero, which they are but for rounding of what was there."""
+        self._clear(nodes)
+        self._rounding.cleared(nodes)
 
     def update_fully(self, change: Change) -> None:
         """The same, propagating everything anew."""
@@ -158,7 +168,8 @@ class Embedding(ABC):
         self._anew()
 
     def _anew(self) -> None:
-        self._degrees, self.scratch, self._rounding = self.graph.degrees, Scratch(self.graph), Rounding(self.features)
+        self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)
+        self._rounding = Rounding(self.features, self._degrees, self.order)
         self.recompute()
 
 

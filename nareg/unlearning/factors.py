@@ -57,7 +57,7 @@ def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     if not isinstance(propagation, Propagation):
         raise InputError("factors are for exact propagation: fit with r_max=0.")
     graph = propagation.graph
-    pair = graph.edges("edge", edge, present=True)
+    pair = graph.checked_pairs("edge", edge, present=True)
     if len(pair) != 1:
         raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
     ends, order, scratch = pair[0], propagation.order, propagation.scratch

@@ -11,7 +11,7 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
-from nareg.unlearning import requests
+from nareg.unlearning import _arguments, requests
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.graph import LiveGraph
@@ -70,7 +70,7 @@ class Forgetting(ABC, Generic[Answer]):
         return self._do(requests.remove_edges(self._data, edges))
 
     def remove_nodes(self, nodes: Any) -> Answer:
-        """Forget nodes: their edges, features and labels. Their numbers are not used again."""
+        """Forget nodes: their edges, features and labels. Their numbers are not used again; their scores are zeros."""
         return self._do(requests.remove_nodes(self._data, nodes))
 
     def remove_features(self, nodes: Any, *, labels: bool = False) -> Answer:
@@ -129,15 +129,15 @@ class Forgetting(ABC, Generic[Answer]):
         return found
 
     def _index(self, nodes: Any) -> Any:
-        return slice(None) if nodes is None else requests.numbers("nodes", nodes, self.n_nodes)
+        return slice(None) if nodes is None else _arguments.numbers("nodes", nodes, self.n_nodes)
 
     def _read(self, graph: Any, features: Any, labels: Any, train: Any, classes: Any) -> Data:
         """Checked, and propagated."""
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
-        X, y = requests.features("features", features, n), requests.whole("labels", labels, n)
+        X, y = _arguments.features("features", features, n), _arguments.whole("labels", labels, n)
         _warn_of_centred(X)
-        nodes = np.sort(requests.numbers("train", train, n))
+        nodes = np.sort(_arguments.numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
         if (y[nodes] < 0).any():

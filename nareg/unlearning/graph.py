@@ -73,7 +73,7 @@ class LiveGraph:
         """What the compiled loops take: start, live, neighbours."""
         return self.start, self.live, self.neighbours
 
-    def of(self, node: int) -> np.ndarray:
+    def neighbours_of(self, node: int) -> np.ndarray:
         """Neighbours of a node, in no order."""
         return self.neighbours[self.start[node] : self.start[node] + self.live[node]].copy()
 
@@ -87,7 +87,7 @@ class LiveGraph:
             found.sort_indices()
         return found
 
-    def edges(self, name: str, value: Any, *, present: bool) -> np.ndarray:
+    def checked_pairs(self, name: str, value: Any, *, present: bool) -> np.ndarray:
         """(E, 2) pairs from a user: nodes that exist, no loops, every edge once; all of them there, or none of them."""
         array = _checks.array_of(name, value)
         if array.size == 0 or array.dtype.kind not in "iu" or array.shape[-1] != 2 or array.ndim > 2:
@@ -154,7 +154,7 @@ class LiveGraph:
             packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
             packed[self._places(places)] = self.neighbours[self._places(self.start)]
             self.neighbours, self.start, self._used = packed, places, total
-        held = self.of(node)
+        held = self.neighbours_of(node)
         self.neighbours[self._used : self._used + held.size] = held
         self.neighbours[self.start[node] : self.start[node] + self._room[node]] = GONE
         self.start[node], self._room[node] = self._used, room

@@ -61,10 +61,10 @@ def solve(
     *,
     loss: Loss,
     lam: float,
-    budget: float,
+    budget: float | None,
     device: Device | None = None,
 ) -> Head:
-    """Newton steps from W until next to nothing of the budget is spent; without a budget (0) until the optimum.
+    """Newton steps from W until next to nothing of the budget is spent; without a budget until the optimum.
 
     Raises
     ------
@@ -72,17 +72,16 @@ def solve(
         If more than the budget is spent, whatever is done.
     """
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    target = SHARE * budget or TOLERANCE * objective.residual(np.zeros_like(W))
+    target = TOLERANCE * objective.residual(np.zeros_like(W)) if budget is None else SHARE * budget
     try:
         W, residual = objective.minimise(W, target)
     except SolverError as error:
-        raise CertificateError(f"{error} Nothing was changed.") from None
+        raise CertificateError(str(error)) from None
     found = Head(W, B, residual, approximation(objective, W, embedded))
-    if budget and not found.spent <= budget:
+    if budget is not None and not found.spent <= budget:
         raise CertificateError(
             f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
-            "a smaller r_max (0 has no error but rounding), smaller features if there are huge ones, or a larger alpha or eps. "
-            "Nothing was changed."
+            "a smaller r_max (0 has no error but rounding), smaller features if there are huge ones, or a larger alpha or eps."
         )
     return found
 

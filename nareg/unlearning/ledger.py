@@ -9,6 +9,7 @@ tell what was removed.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import hmac
 import json
@@ -41,6 +42,8 @@ CREATE TABLE requests (
     number INTEGER PRIMARY KEY, asked TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL, digest TEXT NOT NULL
 );
 """
+#: Requests that can be shown to have been made by their hash.
+SHOWN = ("remove_edges", "remove_nodes", "remove_features", "add_edges")
 #: Rows that are written and read at a time.
 CHUNK = 4096
 
@@ -75,6 +78,16 @@ class Stored:
     coefficients: np.ndarray
     term: np.ndarray
     certificate: Certificate | None
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """Keyed hash of a request, its certificate as JSON, hash of the parameters, and the chained hash of all that."""
+
+    asked: str
+    certificate: str
+    parameters: str
+    digest: str
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,8 +132,8 @@ class Ledger:
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
-        path = Path(path)
-        self.path, self._key_path = path, key_file(path) if key is None else Path(key)
+        path, self._key_path = _paths(path, key)
+        self.path = path
         if not path.is_file():
             raise InputError(f"{path} is no store: name one that save() wrote.")
         if key is not None and not self._key_path.is_file():
@@ -131,21 +144,24 @@ class Ledger:
         try:
             self._settings = self._opened()
         except NaregError:
-            self.close()
+            self._connection.close()
             raise
 
     def _opened(self) -> dict[str, Any]:
-        """Lock it for as long as it is open; the settings."""
+        """Lock it for as long as it is open; the settings. Another database than ours is not touched."""
+        run = self._connection.execute
         with self._spoken():
+            run("PRAGMA locking_mode=EXCLUSIVE")
+            run("BEGIN IMMEDIATE")
+            has_meta = run("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone()[0]
+            meta = dict(run("SELECT name, value FROM meta")) if has_meta else {}
+            run("COMMIT")
+            if meta.get("format") != FORMAT:
+                raise LedgerError(f"{self.path} has the format {meta.get('format')!r}, {FORMAT!r} is expected.")
             # freed pages are overwritten, and the journal, which has the old ones, is cut to nothing
-            for pragma in ("locking_mode=EXCLUSIVE", "secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
-                self._connection.execute(f"PRAGMA {pragma}")
-            self._connection.execute("BEGIN IMMEDIATE")
-            self._connection.execute("COMMIT")
-            told = dict(self._connection.execute("SELECT name, value FROM meta"))
-        if told.get("format") != FORMAT:
-            raise LedgerError(f"{self.path} has the format {told.get('format')!r}, {FORMAT!r} is expected.")
-        settings: dict[str, Any] = json.loads(told["settings"])
+            for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
+                run(f"PRAGMA {pragma}")
+        settings: dict[str, Any] = json.loads(meta["settings"])
         return settings
 
     @property
@@ -154,7 +170,13 @@ class Ledger:
         return self._key is not None
 
     @classmethod
-    def create(cls, path: Path, settings: dict[str, Any], entry: Entry, key: Path | None = None) -> Ledger:
+    def create(
+        cls,
+        path: str | os.PathLike[str],
+        settings: dict[str, Any],
+        entry: Entry,
+        key: str | os.PathLike[str] | None = None,
+    ) -> Ledger:
         """A new store, whole or not at all, and its key in a file of its own.
 
         Raises
@@ -163,44 +185,32 @@ class Ledger:
             If there is one already.
         LedgerError
         """
-        if path.exists():
-            raise InputError(f"{path} exists: load it, or name another file.")
-        _drop_drafts(path)
-        draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-        key_path, secret = key_file(path) if key is None else key, secrets.token_bytes(KEY)
-        if key_path.exists():
-            raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
-        made_key = False
+        path, key_path = refuse_taken(path, key)
+        draft, secret = path.with_name(f".{path.name}.{secrets.token_hex(4)}"), secrets.token_bytes(KEY)
+        made_key = made = False
         try:
             with open(os.open(key_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
                 made_key = True
                 handle.write(secret.hex() + "\n")
                 handle.flush()
                 os.fsync(handle.fileno())
+            _drop_drafts(path)  # not before: whoever has the key's file is at work here
             os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-            made = sqlite3.connect(draft, isolation_level=None)
-            try:
-                made.executescript(_TABLES + _blocks.TABLE)
-                made.execute("BEGIN")
-                made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
-                made.execute("INSERT INTO model VALUES (1, ?, ?)", _model(entry))
-                _blocks.fill(made, entry.added)
-                _put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
-                _sign(made, secret, entry)
-                made.execute("COMMIT")
-            finally:
-                made.close()
-            os.replace(draft, path)
+            _fill(draft, settings, entry, secret)
+            _link(draft, path)
+            made = True
             folder = os.open(path.parent, os.O_RDONLY)
             try:
                 os.fsync(folder)
             finally:
                 os.close(folder)
         except BaseException as error:
-            _drop_drafts(path)
-            if made_key and not path.exists():
+            draft.unlink(missing_ok=True)
+            if made_key and not made:
                 key_path.unlink(missing_ok=True)
-            if isinstance(error, (OSError, sqlite3.Error)) and not path.exists():
+            if isinstance(error, FileExistsError):
+                raise InputError(f"{error.filename} was made meanwhile by somebody else: name another file.") from None
+            if isinstance(error, (OSError, sqlite3.Error)) and not made:
                 raise LedgerError(f"{path} cannot be written ({error}): no store was made.") from None
             raise
         return cls(path, key)
@@ -242,38 +252,45 @@ class Ledger:
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
         if len(edges) and edges.max() >= len(nodes):
             raise LedgerError(f"{self.path}: its edges name nodes that are missing; restore it from a copy.")
-        _, last, parameters = self._chain()[-1]
-        if parameters != hashlib.sha256(coefficients + term).hexdigest():
+        last = self._chain()[-1]
+        if last.parameters != hashlib.sha256(coefficients + term).hexdigest():
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
-        certificate, F = json.loads(last), nodes["features"].shape[1]
+        certificate, features = json.loads(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
+        W, B = (np.frombuffer(held, dtype="<f8").reshape(features.shape[1], -1).astype(float) for held in (coefficients, term))
+        if not all(np.isfinite(held).all() for held in (features, W, B)):
+            raise LedgerError(f"{self.path}: features or the model hold values that are no numbers; restore it from a copy.")
         return Stored(
             settings=self._settings,
-            features=np.ascontiguousarray(nodes["features"], dtype=float),
+            features=features,
             labels=nodes["label"].astype(np.int64),
             trained=nodes["trained"] != 0,
             gone=nodes["gone"] != 0,
             edges=edges,
-            coefficients=np.frombuffer(coefficients, dtype="<f8").reshape(F, -1).astype(float),
-            term=np.frombuffer(term, dtype="<f8").reshape(F, -1).astype(float),
+            coefficients=W,
+            term=B,
             certificate=None if certificate is None else Certificate(**certificate),
         )
 
-    def _chain(self) -> list[tuple[str, str, str]]:
-        """Keyed hash, certificate, hash of the parameters of every request; with the key, that they follow from one another."""
+    def _chain(self) -> list[_Recorded]:
+        """All requests; with the key, that their hashes follow from one another."""
         with self._spoken():
             query = "SELECT number, asked, certificate, parameters, digest FROM requests ORDER BY number"
-            requests = self._connection.execute(query).fetchall()
-        if not requests or [request[0] for request in requests] != list(range(len(requests))):
+            numbers, requests = [], []
+            for number, *columns in self._connection.execute(query):
+                numbers.append(number)
+                requests.append(_Recorded(*columns))
+        if not requests or numbers != list(range(len(requests))):
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
         before = ""
-        for _, *told, digest in requests:
-            if self._key is not None and not hmac.compare_digest(digest, _hash(self._key, before, *told)):
+        for one in requests:
+            wanted = None if self._key is None else _hash(self._key, before, one.asked, one.certificate, one.parameters)
+            if wanted is not None and not hmac.compare_digest(one.digest, wanted):
                 raise LedgerError(
                     f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: another store's "
                     "key, or a request or certificate was changed."
                 )
-            before = digest
-        return [request[1:4] for request in requests]
+            before = one.digest
+        return requests
 
     def _nodes(self) -> np.ndarray | None:
         """Their rows; none if there are not as many as there should be, or they differ in size."""
@@ -288,10 +305,15 @@ class Ledger:
         return found
 
     def history(self) -> list[tuple[str, Certificate | None]]:
-        """Keyed hash and certificate of every request, the training first."""
-        with self._spoken():
-            rows = self._connection.execute("SELECT digest, certificate FROM requests ORDER BY number").fetchall()
-        return [(digest, None if told == "null" else Certificate(**json.loads(told))) for digest, told in rows]
+        """Keyed hash and certificate of every request, the training first.
+
+        Raises
+        ------
+        LedgerError
+            If hashes do not follow from one another (which is seen with the key).
+        """
+        held = [(one.digest, json.loads(one.certificate)) for one in self._chain()]
+        return [(digest, None if certificate is None else Certificate(**certificate)) for digest, certificate in held]
 
     def proves(self, number: int, told: dict[str, Any]) -> bool:
         """Whether a request, by its number in the history, was this one, whole.
@@ -307,32 +329,29 @@ class Ledger:
         Raises
         ------
         InputError
-            If there are not so many requests.
+            If there are not so many requests; for what cannot be one.
         LedgerError
-            Without the key.
+            Without the key; if hashes do not follow from one another.
         """
-        asked = self._hash_of(told)
-        with self._spoken():
-            rows = self._connection.execute("SELECT asked FROM requests WHERE number = ?", (number,)).fetchall()
-        if not rows:
-            raise InputError(f"number is {number}, but there are requests 0 to {len(self.history()) - 1}.")
-        return hmac.compare_digest(rows[0][0], asked)
+        found, count = self.find(told), len(self._chain())
+        if _checks.integer("number", number, low=0) >= count:
+            raise InputError(f"number is {number}, but there are requests 0 to {count - 1}.")
+        return number in found
 
     def find(self, told: dict[str, Any]) -> list[int]:
         """Numbers of the requests that were this one, whole; ``told`` as in :meth:`proves`.
 
         Raises
         ------
+        InputError
+            For what cannot be a request.
         LedgerError
             Without the key; if hashes do not follow from one another.
         """
-        asked = self._hash_of(told)
-        return [number for number, (held, *_) in enumerate(self._chain()) if hmac.compare_digest(held, asked)]
-
-    def _hash_of(self, told: dict[str, Any]) -> str:
         if self._key is None:
             raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
-        return _hash(self._key, _in_order(told))
+        asked = _hash(self._key, _in_order(told))
+        return [number for number, one in enumerate(self._chain()) if hmac.compare_digest(one.asked, asked)]
 
     def close(self) -> None:
         """Let others open it."""
@@ -393,15 +412,23 @@ def _sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
 
 def _in_order(told: dict[str, Any]) -> dict[str, Any]:
     """A request as it was hashed: edges with their smaller end first, edges and nodes in rising order."""
-    found = dict(told)
-    if "edges" in told:
-        pairs = _checks.array_of("told", told["edges"])
-        if pairs.ndim != 2 or pairs.shape[1] != 2:
-            raise InputError(f"told has edges of shape {pairs.shape}: pairs of nodes (u, v) are expected.")
-        found["edges"] = np.unique(np.sort(pairs, axis=1), axis=0).tolist()
-    if "nodes" in told:
-        found["nodes"] = np.unique(_checks.array_of("told", told["nodes"])).tolist()
-    return found
+    name = told.get("request")
+    named = "edges" if name in ("remove_edges", "add_edges") else "nodes"
+    expected = {"request", named} | ({"labels"} if name == "remove_features" else set())
+    if name not in SHOWN or named not in told or not set(told) <= expected:
+        raise InputError(
+            f"told is {told!r}: {', '.join(SHOWN)} can be shown, as {{'request': 'remove_edges', 'edges': [(3, 5)]}} or "
+            "{'request': 'remove_features', 'nodes': [3], 'labels': False}."
+        )
+    numbers, labels = _checks.array_of("told", told[named]), told.get("labels", False)
+    if numbers.dtype.kind not in "iu" or (named == "edges" and (numbers.ndim != 2 or numbers.shape[1] != 2)):
+        what = "pairs of integers (u, v)" if named == "edges" else "integers"
+        raise InputError(f"told has {named} of shape {numbers.shape} and dtype {numbers.dtype}: {what} are expected.")
+    if not isinstance(labels, (bool, np.bool_)):
+        raise InputError(f"told has labels {labels!r}: True or False is expected.")
+    ordered = np.unique(np.sort(numbers, axis=1), axis=0) if named == "edges" else np.unique(numbers)
+    found = {"request": name, named: ordered.tolist()}
+    return found | {"labels": bool(labels)} if name == "remove_features" else found
 
 
 def _hash(key: bytes, *parts: Any) -> str:
@@ -419,6 +446,36 @@ def _read_key(path: Path) -> bytes:
     return key
 
 
+def _fill(draft: Path, settings: dict[str, Any], entry: Entry, secret: bytes) -> None:
+    """Make a store of an empty file."""
+    made = sqlite3.connect(draft, isolation_level=None)
+    try:
+        made.executescript(_TABLES + _blocks.TABLE)
+        made.execute("BEGIN")
+        made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
+        made.execute("INSERT INTO model VALUES (1, ?, ?)", _model(entry))
+        _blocks.fill(made, entry.added)
+        _put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
+        _sign(made, secret, entry)
+        made.execute("COMMIT")
+    finally:
+        made.close()
+
+
+def _link(draft: Path, path: Path) -> None:
+    """Give a file its name, unless something else has it; where a file can have one name only, unless it had just before."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+    except OSError:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+        os.replace(draft, path)
+    else:
+        draft.unlink()
+
+
 def _drop_drafts(path: Path) -> None:
     """What a save that was killed has left."""
     ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}(-journal)?")
@@ -431,3 +488,27 @@ def _drop_drafts(path: Path) -> None:
 def key_file(path: Path) -> Path:
     """Where the key of a store is, if nothing else is said."""
     return path.with_name(path.name + ".key")
+
+
+def _paths(path: str | os.PathLike[str], key: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    """Of a store and of its key."""
+    store = Path(path)
+    return store, key_file(store) if key is None else Path(key)
+
+
+def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    """Where a new store and its key will be.
+
+    Raises
+    ------
+    InputError
+        If there is something already, or both are one.
+    """
+    store, key_path = _paths(path, key)
+    if store.exists():
+        raise InputError(f"{store} exists: load it, or name another file.")
+    if key_path.exists():
+        raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
+    if key_path.resolve() == store.resolve():
+        raise InputError(f"key is {key_path}, the store itself: name another file, best on another disk.")
+    return store, key_path

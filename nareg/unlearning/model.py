@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from pathlib import Path
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,9 @@ from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
 from nareg.unlearning.objective import LOSSES
+
+#: Budgets below are lost in rounding, or are zero.
+SMALLEST = 1e-200
 
 
 class CertifiedGPR(Forgetting[Certificate]):
@@ -65,6 +68,7 @@ class CertifiedGPR(Forgetting[Certificate]):
     train : (n_t,) array
         Nodes that are trained on.
     budget : float
+        Of the gradient that a certificate may leave; 0 without a random term.
 
     Raises
     ------
@@ -113,6 +117,11 @@ class CertifiedGPR(Forgetting[Certificate]):
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
         self.budget = budget(self.alpha, self.eps, self.delta)
+        if self.alpha and not self.budget > SMALLEST:
+            raise InputError(
+                f"alpha is {self.alpha:g}, eps {self.eps:g} and delta {self.delta:g}: no gradient is as small as they ask for "
+                f"({self.budget:.3g}); take larger ones."
+            )
         self._ledger: Ledger | None = None
         self._certificate: Certificate | None = None
 
@@ -148,7 +157,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         seconds |= {"training": time.perf_counter() - start}
         with interrupts_held():
             self._data, self._head = data, found
-            self._certificate = self._certified(found, "fit", self.n_nodes, seconds, retrained=False)
+            self._certificate = self._certified(data, found, "fit", data.n_nodes, seconds, retrained=False)
         return self
 
     def _refuse_stored(self, what: str) -> None:
@@ -161,8 +170,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         return self._head.W.copy()
 
     def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
-        told: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "budget": self.budget, "device": self._device}
-        return head.solve(data.propagation, data.targets(), B, W, **told)
+        options: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "device": self._device}
+        return head.solve(data.propagation, data.targets(), B, W, budget=self.budget if self.alpha else None, **options)
 
     def _retrained(self, data: Data) -> head.Head:
         """From nothing, with a new random term."""
@@ -170,7 +179,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         return self._solved(data, B, np.zeros_like(B))
 
     def _certified(
-        self, found: head.Head, request: str, count: int, seconds: dict[str, float], *, retrained: bool
+        self, data: Data, found: head.Head, request: str, count: int, seconds: dict[str, float], *, retrained: bool
     ) -> Certificate | None:
         """None without a random term."""
         if not self.alpha:
@@ -178,8 +187,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
             spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
-            n_nodes=self.n_nodes - int(np.count_nonzero(self._data.gone)), n_edges=self._data.graph.n_edges,
-            n_train=self._data.train.size, seconds=seconds,
+            n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
+            seconds=seconds,
         )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------
@@ -190,25 +199,30 @@ class CertifiedGPR(Forgetting[Certificate]):
     def _do(self, request: Request) -> Certificate:
         """Carry out a request: the data, the model, the ledger; all of them or none."""
         self._refuse_uncertified()
-        start = time.perf_counter()
-        with self._data.changed(request, fully=self._fully) as keep:
+        start, data = time.perf_counter(), self._data
+        with data.changed(request, fully=self._fully) as keep:
             seconds = {"propagation": time.perf_counter() - start}
             start = time.perf_counter()
-            try:
-                found = None if request.anew else self._adjusted()
-            except CertificateError:
-                found = None
-            if found is None:
-                found = self._retrained(self._data)
+            found = self._found(data, anew=request.anew)
             seconds |= {"training": time.perf_counter() - start}
-            retrained = found.B is not self._head.B
-            certificate = self._certified(found, request.told["request"], request.count, seconds, retrained=retrained)
+            name, retrained = request.told["request"], found.B is not self._head.B
+            certificate = self._certified(data, found, name, request.count, seconds, retrained=retrained)
             with interrupts_held():
                 if self._ledger is not None:
-                    self._ledger.record(self._entry(request, found, certificate))
+                    self._ledger.record(_entry(data, request.told, request.change, found, certificate))
                 self._head, self._certificate = found, certificate
                 keep()
         return self.certificate()
+
+    def _found(self, data: Data, *, anew: bool) -> head.Head:
+        """A model of what remains: the one at hand, adjusted, if that is enough and nothing else is asked for."""
+        if not anew:
+            with suppress(CertificateError):
+                return self._adjusted(data)
+        try:
+            return self._retrained(data)
+        except CertificateError as error:
+            raise CertificateError(f"{error} Nothing was changed.") from None
 
     def renew(self) -> Certificate:
         """Train anew with a new random term, before another version of the model is published.
@@ -224,9 +238,15 @@ class CertifiedGPR(Forgetting[Certificate]):
         """
         return self._do(Request({"request": "renew"}, self.remaining.size, Change(), anew=True))
 
-    def _adjusted(self) -> head.Head:
-        """Newton steps from the model at hand."""
-        return self._solved(self._data, self._head.B, self._head.W)
+    def _adjusted(self, data: Data) -> head.Head:
+        """Newton steps from the model at hand.
+
+        Raises
+        ------
+        CertificateError
+            If that leaves more than the budget.
+        """
+        return self._solved(data, self._head.B, self._head.W)
 
     # -- the ledger ---------------------------------------------------------------------------------------
 
@@ -238,18 +258,19 @@ class CertifiedGPR(Forgetting[Certificate]):
         Raises
         ------
         InputError
-            If there is one already.
+            If there is one already, or a key.
         LedgerError
             If it cannot be written.
         """
         self._refuse_stored("save")
+        data = self._data
         settings: dict[str, Any] = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
         settings |= {"weights": self.weights.tolist(), "loss": self.loss.name}
-        settings |= {"classes": self.classes.tolist(), "told": self._data.told}
-        A = sp.triu(self._data.graph.adjacency()).tocoo()
-        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(self.n_nodes))
-        entry = self._entry(Request({"request": "save"}, self.n_nodes, change), self._head, self._certificate)
-        self._ledger = Ledger.create(Path(path), settings, entry, None if key is None else Path(key))
+        settings |= {"classes": self.classes.tolist(), "told": data.told}
+        A = sp.triu(data.graph.adjacency()).tocoo()
+        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(data.n_nodes))
+        entry = _entry(data, {"request": "save"}, change, self._head, self._certificate)
+        self._ledger = Ledger.create(path, settings, entry, key)
         return self
 
     @classmethod
@@ -263,6 +284,8 @@ class CertifiedGPR(Forgetting[Certificate]):
     ) -> CertifiedGPR:
         """The model of a store, whose embedding is computed anew from what remains; requests go on being written there.
 
+        Where ``r_max`` is above 0, and residues of the new embedding would leave more than the budget, it is exact.
+
         Raises
         ------
         InputError
@@ -274,12 +297,11 @@ class CertifiedGPR(Forgetting[Certificate]):
         try:
             if not ledger.has_key:
                 raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")
-            model = cls.of(ledger.read(), rng, device=device)
-            told = model._certificate
-            so = (model.remaining.size, model._data.graph.n_edges, model.train.size)
-            if (model.alpha and model._head.spent > model.budget) or (
-                told and (told.n_nodes, told.n_edges, told.n_train) != so
-            ):
+            stored = ledger.read()
+            model = cls.from_stored(stored, rng, device=device)
+            if model.r_max and not model._belongs():
+                model = cls.from_stored(stored, rng, device=device, exact=True)
+            if not model._belongs():
                 raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
         except BaseException:
             ledger.close()
@@ -288,8 +310,10 @@ class CertifiedGPR(Forgetting[Certificate]):
         return model
 
     @classmethod
-    def of(cls, held: Stored, rng: np.random.Generator | None = None, *, device: str | None = None) -> CertifiedGPR:
-        """The model of what a store holds; its requests are written nowhere."""
+    def from_stored(
+        cls, held: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
+    ) -> CertifiedGPR:
+        """The model of what a store holds, with ``r_max`` or propagated exactly; its requests are written nowhere."""
         settings = dict(held.settings)
         classes, told = np.array(settings.pop("classes")), settings.pop("told")
         model = cls(**settings, device=device, rng=rng)
@@ -297,34 +321,25 @@ class CertifiedGPR(Forgetting[Certificate]):
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
         model._data = Data(
             graph, held.features, held.labels, np.flatnonzero(held.trained), classes, told=told, weights=model.weights,
-            r_max=model.r_max, gone=held.gone, device=model._device,
+            r_max=0.0 if exact else model.r_max, gone=held.gone, device=model._device,
         )  # fmt: skip
-        targets = model._data.targets()
-        model._head = head.evaluate(
-            model._data.propagation,
-            targets,
-            held.term,
-            held.coefficients,
-            loss=model.loss,
-            lam=model.lam,
-            device=model._device,
-        )
+        options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
+        data = model._data
+        model._head = head.evaluate(data.propagation, data.targets(), held.term, held.coefficients, **options)
         model._certificate = held.certificate
         return model
+
+    def _belongs(self) -> bool:
+        """Whether the model is one that the last certificate may have been issued for, on these data."""
+        certificate, so = self._certificate, (self.remaining.size, self._data.graph.n_edges, self.train.size)
+        counts = certificate is None or (certificate.n_nodes, certificate.n_edges, certificate.n_train) == so
+        return counts and (not self.alpha or self._head.spent <= self.budget)
 
     def close(self) -> None:
         """Let others open the store; requests are no longer written to it."""
         if self._ledger is not None:
             self._ledger.close()
         self._ledger = None
-
-    def _entry(self, request: Request, found: head.Head, certificate: Certificate | None) -> Entry:
-        data, nodes = self._data, request.change.nodes
-        return Entry(
-            told=request.told, removed=request.change.removed, added=request.change.added, nodes=nodes,
-            features=data.propagation.features[nodes], labels=data.labels[nodes], trained=data.propagation.trains(nodes),
-            gone=data.gone[nodes], coefficients=found.W, term=found.B, certificate=certificate,
-        )  # fmt: skip
 
     # -- what is known ------------------------------------------------------------------------------------
 
@@ -358,3 +373,13 @@ class CertifiedGPR(Forgetting[Certificate]):
         """``Z W`` of some nodes, or all: (K, C), one column for two classes."""
         found: np.ndarray = self._data.propagation.embedding(self._index(nodes)) @ self._head.W
         return found
+
+
+def _entry(data: Data, told: dict[str, Any], change: Change, found: head.Head, certificate: Certificate | None) -> Entry:
+    """What a ledger writes of a request that was carried out."""
+    nodes = change.nodes
+    return Entry(
+        told=told, removed=change.removed, added=change.added, nodes=nodes, features=data.propagation.features[nodes],
+        labels=data.labels[nodes], trained=data.propagation.trains(nodes), gone=data.gone[nodes], coefficients=found.W,
+        term=found.B, certificate=certificate,
+    )  # fmt: skip

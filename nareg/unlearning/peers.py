@@ -6,10 +6,12 @@ above the budget: so their certificates are as sound, whatever their papers char
 
 from __future__ import annotations
 
+from typing import Any
+
 from nareg.errors import InputError
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate, CertificateError
-from nareg.unlearning.data import Request
+from nareg.unlearning.data import Data, Request
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.objective import Objective
 
@@ -19,15 +21,15 @@ class _Anew(CertifiedGPR):
 
     _fully = True
 
-    def _do(self, request: Request) -> Certificate:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         if self.r_max:
             raise InputError(f"r_max is {self.r_max:g}: {type(self).__name__} propagates everything, leave r_max at 0.")
-        return super()._do(request)
 
-    def _objective(self) -> Objective:
-        return Objective(*self._data.propagation.trained(), self._data.targets(), self.loss, self.lam, self._head.B)
+    def _objective(self, data: Data) -> Objective:
+        return Objective(*data.propagation.trained(), data.targets(), self.loss, self.lam, self._head.B)
 
-    def _stepped(self, hessian_of: Objective) -> head.Head:
+    def _stepped(self, data: Data, hessian_of: Objective) -> head.Head:
         """One Newton step from the model at hand, with the Hessian of this objective.
 
         Raises
@@ -35,10 +37,10 @@ class _Anew(CertifiedGPR):
         CertificateError
             If it leaves more than the budget.
         """
-        here, W = self._objective(), self._head.W
+        here, W = self._objective(data), self._head.W
         W = W + head.newton_step(hessian_of, W, here.gradient(W, here.forward(W)))
-        found = head.evaluate(self._data.propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
-        if found.spent > self.budget:
+        found = head.evaluate(data.propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
+        if not found.spent <= self.budget:
             raise CertificateError(f"a step leaves {found.spent:.3g} of {self.budget:.3g}.")
         return found
 
@@ -46,15 +48,15 @@ class _Anew(CertifiedGPR):
 class Retrained(_Anew):
     """Trains from nothing, with a new random term, at every request."""
 
-    def _adjusted(self) -> head.Head:
-        return self._retrained(self._data)
+    def _adjusted(self, data: Data) -> head.Head:
+        return self._retrained(data)
 
 
 class CGU(_Anew):
     """Certified graph unlearning (Chien, Pan, Milenkovic 2022): one Newton step on what remains, with its dense Hessian."""
 
-    def _adjusted(self) -> head.Head:
-        return self._stepped(self._objective())
+    def _adjusted(self, data: Data) -> head.Head:
+        return self._stepped(data, self._objective(data))
 
 
 class CEU(_Anew):
@@ -65,8 +67,11 @@ class CEU(_Anew):
     def _do(self, request: Request) -> Certificate:
         S, s = self._data.propagation.trained()
         self._before = Objective(S.copy(), s.copy(), self._data.targets(), self.loss, self.lam, self._head.B)
-        return super()._do(request)
+        try:
+            return super()._do(request)
+        finally:
+            self._before = None  # it has what was removed
 
-    def _adjusted(self) -> head.Head:
+    def _adjusted(self, data: Data) -> head.Head:
         assert self._before is not None
-        return self._stepped(self._before)
+        return self._stepped(data, self._before)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.unlearning import _kernels
-from nareg.unlearning._rounding import Rounding
 from nareg.unlearning._rows import extended
 from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change, Embedding, Scratch
@@ -150,7 +149,7 @@ class Propagation(Embedding):
         scale = self._degrees**-0.5 if level == 1 else 1 / self._degrees
         _kernels.gather(*self.graph.rows, below, scale, place, weight, out)
 
-    def _push(self, change: Change) -> np.ndarray:
+    def _push(self, change: Change) -> None:
         graph, scratch, nodes = self.graph, self.scratch, change.touched
         graph.remove(change.removed)
         graph.add(change.added)
@@ -168,7 +167,7 @@ class Propagation(Embedding):
             if _kernels.work(graph.live, touched) > FULL * (2 * graph.n_edges + graph.n_nodes):
                 self._degrees[nodes] = after
                 self.recompute(level)
-                return np.arange(graph.n_nodes)
+                return
             sources, weight = touched, self.weights[level]
             touched = scratch.mark(sources)
             if level == self.order:
@@ -185,7 +184,11 @@ class Propagation(Embedding):
                 _kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
             scratch.forget(touched)
         self._degrees[nodes] = after
-        return touched
+
+    def _clear(self, nodes: np.ndarray) -> None:
+        for reserve in self._reserves:
+            reserve[nodes] = 0
+        self._sum[self._row[nodes]] = 0
 
     def add_nodes(self, features: np.ndarray) -> None:
         """Nodes without edges, behind all others."""
@@ -212,7 +215,8 @@ class Propagation(Embedding):
         self._row, self._node = self._row[:n_nodes], self._node[:n_nodes]
         self._degrees, self.features, self._sum = self._degrees[:n_nodes], self.features[:n_nodes], self._sum[:n_nodes]
         self._reserves = [q[:n_nodes] for q in self._reserves]
-        self.scratch, self._rounding = Scratch(self.graph), Rounding(self.features)
+        self.scratch = Scratch(self.graph)
+        self._rounding.dropped(n_nodes)
 
     def errors(self, W: np.ndarray | None = None) -> float:
         """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``, at the training nodes: rounding."""

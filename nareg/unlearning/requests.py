@@ -5,24 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
-from nareg import _checks
 from nareg.errors import InputError
-from nareg.graph import node_indices
+from nareg.unlearning import _arguments
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.embedding import Change
 
 
 def remove_edges(data: Data, edges: Any) -> Request:
     """Edges that are there."""
-    pairs = data.graph.edges("edges", edges, present=True)
+    pairs = data.graph.checked_pairs("edges", edges, present=True)
     return Request({"request": "remove_edges", "edges": pairs.tolist()}, len(pairs), Change(removed=pairs))
 
 
 def add_edges(data: Data, edges: Any) -> Request:
     """Edges that are not there, between nodes that were not removed."""
-    pairs = data.graph.edges("edges", edges, present=False)
+    pairs = data.graph.checked_pairs("edges", edges, present=False)
     _refuse_gone(data, "edges", pairs.ravel())
     return Request({"request": "add_edges", "edges": pairs.tolist()}, len(pairs), Change(added=pairs))
 
@@ -30,7 +28,7 @@ def add_edges(data: Data, edges: Any) -> Request:
 def remove_nodes(data: Data, nodes: Any) -> Request:
     """Edges, features and labels of nodes."""
     index = _nodes(data, nodes)
-    joined = [np.stack([np.full(data.graph.live[u], u), data.graph.of(u)], axis=1) for u in index]
+    joined = [np.stack([np.full(data.graph.live[u], u), data.graph.neighbours_of(u)], axis=1) for u in index]
     edges = np.unique(np.sort(np.concatenate(joined).astype(np.int64), axis=1), axis=0)
     _refuse_last(data, index)
     change = Change(removed=edges, nodes=index, features=np.zeros((index.size, data.n_features)))
@@ -52,12 +50,12 @@ def remove_features(data: Data, nodes: Any, *, labels: Any) -> Request:
 
 def add_nodes(data: Data, new: Any, labels: Any) -> Request:
     """Nodes without edges, with labels of known classes or none."""
-    X = features("features", new, None)
+    X = _arguments.features("features", new, None)
     if len(X) == 0:
         raise InputError("features has no rows: give one a node.")
     if X.shape[1] != data.n_features:
         raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {data.n_features}.")
-    y = np.full(len(X), -1) if labels is None else whole("labels", labels, len(X))
+    y = np.full(len(X), -1) if labels is None else _arguments.whole("labels", labels, len(X))
     unknown = np.setdiff1d(y[y >= 0], data.classes)
     if unknown.size:
         raise InputError(f"labels holds class {unknown[0]}, which the model was not fitted to ({data.classes.tolist()}).")
@@ -66,35 +64,9 @@ def add_nodes(data: Data, new: Any, labels: Any) -> Request:
     return Request(told, len(X), change, new_labels=y)
 
 
-def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
-    """A float64 copy."""
-    X = np.array(_checks.floats(name, value.toarray() if sp.issparse(value) else value, ndim=(2,)), dtype=np.float64, order="C")
-    if X.shape[1] == 0 or (n_nodes is not None and len(X) != n_nodes):
-        raise InputError(f"{name} has shape {X.shape}: ({'M' if n_nodes is None else n_nodes}, F) is expected, F at least 1.")
-    return X
-
-
-def whole(name: str, value: Any, n: int) -> np.ndarray:
-    """Whole numbers, a copy."""
-    array = _checks.array_of(name, value)
-    if array.shape != (n,) or array.dtype.kind not in "iu":
-        raise InputError(f"{name} have shape {array.shape} and dtype {array.dtype}: ({n},) integers are expected, -1 for none.")
-    return array.astype(np.int64)
-
-
-def numbers(name: str, value: Any, n: int) -> np.ndarray:
-    """Distinct node numbers, from a mask or integers of any type; negative ones would count from the end, and are refused."""
-    given = _checks.array_of(name, value)
-    if given.dtype.kind in "iu" or given.size == 0:
-        given = given.astype(np.int64)
-        if (given < 0).any():
-            raise InputError(f"{name} holds {int(given[given < 0].flat[0])}: nodes are numbered from 0.")
-    return node_indices(name, given, n)
-
-
 def _nodes(data: Data, value: Any) -> np.ndarray:
     """Nodes that a removal names."""
-    index = np.sort(numbers("nodes", value, data.n_nodes))
+    index = np.sort(_arguments.numbers("nodes", value, data.n_nodes))
     if index.size == 0:
         raise InputError("nodes is empty: name at least one.")
     _refuse_gone(data, "nodes", index)

@@ -77,7 +77,7 @@ class Verification:
 def verify(
     path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None
 ) -> Verification:
-    """Verify a store.
+    """Verify a store: by exact propagation of what remains, whatever ``r_max`` the service has.
 
     Parameters
     ----------
@@ -92,19 +92,21 @@ def verify(
     ------
     InputError, LedgerError
         If it cannot be read, is damaged, or its hashes do not follow from one another.
+    CertificateError
+        If no model of what remains can be trained within the budget.
     """
     ledger = Ledger(path, key)
     try:
         stored, history, chained = ledger.read(), ledger.history(), True if ledger.has_key else None
     finally:
         ledger.close()
-    model = CertifiedGPR.of(stored, device=device)
+    model = CertifiedGPR.from_stored(stored, device=device, exact=True)
     data, held = model._data, model._head
-    told: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
-    anew = head.solve(data.propagation, data.targets(), held.B, np.zeros_like(held.W), budget=model.budget, **told)
-    before = model.predict(model.remaining)
-    model._head = anew
-    agreement = float((model.predict(model.remaining) == before).mean())
+    options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
+    budget = model.budget if model.alpha else None
+    anew = head.solve(data.propagation, data.targets(), held.B, np.zeros_like(held.W), budget=budget, **options)
+    Z = data.propagation.embedding(model.remaining)
+    agreement = float((model.class_of(Z @ held.W) == model.class_of(Z @ anew.W)).mean())
     wrong = _wrong(stored.certificate, model)
     return Verification(
         holds=stored.certificate is not None and not wrong and held.spent <= model.budget, wrong=wrong, chained=chained,

@@ -33,6 +33,12 @@ def test_a_shift_within_the_budget_cannot_be_told(alpha, eps, delta):
     assert apart(exact_budget(alpha, eps, delta), alpha, eps) == pytest.approx(delta, rel=1e-2)
 
 
+@pytest.mark.parametrize("eps", [1e-300, 1e-13, 1.0, 1.5, 700.0, 1e4])
+@pytest.mark.parametrize("delta", [5e-324, 1e-100, 1e-13, 0.5, 0.999])
+def test_a_budget_for_all_settings_there_are(eps, delta):
+    assert 0 < budget(1.0, eps, delta) <= published_budget(1.0, eps, delta) < math.inf
+
+
 def test_the_published_budget_does_not_hold_for_every_eps():
     assert apart(published_budget(0.1, 10.0, 1e-4), 0.1, 10.0) > 2e-4
     assert budget(0.1, 10.0, 1e-4) == exact_budget(0.1, 10.0, 1e-4)

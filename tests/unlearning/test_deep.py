@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
 import nareg
+from nareg.errors import InputError
 from nareg.unlearning.deep import DeepGPR, Update
 from tests.unlearning import reference
 
@@ -69,18 +72,36 @@ def test_the_seed_decides_and_the_global_state_is_left_alone(data):
 
 
 def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
+    torch = pytest.importorskip("torch")
     model = DeepGPR(epochs=5, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
-    before, Z = model.decision(), model.embedding()
-    step, calls = model._optimizer.step, []
+    before, Z, told = model.decision(), model.embedding(), deepcopy(model._optimizer.state_dict())
+    step, calls = torch.optim.Adam.step, []
 
-    def interrupted(*_):
-        step()
+    def interrupted(optimizer, *_):
+        step(optimizer)
         calls.append(1)
-        if len(calls) == 3:
+        if len(calls) % 3 == 0:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(model._optimizer, "step", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        model.remove_nodes([4, 5])
+    monkeypatch.setattr(torch.optim.Adam, "step", interrupted)
+    unfitted = DeepGPR(epochs=5, rng=rng)
+    for act in (
+        lambda: model.remove_nodes([4, 5]),
+        lambda: model.fit(data.graph, data.features, data.labels, np.arange(120)),
+        lambda: unfitted.fit(data.graph, data.features, data.labels, np.arange(150)),
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            act()
+    assert len(calls) == 9
     np.testing.assert_allclose(model.embedding(), Z, atol=1e-12)
     np.testing.assert_allclose(model.decision(), before, atol=1e-5)
+    np.testing.assert_array_equal(model.train, np.arange(150))
+    for number, held in model._optimizer.state_dict()["state"].items():
+        assert all(torch.equal(held[name], told["state"][number][name]) for name in held)
+    with pytest.raises(InputError, match="not fitted"):
+        unfitted.predict()
+
+
+def test_learned_weights_are_not_given():
+    with pytest.raises(InputError, match='with basis="chebyshev" they are learned: give the order alone'):
+        DeepGPR(basis="chebyshev", weights=[0.5, 0.5])

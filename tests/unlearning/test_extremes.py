@@ -7,6 +7,7 @@ import signal
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import nareg
 from nareg.errors import InputError, SolverError
@@ -14,6 +15,7 @@ from nareg.unlearning import CertificateError, CertifiedGPR, Ledger, _rows, prop
 from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.factors import edge_factors
 from nareg.unlearning.graph import LiveGraph
+from tests.unlearning import reference
 from tests.unlearning.test_model import assert_same, fitted, problem, state, true_gradient
 
 
@@ -67,6 +69,38 @@ def test_the_gradient_is_that_of_the_coefficients_returned(rng):
         return
     A, X, y = np.pad(graph.adjacency.toarray(), (0, 20)), np.concatenate([X, new]), np.concatenate([y, np.arange(20) % 3])
     assert true_gradient(model, A, X, y, np.r_[:40, 60:80]) <= told.spent
+
+
+@pytest.mark.parametrize(("leaves", "alpha"), [(300, 0.1), (5000, 6e-9)])
+def test_a_hub_that_is_none_any_more_is_charged_for_what_it_was(leaves, alpha, rng):
+    """Its edges go, four parts of them one after another; its rounding is that of the sums it had."""
+    n = leaves + 1
+    A = np.zeros((n, 2), dtype=int)
+    A[:, 1] = np.arange(n)
+    edges = sp.csr_array((np.ones(leaves), (A[1:, 0], A[1:, 1])), shape=(n, n))
+    X, y = rng.uniform(0.05, 1, (n, 1)), np.zeros(n, dtype=int)
+    y[1] = 1
+    model = CertifiedGPR(alpha=alpha, lam=1.0, rng=rng).fit(edges + edges.T, X, y, [0, 1])
+    for part in np.array_split(A[2:], 4):
+        told = model.remove_edges(part)
+    left = np.zeros((2, 2))
+    left[0, 1] = left[1, 0] = 1
+    assert true_gradient(model, left, X[:2], y[:2], np.arange(2)) <= told.spent <= told.budget
+    Z = reference.embedding(left, X[:2], model.weights)
+    assert np.linalg.norm(model.embedding()[:2] - Z) <= model._data.propagation.errors()
+
+
+@pytest.mark.parametrize("r_max", [0.0, 1e-3])
+def test_nodes_that_could_not_be_added_leave_the_charge_as_it_was(r_max, rng, monkeypatch):
+    model, *_ = fitted(rng, r_max=r_max, alpha=1.0)
+    model.remove_features([7])
+    before = model._data.propagation.errors()
+    with monkeypatch.context() as patch:
+        patch.setattr(CertifiedGPR, "_adjusted", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            model.add_nodes(np.full((2, 6), 9.0))
+    assert model._data.propagation.errors() >= before
+    assert model._data.propagation._rounding._requests == 1
 
 
 def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatch):
@@ -169,7 +203,9 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
 def test_removed_neighbours_are_not_left_in_memory(rng):
     live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.2, rng=rng))
     for node in range(20):  # rows move and are packed
-        live.add(np.array([(node, k) for k in np.setdiff1d(np.arange(40), [*live.of(node), node])[:9]], dtype=np.int64))
+        live.add(
+            np.array([(node, k) for k in np.setdiff1d(np.arange(40), [*live.neighbours_of(node), node])[:9]], dtype=np.int64)
+        )
     pairs = np.argwhere(np.triu(live.adjacency().toarray()))
     live.remove(pairs)
     assert (live.neighbours[: live._used] == -1).all() or not (live.neighbours > 0).any()
@@ -190,6 +226,46 @@ def test_factors_that_fail_leave_no_marks(rng, monkeypatch):
     A = graph.adjacency.toarray()
     A[tuple(pair)] = A[tuple(pair[::-1])] = 0
     assert true_gradient(model, A, X, y, np.arange(40)) <= told.spent
+
+
+def test_every_signal_waits_and_all_handlers_are_put_back():
+    seen = []
+
+    def handler(number, _):
+        seen.append(number)
+        raise TimeoutError
+
+    numbers = (signal.SIGALRM, signal.SIGTERM, signal.SIGUSR1)
+    before = [signal.signal(number, handler) for number in numbers]
+
+    def hit():
+        with interrupts_held():
+            for number in numbers:
+                os.kill(os.getpid(), number)
+            assert not seen
+
+    try:
+        with pytest.raises(TimeoutError):
+            hit()
+        assert sorted(seen) == sorted(numbers)
+        assert [signal.getsignal(number) for number in numbers] == [handler] * 3
+    finally:
+        for number, one in zip(numbers, before, strict=True):
+            signal.signal(number, one)
+
+
+def test_a_second_ctrl_c_before_anything_is_undone_is_not_gone_on_with(rng, monkeypatch):
+    model, *_ = fitted(rng)
+
+    def interrupted(*_):
+        monkeypatch.setattr("nareg.unlearning.data.interrupts_held", interrupted)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(CertifiedGPR, "_adjusted", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        model.remove_nodes([3])
+    with pytest.raises(SolverError, match="could not be undone"):
+        model.predict()
 
 
 def test_a_handler_of_someone_else_gets_the_signal():

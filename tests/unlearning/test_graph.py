@@ -30,7 +30,7 @@ def test_edges_come_and_go_as_in_a_dense_matrix(live, rng):
         np.testing.assert_array_equal(live.adjacency().toarray(), dense)
         assert live.n_edges == dense.sum() / 2
         np.testing.assert_array_equal(live.degrees, dense.sum(1) + 1)
-        assert sorted(live.of(3)) == np.flatnonzero(dense[3]).tolist()
+        assert sorted(live.neighbours_of(3)) == np.flatnonzero(dense[3]).tolist()
 
 
 def test_a_star_grows_to_a_complete_graph():
@@ -70,14 +70,14 @@ def test_part_of_a_change_is_undone(live):
 def test_what_cannot_be_removed_is_refused(edges, message):
     live = LiveGraph(nareg.Graph(sp.csr_array((30, 30))))
     with pytest.raises(InputError, match=message):
-        live.edges("edges", edges, present=True)
+        live.checked_pairs("edges", edges, present=True)
 
 
 def test_what_cannot_be_added_is_refused(live):
     u, v = np.argwhere(live.adjacency().toarray())[0]
     with pytest.raises(InputError, match="which is an edge already"):
-        live.edges("edges", [(u, v)], present=False)
-    assert live.edges("edges", (u, v), present=True).shape == (1, 2)  # a single pair
+        live.checked_pairs("edges", [(u, v)], present=False)
+    assert live.checked_pairs("edges", (u, v), present=True).shape == (1, 2)  # a single pair
 
 
 def test_weights_are_refused():

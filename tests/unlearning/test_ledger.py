@@ -17,7 +17,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, _blocks, verify
+from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, _blocks, ledger, verify
 from tests.unlearning import reference
 
 
@@ -79,14 +79,36 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     with pytest.raises(InputError, match="told has edges of shape"):
         ledger.proves(1, {"request": "remove_edges", "edges": pair[0]})
     with pytest.raises(InputError, match="number is 9"):
-        ledger.proves(9, {})
+        ledger.proves(9, {"request": "remove_nodes", "nodes": [1]})
     ledger.close()
     (tmp_path / "store.sqlite.key").write_text("00" * 32)
     other = Ledger(path)
-    assert not other.proves(1, {"request": "remove_edges", "edges": pair.tolist()})
-    with pytest.raises(LedgerError, match="hashes do not follow from one another"):
-        other.read()
+    told = {"request": "remove_edges", "edges": pair.tolist()}
+    for act in (other.read, other.history, lambda: other.proves(1, told), lambda: other.find(told)):
+        with pytest.raises(LedgerError, match="hashes do not follow from one another"):
+            act()
     other.close()
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({}, "told is {}"),
+        ({"request": "remove_edge", "edges": [(0, 1)]}, "remove_edges, remove_nodes, remove_features, add_edges can be shown"),
+        ({"request": "remove_edges", "nodes": [1]}, "can be shown, as"),
+        ({"request": "remove_nodes", "nodes": [1], "labels": True}, "can be shown, as"),
+        ({"request": "remove_edges", "edges": [(0.0, 1.0)]}, "dtype float64: pairs of integers"),
+        ({"request": "remove_nodes", "nodes": [True, False]}, "dtype bool: integers are expected"),
+        ({"request": "remove_features", "nodes": [1], "labels": 0}, "told has labels 0"),
+    ],
+)
+def test_what_cannot_be_a_request_is_not_denied_but_refused(told, words, rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite").close()
+    held = Ledger(tmp_path / "store.sqlite")
+    with pytest.raises(InputError, match=words):
+        held.find(told)
+    held.close()
 
 
 def test_an_older_copy_of_a_store_has_an_older_hash(rng, tmp_path):
@@ -109,6 +131,7 @@ def test_an_older_copy_of_a_store_has_an_older_hash(rng, tmp_path):
     assert ledger.proves(1, {"request": "remove_nodes", "nodes": [3, 7]})
     assert ledger.proves(2, {"request": "remove_features", "nodes": [5], "labels": True})
     assert not ledger.proves(2, {"request": "remove_features", "nodes": [5], "labels": False})
+    assert not ledger.proves(2, {"request": "remove_features", "nodes": [5]})
     ledger.close()
 
 
@@ -300,6 +323,33 @@ def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
     assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no timers")
+def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path):
+    """The handler of a timer raises in the moment in which the transaction is on the disk."""
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    pairs = first_edges(model, 2)
+
+    def late(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    model._ledger._connection.set_trace_callback(
+        lambda statement: os.kill(os.getpid(), signal.SIGALRM) if statement == "COMMIT" else None
+    )
+    try:
+        with pytest.raises(TimeoutError):
+            model.remove_edges(pairs[:1])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    model._ledger._connection.set_trace_callback(None)
+    with pytest.raises(InputError, match="removed already"):
+        model.remove_edges(pairs[:1])
+    model.remove_edges(pairs[1:])
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
 def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")
@@ -347,6 +397,77 @@ def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
     path.write_bytes(b"no store")
     with pytest.raises(LedgerError, match="not a database"):
         CertifiedGPR.load(path)
+
+
+def test_another_database_is_left_as_it_is(rng, tmp_path):
+    path = tmp_path / "somebody.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="has the format None"):
+        verify(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_values_that_are_no_numbers_are_no_store(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite").close()
+    connection = sqlite3.connect(tmp_path / "store.sqlite")
+    (row,) = connection.execute("SELECT row FROM nodes WHERE node = 3").fetchone()
+    connection.execute("UPDATE nodes SET row = ? WHERE node = 3", (row[:-8] + np.array(np.nan).tobytes(),))
+    connection.commit()
+    connection.close()
+    for act in (CertifiedGPR.load, verify):
+        with pytest.raises(LedgerError, match="values that are no numbers"):
+            act(tmp_path / "store.sqlite")
+
+
+def test_neither_store_nor_key_is_written_over(rng, tmp_path, monkeypatch):
+    model, *_ = fitted(rng)
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(InputError, match="the store itself"):
+        model.save(path, key=tmp_path / "." / "store.sqlite")
+    (tmp_path / "k").write_text("mine")
+    with pytest.raises(InputError, match="which exists and may be another store's"):
+        model.save(path, key=tmp_path / "k")
+    assert [one.name for one in tmp_path.iterdir()] == ["k"]
+    fill, other = ledger._fill, fitted(rng)[0]
+
+    def raced(*told):
+        monkeypatch.setattr(ledger, "_fill", fill)
+        other.save(path, key=tmp_path / "other")
+        fill(*told)
+
+    monkeypatch.setattr(ledger, "_fill", raced)
+    with pytest.raises(InputError, match="was made meanwhile by somebody else"):
+        model.save(path)
+    other.close()
+    assert_alike(other, CertifiedGPR.load(path, key=tmp_path / "other"))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["k", "other", "store.sqlite"]
+
+
+def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
+    """Pushed from the features alone, more waits than the budget has room for: what is loaded is exact, and so is verify."""
+    n, rng = 60, np.random.default_rng(0)
+    A = sum(np.roll(np.eye(n), k, axis=1) for k in (1, 2, 3, 4))
+    y = np.arange(n) % 2
+    X = np.where(y == 1, 0.4, -0.4)[:, None] * np.sign(rng.uniform(-0.2, 1, (n, 3)))
+    model = CertifiedGPR(order=1, r_max=1.15, alpha=100.0, rng=np.random.default_rng(1)).fit(A + A.T, X, y, np.arange(20))
+    path = tmp_path / "store.sqlite"
+    model.save(path)
+    model.remove_edges([(i, i + 1) for i in range(0, n, 2)])
+    model.close()
+    found = verify(path)
+    assert found.holds
+    loaded = CertifiedGPR.load(path)
+    assert loaded.certificate() == model.certificate()
+    assert loaded._data.propagation.exact
+    assert loaded.remove_edges([(1, 3)]).spent <= loaded.budget
+    loaded.close()
 
 
 def test_the_key_is_for_its_owner_only(rng, tmp_path):

@@ -300,6 +300,7 @@ def test_requests_that_cannot_work_are_refused_and_change_nothing(act, message, 
         ({"delta": 0}, "delta is 0"),
         ({"delta": 1}, "delta is 1, which promises nothing"),
         ({"r_max": -1}, "r_max is -1"),
+        ({"alpha": 1e-300, "eps": 1e-10}, "alpha is 1e-300, eps 1e-10 and delta 0.0001: no gradient is as small"),
         ({"rng": 0}, "rng is 0, a numpy generator"),
     ],
 )
@@ -328,6 +329,23 @@ def test_data_that_cannot_work_are_refused(change, message, rng):
     given = {"graph": graph, "features": X, "labels": y, "train": np.arange(40), **change}
     with pytest.raises(InputError, match=message):
         CertifiedGPR(rng=rng).fit(**given)
+
+
+def test_masked_arrays_are_refused(rng):
+    model, graph, X, y = fitted(rng)
+    with pytest.raises(InputError, match="nodes is a masked array, whose mask would be lost"):
+        model.remove_nodes(np.ma.array([17, 30], mask=[False, True]))
+    with pytest.raises(InputError, match="labels is a masked array"):
+        CertifiedGPR().fit(graph, X, np.ma.array(y, mask=y == 1), np.arange(40))
+
+
+@pytest.mark.parametrize("r_max", [0.0, 1e-3])
+def test_of_removed_nodes_not_even_rounding_is_left(r_max, rng):
+    model, *_ = fitted(rng, r_max=r_max, alpha=1.0, weights=[0.2, 0.3, 0.5])
+    for node in range(30, 60):
+        model.remove_nodes([node])
+    assert not model.embedding()[30:].any()
+    assert not model.decision(np.arange(30, 60)).any()
 
 
 @pytest.mark.parametrize("constant", [False, True])

@@ -60,7 +60,12 @@ def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
 
 
 def test_residues_are_not_for_them(rng):
-    graph, X, y = problem(rng)
-    model = peers.CGU(r_max=1e-5, rng=rng).fit(graph, X, y, np.arange(40))
     with pytest.raises(InputError, match="CGU propagates everything, leave r_max at 0"):
-        model.remove_features([3])
+        peers.CGU(r_max=1e-5, rng=rng)
+
+
+def test_an_influence_step_keeps_nothing_of_the_data_before(rng):
+    graph, X, y = problem(rng)
+    model = peers.CEU(rng=rng).fit(graph, X, y, np.arange(40))
+    model.remove_nodes([3])
+    assert model._before is None

@@ -48,11 +48,9 @@ def test_the_embedding_is_that_of_what_remains(weights, full, lookups, rng, monk
     train = np.sort(rng.choice(60, 20, replace=False))
     held = Propagation(live, X.copy(), np.array(weights), train)
     for change in changes(live, X, rng, 40):
-        before = held.embedding()
-        touched = held.update(change)
+        held.update(change)
         Z = reference.embedding(live.adjacency().toarray(), X, weights)
         np.testing.assert_allclose(held.embedding(), Z, atol=1e-13)
-        assert set(np.flatnonzero((abs(Z - before) > 1e-12).any(1))) <= set(touched)
         S, s = held.trained()
         np.testing.assert_allclose(s[:, None] * S, Z[held.train], atol=1e-13)
 
