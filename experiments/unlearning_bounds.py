@@ -43,7 +43,7 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     """A Newton step a removal, as Algorithm 1 has it; what it accumulates adds up over removals."""
-    data, kind, r_max = u.loaded("cora"), point["kind"], point["r_max"]
+    data, kind, r_max = u.raw("cora"), point["kind"], point["r_max"]
     rng = np.random.default_rng(s.seed)
     X = data.features / np.maximum(np.linalg.norm(data.features, axis=1, keepdims=True), 1e-12)
     largest = np.bincount(data.labels).argmax()

@@ -36,7 +36,9 @@ EVERY = 500
 
 @dataclass(frozen=True)
 class Settings:
-    """``nareg`` removes every edge by itself; the others ``timed`` of every ``every``, the rest of those at once."""
+    """``nareg`` removes every edge by itself; the others ``timed`` of every ``every``, the rest of those at once. The paper has
+    five trials.
+    """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "amazon-photo")
     methods: tuple[str, ...] = tuple(u.METHODS)
@@ -77,23 +79,21 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             upper.plot(removed, [u.mean(rows, "accuracy", removed=n, **here) for n in removed], color=f"C{j}", label=method)
             known = PUBLISHED[dataset][method][0]
             upper.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{j}")
-            total, propagation = u.mean(rows, "total", **here), u.mean(rows, "propagation", **here)
-            lower.bar(j, total, color=f"C{j}", alpha=0.4)
-            lower.bar(j, propagation, color=f"C{j}")
-            lower.plot(j, PUBLISHED[dataset][method][1], "x", color=f"C{j}")
+            u.draw_times(lower, j, rows, PUBLISHED[dataset][method][1:], **here)
         upper.set(title=dataset, xlabel="edges removed", ylabel="test accuracy [%]")
-        lower.set(yscale="log", ylabel="seconds a removal; dark: propagation")
+        lower.set(yscale="log", ylabel="seconds a removal", xlabel=u.MARKS)
         lower.set_xticks(range(len(s.methods)), s.methods)
     axes[0, 0].legend(title="crosses: published", fontsize=8)
     return figure
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    most = max(row["spent"] for row in chosen(rows, method=u.OURS) if row["removed"])
+    mine = [row for row in chosen(rows, method=u.OURS) if row["removed"]]
+    most, anew, count = max(row["spent"] for row in mine), *(sum(row[key] for row in mine) for key in ("retrained", "timed"))
     return [
         *u.compared_tables(rows, "dataset", PUBLISHED, EVERY, s.methods, s.datasets),
-        Verdict("certified", grade([most <= 1]),
-                f"All of {s.removals} removals certified, {most:.1%} of the budget spent at most; nothing adds up."),
+        Verdict("certified", grade([anew == 0]),
+                f"Of {count} removals {anew} were followed by training anew; {most:.1%} of the budget were spent at most."),
     ]  # fmt: skip
 
 

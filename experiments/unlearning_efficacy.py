@@ -88,8 +88,10 @@ def replay(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, o
     labels = data.labels.copy()
     labels[deleted] = fresh
     lam, alpha = u.PUBLISHED[data.name]
+    marked = replace(data, features=np.hstack([u.raw(data.name).features, marks])).scaled()
     model = u.METHODS[method](lam=lam, alpha=alpha, rng=own)
-    model.fit(data.graph, np.hstack([data.features, marks]), labels, data.train, classes=np.arange(fresh + 1))
+    with u.quietly():
+        model.fit(data.graph, marked.features, labels, data.train, classes=np.arange(fresh + 1))
     rows: list[Row] = []
     for removed in (0, s.nodes):
         if removed:
@@ -106,7 +108,8 @@ def membership(s: Settings, data: u.Loaded, method: str, rng: np.random.Generato
     lam, alpha = u.PUBLISHED[data.name]
     known = np.setdiff1d(np.arange(data.labels.size), removed)
     half = np.sort(rng.choice(known, known.size // 2, replace=False))
-    shadow = u.METHODS[u.OURS](lam=lam, alpha=alpha, rng=own).fit(data.graph, data.features, data.labels, half)
+    with u.quietly():
+        shadow = u.METHODS[u.OURS](lam=lam, alpha=alpha, rng=own).fit(data.graph, data.features, data.labels, half)
     attacker = _Attacker(_outputs(shadow, known), np.isin(known, half))
     model = data.fitted(method, own)
     before = attacker.presence(_outputs(model, removed))

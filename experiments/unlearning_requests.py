@@ -1,4 +1,4 @@
-"""Nodes and features removed one by one from Cora (Table 7), most of its training nodes (Figure 4), other alphas (Figure 5)."""
+"""Nodes and features removed one by one from Cora (Table 7), and with other alphas (Figure 5)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ EVERY = 200
 
 @dataclass(frozen=True)
 class Settings:
-    """``nareg`` removes every node by itself, the others ``timed`` of every 200; alphas with alpha eps = 0.1 as published."""
+    """``nareg`` removes every node by itself, the others ``timed`` of every 200. alpha eps = 0.1 and delta = 1 / nodes as
+    published; which alphas the paper does not say. It has five trials.
+    """
 
     methods: tuple[str, ...] = (u.OURS, u.RETRAINED, u.CGU)
     removals: int = 800
-    most: int = 1000
     timed: int = 3
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
     trials: int = 3
@@ -52,14 +53,12 @@ def points(s: Settings) -> list[Point]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    """After the 800 of the table ``nareg`` goes on to ``most``: more than half of the 1,208 training nodes."""
     data, what, method, alpha = u.loaded("cora"), point["what"], point["method"], point["alpha"]
     rng = np.random.default_rng([s.seed, point["trial"]])
-    order = rng.permutation(data.train)
-    last = s.most if method == u.OURS and what != ALPHA else s.removals
-    kept = {int(data.labels[node]): int(node) for node in order[::-1]}  # a node of each class stays
-    order = np.array([node for node in order if kept[int(data.labels[node])] != node])[:last]
-    told: dict[str, Any] = {"alpha": alpha, "eps": 0.1 / alpha} if what == ALPHA else {}
+    order = rng.permutation(data.train)[: s.removals]
+    told: dict[str, Any] = {}
+    if what == ALPHA:
+        told = {"alpha": alpha, "eps": 0.1 / alpha, "delta": 1 / data.labels.size}
     model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **told)
 
     def remove(nodes: np.ndarray) -> Any:
@@ -95,16 +94,19 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     last = {a: [u.mean(rows, "accuracy", what=ALPHA, alpha=a, removed=n) for n in (0, s.removals)] for a in s.alphas}
-    falls = [last[a][0] >= last[b][0] - 0.5 for a, b in zip(s.alphas, s.alphas[1:], strict=False)]
+    falls = [
+        last[a][k] >= last[b][k] - 0.5 for a, b in zip(s.alphas, s.alphas[1:], strict=False) for k in range(2)
+    ] + [last[s.alphas[0]][k] > last[s.alphas[-1]][k] + 1 for k in range(2)]  # fmt: skip
     return [
         *u.compared_tables(rows, "what", PUBLISHED, EVERY, s.methods, (FEATURES, NODES)),
         Verdict("alpha", grade(falls), f"Accuracy before and after {s.removals} removals: "
-                + "; ".join(f"α {a:g}: {first:.1f}, {end:.1f}" for a, (first, end) in last.items()) + " %."),
+                + "; ".join(f"α {a:g}: {first:.1f}, {end:.1f}" for a, (first, end) in last.items()) + " %.",
+                "It has to fall from each alpha to the next, to within half a point, and by a point in all."),
     ]  # fmt: skip
 
 
 FIGURE = Figure(
     "unlearning-requests", "Nodes and features removed one by one", Settings(),
-    Settings(methods=(u.OURS, u.RETRAINED), removals=20, most=30, timed=1, alphas=(0.1, 1.0), trials=1),
+    Settings(methods=(u.OURS, u.RETRAINED), removals=20, timed=1, alphas=(0.1, 1.0), trials=1),
     points, compute, draw, judge, **u.PARTS,
 )  # fmt: skip

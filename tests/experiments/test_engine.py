@@ -99,14 +99,13 @@ TINY = {
     "unlearning-requests": {
         "methods": ("nareg", "retrained"),
         "removals": 3,
-        "most": 4,
         "timed": 1,
         "alphas": (0.1,),
         "trials": 1,
     },
     "unlearning-bounds": {"kinds": ("features", "nodes"), "r_max": (0.0, 1e-2), "removals": 2},
     "unlearning-large": {"batches": 1, "larger": (1000,), "of_most": 25, "scale": 0.005},
-    "unlearning-residues": {"r_max": (1e-3, 1e-12, 0.0), "removals": 2, "scale": 0.005},
+    "unlearning-residues": {"r_max": (1e-5, 1e-12, 0.0), "timed": 2, "removals": 2, "scale": 0.005},
     "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
 }
