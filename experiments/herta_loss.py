@@ -150,6 +150,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], lams: tuple[float, ...]) -> Any:
     """Gap against iterations, and below it against seconds: two rows a loss and lam, a column a data set."""
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import NullFormatter
 
     lines = list(itertools.product(losses, lams, ("iteration", "second")))
     shape = len(lines), len(datasets)
@@ -169,11 +170,15 @@ def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], 
                     [r[along] for r in mine], [max(r["gap"], 1e-9) for r in mine], ":" if method in PLAIN else "-",
                     **{"color": colours[method], "label": method, **style},
                 )  # fmt: skip
+            if not axis.lines:  # not run
+                axis.set_axis_off()
+                continue
             axis.set(yscale="log", ylim=(1e-7, None), title=f"{dataset}, {loss}, λ = {lam:g}")
             if along == "iteration":
                 axis.set(xscale="symlog", xlim=(0, None), xlabel="iterations (evaluations)")
             else:
                 axis.set(xscale="log", xlabel="seconds, one core, building included")
+                axis.xaxis.set_minor_formatter(NullFormatter())  # numbers would lie over one another
             axis.tick_params(labelsize=7)
         line[0].set_ylabel("gap to the optimum, relative", fontsize=8)
     figure.legend(seen.values(), seen.keys(), loc="outside right upper", fontsize=7, title="dotted: no preconditioner")
