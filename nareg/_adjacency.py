@@ -22,7 +22,8 @@ def checked(value: Any) -> sp.csr_array:
             raise InputError(f"adjacency has shape {value.shape}, it must be square.")
         if value.dtype.kind == "f":
             tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
-        matrix = sp.csr_array(value).astype(np.float64)
+        # entries that are listed twice are added: not in a narrow integer type
+        matrix = sp.csr_array(value if value.dtype.kind == "b" else value.astype(np.float64)).astype(np.float64)
         matrix.sum_duplicates()
     else:
         dense = value.astype(float) if isinstance(value, np.ndarray) and value.dtype == bool else value

@@ -6,6 +6,7 @@ A check either returns a clean array or raises an error of one sentence: argumen
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -80,7 +81,15 @@ def signals(name: str, value: Any, n_nodes: int) -> Floats:
     remedy = "mark missing readings with a mask (interpolate(..., observed=mask)) or drop the node"
     array = floats(name, value, ndim=(1, 2), remedy=remedy)
     _lengths(name, array, n_nodes)
+    _squares(name, array)
     return array
+
+
+def _squares(name: str, array: Floats) -> None:
+    """Refuse what no sum of squares can be taken of."""
+    largest = float(np.abs(array).max(initial=0))
+    if largest > np.sqrt(np.finfo(array.dtype).max / array.size):
+        raise InputError(f"{name} holds a value of size {largest:g}, whose square overflows: divide {name} by a constant.")
 
 
 def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
@@ -104,7 +113,9 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
         raise InputError(
             f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: set observed to False there."
         )
-    return np.where(seen, array, array.dtype.type(0))
+    kept = np.where(seen, array, array.dtype.type(0))
+    _squares(name, kept)
+    return kept
 
 
 def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
@@ -175,9 +186,12 @@ def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False)
 
 def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf, strict: bool = False) -> float:
     """A finite real number in ``[low, high]`` (``(low, high]`` if ``strict``)."""
-    if isinstance(value, bool) or not np.isscalar(value) or isinstance(value, (str, bytes, complex)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
         raise InputError(f"{name} is {value!r}, a number is expected.")
-    result = float(value)  # type: ignore[arg-type]
+    try:
+        result = float(value)
+    except OverflowError:
+        raise InputError(f"{name} is a number of more than 308 digits.") from None
     if not np.isfinite(result) or result < low or result > high or (strict and result == low):
         bounds = f"{'above' if strict else 'at least'} {low:g}" + (f" and at most {high:g}" if np.isfinite(high) else "")
         raise InputError(f"{name} is {value!r}, it must be {bounds if np.isfinite(low) else 'finite'}.")
@@ -193,7 +207,7 @@ def integer(name: str, value: Any, *, low: int) -> int:
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """One of ``options``."""
-    if value not in options:
+    if not isinstance(value, str) or value not in options:
         raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(repr, options))}.")
     return str(value)
 

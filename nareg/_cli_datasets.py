@@ -9,7 +9,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg._cli_input import console
-from nareg.errors import NaregError
 
 datasets_app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
 
@@ -22,12 +21,7 @@ def datasets_list() -> None:
     table = Table("name", "what", "size", "here")
     for name in datasets.names():
         entry = datasets.info(name)
-        try:
-            datasets.load(name)
-            here = "yes"
-        except NaregError:
-            here = "no"
-        table.add_row(name, entry.title, entry.shape, here)
+        table.add_row(name, entry.title, entry.shape, "yes" if datasets.available(name) else "no")
     console.print(table)
     console.print(f"data folder: {escape(str(datasets.data_root()))}", soft_wrap=True)
 
@@ -51,9 +45,16 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
             console.print(f"  {label}: {escape(text)}", soft_wrap=True)
     for relative, digest in entry.files.items():
         place = "bundled" if entry.bundled else datasets.data_root() / relative
-        console.print(f"  file: {escape(str(place))} sha256 {digest or 'checked by content'}", soft_wrap=True)
+        console.print(f"  file: {escape(str(place))} {_check(entry.name, digest)}", soft_wrap=True)
     for note in entry.notes:
         console.print(f"  note: {escape(note)}", soft_wrap=True)
+
+
+def _check(name: str, digest: str | None) -> str:
+    """How a file is checked when it is read."""
+    if digest is not None:
+        return f"sha256 {digest}"
+    return "its temperatures are checked, by their digest" if name == "molene" else "your own, its checksum is not known"
 
 
 @datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
@@ -64,6 +65,6 @@ def datasets_fetch(
     """Download a data set into the data folder."""
     from nareg import datasets
 
-    with console.status(f"downloading {name}"):
+    with console.status(f"downloading {escape(name)}"):
         path = datasets.fetch(name, sha256=sha256)
     console.print(f"written: {escape(str(path))}", soft_wrap=True)

@@ -28,7 +28,7 @@ def graph(path: Path, neighbours: int) -> tuple[Any, tuple[str, ...]]:
     from nareg import io
     from nareg.graph import Graph
 
-    if path.suffix == ".mtx":
+    if path.suffix.lower() == ".mtx":
         graph = Graph(io.read_adjacency(path))
         return graph, tuple(str(i) for i in range(graph.n_nodes))
     table = io.read_stations(path)
@@ -52,11 +52,17 @@ def variance(value: str, names: tuple[str, ...]) -> np.ndarray:
     try:
         number = float(value)
     except ValueError:
-        if not Path(value).is_file():
+        if not is_file(value):
             raise InputError(
                 f"--noise {value!r} is neither a number nor a CSV file with the columns station, variance."
             ) from None
-        return io.read_column(value, names, "variance")
+        found = io.read_column(value, names, "variance")
+        if (found < 0).any():
+            worst = int(found.argmin())
+            raise InputError(
+                f"{value}: the variance of station {names[worst]!r} is {found[worst]:g}, which is negative."
+            ) from None
+        return found
     return np.full(len(names), _positive(number))
 
 
@@ -66,9 +72,31 @@ def _positive(value: float) -> float:
     return value
 
 
-def suffix(path: Path, allowed: tuple[str, ...]) -> None:
-    if path.suffix not in allowed:
+def is_file(name: str) -> bool:
+    """Whether a text names a file."""
+    try:
+        return Path(name).is_file()
+    except (OSError, ValueError):  # too long for a name
+        return False
+
+
+def output(path: Path, allowed: tuple[str, ...], *inputs: Path) -> None:
+    """Refuse another ending, and to write over what is read."""
+    if path.suffix.lower() not in allowed:
         raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
+    for held in inputs:
+        if path.exists() and held.exists() and path.samefile(held):
+            raise InputError(f"--out {path} is {held}, which would be lost: name another file.")
+
+
+def folder(path: Path) -> None:
+    """Make it before anything that takes time is begun."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise InputError(f"--out {path} is a file, or in one; a folder is expected.") from None
+    except OSError as error:
+        raise InputError(f"--out {path} cannot be made ({error.strerror}): name another folder.") from None
 
 
 def progress_bar(*more: ProgressColumn) -> Progress:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 import re
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from nareg.errors import InputError
+from nareg._cli_input import is_file
+from nareg.errors import UNREADABLE, InputError
 
 #: Numbers or pairs of them, in the place of a file's name.
 LIST = re.compile(r"[0-9,\s+-]*")
@@ -25,7 +25,7 @@ def graph(path: Path, n_nodes: int) -> Any:
     from nareg import io
     from nareg.graph import Graph
 
-    if path.suffix == ".mtx":
+    if path.suffix.lower() == ".mtx":
         return Graph(io.read_adjacency(path))
     found = pairs(str(path))
     if found.min() < 0 or found.max() >= n_nodes:
@@ -48,11 +48,11 @@ def matrix(path: Path) -> Any:
         ".npz": lambda: sp.load_npz(path),
         ".mtx": lambda: scipy.io.mmread(path),
     }
-    if path.suffix not in readers:
+    if path.suffix.lower() not in readers:
         raise InputError(f"{path}: features are read from .npy, .npz (as scipy.sparse.save_npz writes it) or .mtx.")
     try:
-        found = readers[path.suffix]()
-    except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        found = readers[path.suffix.lower()]()
+    except UNREADABLE as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     if found.ndim != 2:
         raise InputError(f"{path} holds an array of shape {found.shape}: a row a node, a column a feature is expected.")
@@ -70,6 +70,10 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
             raise InputError(f"{path}, line {line}: node {node} has a line already.")
         seen.add(node)
         y[node] = _integer(row["label"], path, line) if row["label"] else -1
+        if y[node] < -1:
+            raise InputError(
+                f"{path}, line {line}: label {y[node]}: classes are numbered from 0; leave it empty if there is none."
+            )
         if row["train"] not in ("", "0", "1"):
             raise InputError(f"{path}, line {line}: train is {row['train']!r}, 0 or 1 is expected.")
         train[node] = row["train"] == "1"
@@ -99,18 +103,17 @@ def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
     (_, heading), *rows = _lines(path) or [(0, [])]
     if not set(columns) <= set(heading):
         raise InputError(f"{path}: the first line must name the columns {', '.join(columns)}.")
-    return [(line, {**dict.fromkeys(heading, ""), **dict(zip(heading, row, strict=False))}) for line, row in rows]
+    for line, row in rows:
+        if len(row) != len(heading):
+            raise InputError(f"{path}, line {line}: {len(row)} cells where the heading has {len(heading)}.")
+    return [(line, dict(zip(heading, row, strict=True))) for line, row in rows]
 
 
 def _listed(text: str) -> list[tuple[int, list[str]]]:
     """Lines of the file that a text names, without the heading; none if it is a list, though there be a file of that name."""
     if LIST.fullmatch(text):
         return []
-    try:
-        is_file = Path(text).is_file()
-    except OSError:  # too long for a name
-        is_file = False
-    if not is_file:
+    if not is_file(text):
         raise InputError(f"{text} is neither a file nor a list of numbers.")
     rows = _lines(Path(text))
     if rows and not any(character.isdigit() for cell in rows[0][1] for character in cell):
@@ -124,7 +127,7 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
     """Cells of a CSV file, stripped, with the numbers of their lines; those without any are left out."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as handle:  # spreadsheets put a mark before the first cell
-            reader = csv.reader(handle, skipinitialspace=True)
+            reader = csv.reader(handle, skipinitialspace=True, strict=True)  # or an open quote takes in the rest
             rows = [(reader.line_num, [cell.strip() for cell in row]) for row in reader]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None

@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg import _cli_nodes as read
-from nareg._cli_input import console, errors, progress_bar, suffix
+from nareg._cli_input import console, errors, output, progress_bar
 from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
@@ -185,8 +185,9 @@ def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, class.")] = Path("classes.csv")) -> None:
     """Write the class of every node that remains."""
     from nareg.results import atomic_write
+    from nareg.unlearning.ledger import key_file
 
-    _elsewhere(out, store, ".csv")
+    output(out, (".csv",), store, key_file(store))
     model = _stored(store)
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
     with atomic_write(out) as handle:
@@ -201,9 +202,10 @@ def certificate(
     """Print the last certificate."""
     from nareg import unlearning
     from nareg.results import atomic_write
+    from nareg.unlearning.ledger import key_file
 
     if out is not None:
-        _elsewhere(out, store, ".json")
+        output(out, (".json",), store, key_file(store))
     ledger = unlearning.Ledger(store)
     try:
         history = ledger.history()
@@ -306,7 +308,7 @@ def compare(
     from nareg.unlearning import comparison
 
     if out is not None:
-        suffix(out, (".csv",))
+        output(out, (".csv",), *(path for path in (graph, features, labels) if path is not None))
     if random is not None and (edges is not None or nodes is not None):
         raise InputError("--random goes without --edges and --nodes: it is in their place.")
     hops = _weights(weights)
@@ -391,15 +393,6 @@ def _weights(text: str | None) -> np.ndarray | None:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:
         raise InputError(f"--weights {text}: numbers with commas are expected, say 0.2,0.3,0.5.") from None
-
-
-def _elsewhere(out: Path, store: Path, ending: str) -> None:
-    """Refuse to write over the store or its key."""
-    from nareg.unlearning.ledger import key_file
-
-    suffix(out, (ending,))
-    if any(other.exists() and out.exists() and out.samefile(other) for other in (store, key_file(store))):
-        raise InputError(f"--out {out} is the store or its key: name another file.")
 
 
 def _stored(store: Path) -> Any:

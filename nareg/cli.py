@@ -68,9 +68,18 @@ StationsFile = Annotated[
     Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
 ]
 ReadingsFile = Annotated[Path, typer.Argument(help="CSV: time, then one column per station; empty = missing. Or NPZ.")]
+#: Nearest neighbours, where nothing else is said.
+NEIGHBOURS = 7
 Neighbours = Annotated[int, typer.Option("-k", "--neighbours", help="Nearest neighbours per station.")]
 Centring = Annotated[
     Centre, typer.Option("--centre", help="Mean to remove first and add back: over everything, per station, none.")
+]
+#: Where weights are applied: a design.npz knows its own.
+OwnNeighbours = Annotated[
+    int | None, typer.Option("-k", "--neighbours", help="Of weights.csv, if they were designed with other than 7.")
+]
+OwnCentring = Annotated[
+    Centre | None, typer.Option("--centre", help="Of weights.csv, if they were designed with other than global.")
 ]
 
 
@@ -86,14 +95,13 @@ def main(version: Annotated[bool, typer.Option("--version", help="Show the versi
 def demo(
     all_: Annotated[bool, typer.Option("--all", help="Add the designs by semidefinite programming (several minutes).")] = False,
     out: Annotated[Path, typer.Option(help="Folder for the report and its pictures.")] = Path("nareg-demo"),
-    seed: Annotated[int, typer.Option(help="Seed of the split and the noise.")] = 0,
+    seed: Annotated[int, typer.Option(help="Seed of the split and the noise.", min=0)] = 0,
 ) -> None:
     """Denoise 140 US weather stations with every design and write a report."""
     from nareg import demo as demonstration
     from nareg import report
 
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file, a folder is expected.")
+    _cli_input.folder(out)
     settings = demonstration.Settings(sdp=all_, seed=seed)
     with progress_bar() as bar:
         line = bar.add_task("loading", total=None)
@@ -135,9 +143,8 @@ def reproduce(
     import joblib
 
     main_ = _experiments()
-    if out.exists() and not out.is_dir():
-        raise InputError(f"--out {out} is a file, a folder is expected.")
     names = main_.wanted(figures)
+    _cli_input.folder(out)
     with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
         lines = {name: bar.add_task(name, total=None, start=False) for name in names}
 
@@ -191,18 +198,25 @@ def design(
     noise_fit: Annotated[
         bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
     ] = False,
-    neighbours: Neighbours = 7,
+    neighbours: Neighbours = NEIGHBOURS,
     centre: Centring = Centre.overall,
 ) -> None:
     """Design one weight per station from readings.
 
-    Times at which a station is missing are left out. Without --noise the variance is estimated per station.
+    Times at which a station is missing are left out. For blind and sure without --noise the variance is estimated per
+    station; the others have to be told, for a clean history does not show it.
     """
     from nareg import design as designs
     from nareg import io
 
-    _cli_input.suffix(out, (".csv", ".npz"))
-    if method is Method.edge and out.suffix == ".csv":
+    used = (Path(noise),) if noise is not None and _cli_input.is_file(noise) else ()
+    _cli_input.output(out, (".csv", ".npz"), stations, readings, *used)
+    if noise is None and method not in (Method.blind, Method.gcv, Method.sure):
+        raise InputError(
+            f"--method {method} designs from a clean history, which does not show the noise to come: give its variance with "
+            "--noise, or take --method blind with noisy readings."
+        )
+    if method is Method.edge and out.suffix.lower() == ".csv":
         raise InputError(
             f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
         )
@@ -239,7 +253,7 @@ def design(
         found = ways[method](progress)
     found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
     console.print(escape(found.summary()))
-    if out.suffix == ".csv":
+    if out.suffix.lower() == ".csv":
         io.write_weights(out, names, found.weights, found.fit)
         console.print("a CSV holds no mean and no graph: apply it with the same -k and --centre, or write an .npz")
     else:
@@ -253,8 +267,8 @@ def denoise(
     readings: ReadingsFile,
     weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
     out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
-    neighbours: Neighbours = 7,
-    centre: Centring = Centre.overall,
+    neighbours: OwnNeighbours = None,
+    centre: OwnCentring = None,
 ) -> None:
     """Denoise readings with designed weights; every reading must be there."""
     _apply(stations, readings, weights, out, neighbours, centre, fill=False)
@@ -266,28 +280,35 @@ def interpolate(
     readings: ReadingsFile,
     weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
     out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
-    neighbours: Neighbours = 7,
-    centre: Centring = Centre.overall,
+    neighbours: OwnNeighbours = None,
+    centre: OwnCentring = None,
 ) -> None:
     """Denoise readings and fill in the missing ones."""
     _apply(stations, readings, weights, out, neighbours, centre, fill=True)
 
 
-def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours: int, centre: Centre, *, fill: bool) -> None:
+def _apply(
+    stations: Path, readings: Path, weights: Path, out: Path, neighbours: int | None, centre: Centre | None, *, fill: bool
+) -> None:
     from nareg import filters, io
     from nareg.results import load_design
 
-    _cli_input.suffix(out, (".csv", ".npz"))
+    _cli_input.output(out, (".csv", ".npz"), stations, readings, weights)
     found: Any
     fit = None
-    if weights.suffix == ".npz":
+    own: dict[str, Any] = {"neighbours": neighbours or NEIGHBOURS, "centre": str(centre or Centre.overall)}
+    if weights.suffix.lower() == ".npz":
         found = load_design(weights)
-        centre = Centre(found.settings.get("centre", centre))
-        graph, names = _cli_input.graph(stations, found.settings.get("neighbours", neighbours))
+        for option, told in (("neighbours", neighbours), ("centre", centre)):
+            stored = found.settings.get(option)
+            if told is not None and stored is not None and stored != told:
+                raise InputError(f"--{option} {told}: {weights} was designed with {stored}, which is taken; leave it out.")
+        own |= {option: found.settings[option] for option in own if option in found.settings}
+        graph, names = _cli_input.graph(stations, own["neighbours"])
         if list(names) != found.settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names = _cli_input.graph(stations, neighbours)
+        graph, names = _cli_input.graph(stations, own["neighbours"])
         found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     table = io.read_readings(readings, names)
     seen = table.observed
@@ -301,7 +322,7 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
             "use `nareg interpolate`."
         )
     stored = None if not hasattr(found, "settings") else found.settings.get("mean")
-    mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), centre)
+    mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), Centre(own["centre"]))
     centred = table.values - mean
     if fill:
         with warnings.catch_warnings(record=True) as caught:
@@ -312,8 +333,8 @@ def _apply(stations: Path, readings: Path, weights: Path, out: Path, neighbours:
     else:
         solution = filters.denoise(graph, found, centred, fit=fit)
     filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
-    told = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
-    console.print(escape(told), soft_wrap=True)
+    outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
+    console.print(escape(outcome), soft_wrap=True)
     if not solution.status.ok:
         errors.print("[bold red]error:[/] nothing was written", soft_wrap=True)
         raise typer.Exit(1)

@@ -5,6 +5,15 @@ Every message is one sentence that names the argument, the offending value and t
 
 from __future__ import annotations
 
+import zipfile
+import zlib
+
+#: What readers of files that are damaged, or are something else, raise.
+UNREADABLE = (
+    ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, EOFError, OSError, NotImplementedError,
+    zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+
 
 class NaregError(Exception):
     """Base class: ``except nareg.errors.NaregError`` catches everything raised on purpose."""

@@ -129,7 +129,9 @@ class Graph:
         """Label of each node's connected component, (N,) integers from 0."""
         if "components" not in self._cache:
             # csgraph wants writable buffers, ours are read-only
-            self._cache["components"] = connected_components(self._adjacency.copy(), directed=False)[1]
+            labels = connected_components(self._adjacency.copy(), directed=False)[1]
+            labels.setflags(write=False)
+            self._cache["components"] = labels
         return self._cache["components"]
 
     @property
@@ -363,7 +365,8 @@ class Graph:
             weights = _checks.floats("edge_weight", _to_numpy(edge_weight), ndim=(1,)).astype(np.float64)
             if weights.shape[0] != index.shape[1]:
                 raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges.")
-        ranks = index[0].astype(np.int64) * n + index[1]
+        index = index.astype(np.int64)
+        ranks = index[0] * n + index[1]
         if np.unique(ranks).size != ranks.size:
             raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
         return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
@@ -387,7 +390,7 @@ def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
         raise InputError(
             f"{name} holds {array.max() if array.max() >= n_nodes else array.min()} but there are {n_nodes} nodes."
         )
-    array = array % n_nodes
+    array = array.astype(np.int64) % n_nodes
     if np.unique(array).size != array.size:
         raise InputError(f"{name} lists a node twice.")
     return array

@@ -13,8 +13,6 @@ from __future__ import annotations
 import csv
 import io
 import os
-import zipfile
-import zlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,7 +21,7 @@ import numpy as np
 import scipy.io
 import scipy.sparse as sp
 
-from nareg.errors import InputError
+from nareg.errors import UNREADABLE, InputError
 from nareg.results import atomic_write
 
 STATION_COLUMNS = ("station", "id", "name")
@@ -64,13 +62,22 @@ def read_stations(path: str | os.PathLike[str]) -> Stations:
     pair = next((p for p in pairs if set(p) <= set(lowered)), None)
     if pair is None:
         raise InputError(f"{path}: no columns latitude and longitude, or x and y; it has {', '.join(header)}.")
+    _once(path, lowered, (lowered[name], *pair))
     columns = [lowered.index(c) for c in pair]
     names = tuple(row[name] for _, row in rows)
+    if "" in names:
+        raise InputError(f"{path}, line {rows[names.index('')][0]}: the station has no name.")
     _distinct(path, names)
     values = np.array([[_number(path, line, header[c], row[c]) for c in columns] for line, row in rows])
     if np.isnan(values).any():
         line, row = rows[int(np.flatnonzero(np.isnan(values).any(axis=1))[0])]
         raise InputError(f"{path}, line {line}: station {row[name]!r} has no coordinates; fill them in or drop the row.")
+    if pairs[pair] == "haversine" and (np.abs(values) > [90, 360]).any():
+        line, row = rows[int(np.flatnonzero((np.abs(values) > [90, 360]).any(axis=1))[0])]
+        raise InputError(
+            f"{path}, line {line}: station {row[name]!r} is at {', '.join(row[c] for c in columns)}: a latitude of at most 90 "
+            "and a longitude of at most 360 degrees are expected; columns x and y are for other coordinates."
+        )
     return Stations(names, values, pairs[pair])
 
 
@@ -79,7 +86,7 @@ def read_readings(path: str | os.PathLike[str], stations: Sequence[str] | None =
 
     With ``stations`` given the columns are put in that order; a missing or unknown station is an error.
     """
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         table = _read_npz(path)
     else:
         header, rows = _rows(path)
@@ -103,7 +110,7 @@ def read_readings(path: str | os.PathLike[str], stations: Sequence[str] | None =
 
 def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
     """Write readings as CSV or NPZ, by the file's suffix; whole or not at all."""
-    if Path(path).suffix == ".npz":
+    if Path(path).suffix.lower() == ".npz":
         with atomic_write(path) as handle:
             np.savez_compressed(
                 handle, allow_pickle=False, values=table.values, names=np.array(table.names), times=np.array(table.times)
@@ -114,18 +121,22 @@ def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
 
 
 def read_column(path: str | os.PathLike[str], stations: Sequence[str], column: str) -> np.ndarray:
-    """Read one number per station from a CSV with the columns ``station`` and ``column``, in the given order."""
+    """Read one number per station from a CSV with the columns ``station`` and ``column``, in the given order; of no others."""
     header, rows = _rows(path)
     lowered = [h.lower() for h in header]
     for needed in ("station", column):
         if needed not in lowered:
             raise InputError(f"{path}: no column {needed!r}; it has {', '.join(header)}.")
+    _once(path, lowered, ("station", column))
     s, w = lowered.index("station"), lowered.index(column)
     _distinct(path, [row[s] for _, row in rows])
     table = {row[s]: _number(path, line, column, row[w]) for line, row in rows}
     absent = [name for name in stations if name not in table or np.isnan(table[name])]
     if absent:
         raise InputError(f"{path}: no {column} for station {absent[0]!r}: every station in the station file needs one.")
+    unknown = [name for name in table if name not in set(stations)]
+    if unknown:
+        raise InputError(f"{path}: {unknown[0]!r} is no station in the station file: is this {column} of another network?")
     return np.array([table[name] for name in stations])
 
 
@@ -155,8 +166,15 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
         return sp.csr_array(scipy.io.mmread(path))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
-    except (ValueError, OSError) as error:
-        raise InputError(f"{path} is not a MatrixMarket file ({error}).") from None
+    except (*UNREADABLE, MemoryError) as error:
+        raise InputError(f"{path} is not a MatrixMarket file, or one too large ({error}).") from None
+
+
+def _once(path: str | os.PathLike[str], header: Sequence[str], columns: Iterable[str]) -> None:
+    """Refuse a file in which one of the columns stands more than once."""
+    twice = [column for column in columns if header.count(column) > 1]
+    if twice:
+        raise InputError(f"{path}: column {twice[0]!r} stands there twice.")
 
 
 def _distinct(path: str | os.PathLike[str], stations: Sequence[str]) -> None:
@@ -171,17 +189,22 @@ def _read_npz(path: str | os.PathLike[str]) -> Readings:
             arrays = {key: stored[key] for key in stored.files}
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
-    except (ValueError, OSError, EOFError, NotImplementedError, zipfile.BadZipFile, zlib.error):
+    except UNREADABLE:
         raise InputError(f"{path} is not an NPZ file of plain arrays: write it again.") from None
     for needed in ("values", "names", "times"):
         if needed not in arrays:
             raise InputError(f"{path}: no array {needed!r}; it has {', '.join(arrays) or 'none'}.")
-    values = arrays["values"]
-    if values.shape != (arrays["names"].size, arrays["times"].size) or values.dtype.kind not in "fiu":
+    values, names, times = (arrays[key] for key in ("values", "names", "times"))
+    if names.ndim != 1 or times.ndim != 1 or names.dtype.kind not in "Uiu" or times.dtype.kind not in "UiuM":
+        raise InputError(f"{path}: names and times must be lists of texts; they have {names.shape} and {times.shape} entries.")
+    if values.shape != (names.size, times.size) or values.dtype.kind not in "fiu":
         raise InputError(f"{path}: values has shape {values.shape} and dtype {values.dtype}, numbers (names, times) expected.")
+    with np.errstate(over="ignore"):
+        values = values.astype(float)
     if np.isinf(values).any() or not values.size:
         raise InputError(f"{path}: values is empty or holds an infinite reading; NaN marks a missing one.")
-    return Readings(tuple(map(str, arrays["names"])), tuple(map(str, arrays["times"])), values.astype(float))
+    _distinct(path, tuple(map(str, names)))
+    return Readings(tuple(map(str, names)), tuple(map(str, times)), values)
 
 
 def _rows(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, list[str]]]]:
@@ -194,7 +217,9 @@ def _rows(path: str | os.PathLike[str]) -> tuple[list[str], list[tuple[int, list
         raise InputError(f"{path} is a folder, a CSV file is expected.") from None
     except UnicodeDecodeError:
         raise InputError(f"{path} is not UTF-8 text: save it as CSV UTF-8.") from None
-    reader = csv.reader(io.StringIO(text))
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+    reader = csv.reader(io.StringIO(text), strict=True)  # or an open quote takes in the rest of the file
     try:
         lines = [(reader.line_num, [cell.strip() for cell in row]) for row in reader if any(cell.strip() for cell in row)]
     except csv.Error as error:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import enum
 import json
 import os
-import tempfile
-import zipfile
-import zlib
+import secrets
+import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.errors import DatasetCorruptError, InputError
+from nareg.errors import UNREADABLE, DatasetCorruptError, InputError
 from nareg.graph import operator_hash
 
 FORMAT = "nareg-design-1"
@@ -258,7 +257,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         )
     except FileNotFoundError:
         raise InputError(f"path {os.fspath(path)!r} does not exist.") from None
-    except (KeyError, ValueError, OSError, EOFError, TypeError, NotImplementedError, zipfile.BadZipFile, zlib.error) as error:
+    except UNREADABLE as error:
         raise DatasetCorruptError(
             f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({error}): design again."
         ) from None
@@ -281,38 +280,48 @@ def symmetric_from_entries(entries: np.ndarray, i: np.ndarray, j: np.ndarray) ->
     return matrix
 
 
+#: Without it some systems change line ends.
+BINARY = getattr(os, "O_BINARY", 0)
+
+
 class atomic_write:
-    """Context manager: a binary handle whose content appears at ``path`` whole or not at all."""
+    """Context manager: a binary handle whose content appears at ``path`` whole or not at all.
+
+    A file that is there keeps its mode, and a link what it points to.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
 
     def __enter__(self) -> Any:
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            if self.path.is_dir():
+            self._target = self.path.resolve()
+            self._target.parent.mkdir(parents=True, exist_ok=True)
+            if self._target.is_dir():
                 raise IsADirectoryError("it is a folder")
-            self._handle = tempfile.NamedTemporaryFile(dir=self.path.parent, prefix=f".{self.path.name}.", delete=False)
+            self._draft = self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}")
+            # 0o666 less the umask, as an ordinary new file has it
+            self._handle = os.fdopen(os.open(self._draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "w+b")
         except OSError as error:
             raise self._refusal(error) from None
         return self._handle
 
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        name = self._handle.name
+    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
         try:
-            self._handle.flush()
-            os.fsync(self._handle.fileno())
+            if kind is None:
+                self._handle.flush()
+                os.fsync(self._handle.fileno())
+                if self._target.exists():
+                    os.chmod(self._draft, stat.S_IMODE(self._target.stat().st_mode))
             self._handle.close()
             if kind is None:
-                # a temporary file is private to its owner; give it the mode an ordinary new file would have
-                mask = os.umask(0)
-                os.umask(mask)
-                os.chmod(name, 0o666 & ~mask)
-                os.replace(name, self.path)
+                os.replace(self._draft, self._target)
         except OSError as error:
             raise self._refusal(error) from None
         finally:
-            Path(name).unlink(missing_ok=True)
+            self._draft.unlink(missing_ok=True)
+        if isinstance(raised, OSError):  # a full disk may show while it is being written
+            raise self._refusal(raised) from None
 
     def _refusal(self, error: OSError) -> InputError:
         return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")

@@ -42,6 +42,7 @@ def with_value(value: float) -> np.ndarray:
 BAD_SIGNALS = {
     "nan": (with_value(np.nan), r"\[3, 5\] is nan"),
     "infinity": (with_value(np.inf), r"\[3, 5\] is inf"),
+    "huge": (with_value(1e200), "whose square overflows"),
     "too short": (X[:-1], "rows are nodes"),
     "transposed": (X.T, r"it looks transposed: pass \w+\.T"),
     "boolean": (X > 2, "is boolean"),
@@ -266,3 +267,14 @@ def test_every_design_keeps_its_bounds(bounds):
         assert (d.weights**2 >= low - 1e-12).all()
         assert (d.weights**2 <= high * (1 + 1e-9)).all()
         assert d.certificate.violation <= 1e-9
+
+
+@pytest.mark.parametrize("value", [np.array([1.0, 2.0]), np.bool_(True), np.datetime64("2020"), 10**400, "1", None, 1j])
+def test_numbers_that_are_none(value):
+    with pytest.raises(NaregError, match="noise|noise_floor|tol|w_max"):
+        filters.denoise(G, 1.0, X, tol=value)
+
+
+def test_a_choice_is_a_text():
+    with pytest.raises(NaregError, match="rule is array"):
+        design.node_invariant(G, rule=np.array(["gcv", "sure"]), measurements=X)

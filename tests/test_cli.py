@@ -180,6 +180,37 @@ def test_datasets_commands(tmp_path):
     assert run("datasets", "fetch", "us-weather").returncode == 2
 
 
+def test_neither_inputs_nor_settings_of_a_design_are_lost(files, tmp_path):
+    folder, *_ = files
+    for name in ("stations.csv", "readings.csv"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    (tmp_path / "link.csv").symlink_to("readings.csv")
+    before = (tmp_path / "readings.csv").read_bytes()
+    assert run("design", "stations.csv", "readings.csv", "--noise", 9, "--out", "d.npz", cwd=tmp_path).returncode == 0
+    common = ("denoise", "stations.csv", "readings.csv", "--weights", "d.npz")
+    for more, words in (
+        (("--out", "link.csv"), "--out link.csv is readings.csv"),
+        (("--out", "d.npz"), "--out d.npz is d.npz"),
+        (("-k", 3), "--neighbours 3: d.npz was designed with 7"),
+        (("--centre", "station"), "--centre station: d.npz was designed with global"),
+    ):
+        done = run(*common, *more, cwd=tmp_path)
+        assert done.returncode == 2
+        assert words in done.stderr
+    assert run(*common, "-k", 7, "--centre", "global", cwd=tmp_path).returncode == 0
+    assert (tmp_path / "readings.csv").read_bytes() == before
+    nareg.design.load(tmp_path / "d.npz")
+
+
+def test_a_folder_that_cannot_be_is_refused_before_anything_is_run(tmp_path):
+    (tmp_path / "file").touch()
+    for folder in ("file", "file/sub"):
+        done = run("demo", "--out", folder, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "a folder is expected" in done.stderr
+    assert run("demo", "--seed", -1, cwd=tmp_path).returncode == 2
+
+
 def test_help_shows_an_example_and_version_prints():
     for command in ("demo", "design", "denoise", "interpolate"):
         done = run(command, "--help")
@@ -198,7 +229,10 @@ ROW = ",".join("1.5" for _ in range(10))
     [
         ({"stations": "place,latitude,longitude\nA,1,2\n"}, "no column 'station'"),
         ({"stations": STATIONS.replace("s3,40.429", "s3,north")}, "line 5, column 'latitude': 'north' is not a number"),
-        ({"stations": STATIONS.replace("s3,40.429", "s3,140.0")}, "coordinates[3, 0] is 140, not a latitude"),
+        (
+            {"stations": STATIONS.replace("s3,40.429", "s3,140.0")},
+            "line 5: station 's3' is at 140.0, -99.820: a latitude",
+        ),
         ({"stations": None}, "does not exist"),
         ({"stations": STATIONS[:60]}, "k is 7 but there are"),
         ({"readings": HEADER + "\nt0," + ROW.replace("1.5", "high", 1) + "\n"}, "column 's0': 'high' is not a number"),
@@ -211,6 +245,10 @@ ROW = ",".join("1.5" for _ in range(10))
         ({"options": ["--noise", "1e9"]}, "no more power than noise"),
         ({"options": ["--out", "weights.txt"]}, "must end in .csv or .npz"),
         ({"options": ["--method", "magic"]}, "Invalid value"),
+        ({"options": ["--method", "exact"]}, "a clean history, which does not show the noise to come"),
+        ({"options": ["--out", "readings.csv"]}, "--out readings.csv is readings.csv, which would be lost"),
+        ({"options": ["--noise", "9" * 400]}, "--noise is inf"),
+        ({"options": ["--noise", "n" * 300]}, "neither a number nor a CSV file"),
         ({"options": ["-k", "0"]}, "k is 0"),
         ({"options": ["-k", "10"]}, "choose k from 1 to 9"),
     ],

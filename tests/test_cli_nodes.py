@@ -66,10 +66,16 @@ def test_no_line_is_passed_over(text, words, tmp_path):
 
 
 def test_labels_of_a_spreadsheet(tmp_path):
-    (tmp_path / "labels.csv").write_text("node,label,train,note\n1, 2, 1,x\n0,,0,\n2,1\n", encoding="utf-8-sig")
+    (tmp_path / "labels.csv").write_text("node,label,train,note\n1, 2, 1,x\n0,,0,\n2,1,,\n", encoding="utf-8-sig")
     y, train = read.labels(tmp_path / "labels.csv", 4)
     np.testing.assert_array_equal(y, [-1, 2, 1, -1])
     np.testing.assert_array_equal(train, [False, True, False, False])
-    (tmp_path / "labels.csv").write_text("node,label,train\n1,2,yes\n")
-    with pytest.raises(InputError, match="line 2: train is 'yes', 0 or 1 is expected"):
-        read.labels(tmp_path / "labels.csv", 4)
+    for rows, words in (
+        ("1,2,yes\n", "line 2: train is 'yes', 0 or 1 is expected"),
+        ("1,2,1\n0,1\n", "line 3: 2 cells where the heading has 3"),
+        ("1,-7,1\n", "line 2: label -7: classes are numbered from 0"),
+        ('1,2,"1\n0,1,1\n2,1,1\n', "cannot be read"),
+    ):
+        (tmp_path / "labels.csv").write_text(f"node,label,train\n{rows}")
+        with pytest.raises(InputError, match=words):
+            read.labels(tmp_path / "labels.csv", 4)

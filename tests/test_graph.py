@@ -57,6 +57,21 @@ def test_stored_zeros_are_no_edges():
     assert g.components.tolist() == [0, 0, 1]
 
 
+def test_narrow_integers_do_not_overflow():
+    twice = sp.coo_array((np.array([200, 200, 100, 100], np.uint8), ([0, 1, 0, 1], [1, 0, 1, 0])), shape=(2, 2))
+    assert nareg.Graph(twice).adjacency[0, 1] == 300
+    nodes = nareg.graphs.grid((20, 20)).subgraph(np.array([1, 2, 3], np.uint8))
+    assert nodes.n_nodes == 3
+    ends = np.array([[0, 200], [200, 0]], np.uint8)
+    assert nareg.Graph.from_edge_index(ends, n_nodes=300).n_edges == 1
+
+
+def test_components_cannot_be_changed():
+    g = nareg.graphs.grid((3, 3))
+    with pytest.raises(ValueError, match="read-only"):
+        g.components[0] = 1
+
+
 @pytest.mark.parametrize(
     ("adjacency", "words"),
     [

@@ -59,6 +59,10 @@ def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
         ("station,latitude,longitude\nA,,2\n", "line 2: station 'A' has no coordinates"),
         ("station,latitude,longitude\nA,1\n", "line 2: 2 cells where the header has 3"),
         ("station,latitude,longitude\nA,inf,2\n", "is infinite"),
+        ("station,latitude,longitude\nA,1,2\nB,45,-999\n", "line 3: station 'B' is at 45, -999: a latitude of at most 90"),
+        ("station,x,y,x\nA,1,2,3\n", "column 'x' stands there twice"),
+        ("station,x,y\nA,1,2\n,3,4\n", "line 3: the station has no name"),
+        ('station,x,y,notes\nA,1,2,"5 inch\nB,3,4,fine\n', "not readable as CSV"),
     ],
 )
 def test_bad_station_files_are_named(tmp_path, text, words):
@@ -93,11 +97,28 @@ def test_other_bad_files_are_named(tmp_path):
         io.read_weights(write(tmp_path, "w.csv", "station,w\nA,1\n"), ["A"])
     with pytest.raises(InputError, match="no weight for station 'B'"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\n"), ["A", "B"])
-    with pytest.raises(InputError, match="not a MatrixMarket file"):
-        io.read_adjacency(write(tmp_path, "g.mtx", "hello"))
+    with pytest.raises(InputError, match="'C' is no station in the station file: is this weight of another network"):
+        io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\nC,1\n"), ["A"])
+    with pytest.raises(InputError, match="column 'weight' stands there twice"):
+        io.read_weights(write(tmp_path, "w.csv", "station,weight,weight\nA,1,2\n"), ["A"])
+    for name in (tmp_path / "w.csv" / "x.csv", tmp_path / ("x" * 300)):
+        with pytest.raises(InputError, match="cannot be read"):
+            io.read_stations(name)
+    head = "%%MatrixMarket matrix coordinate real general\n"
+    for text in ("hello", head + "2 2 1\n1 99999999999999999999 1\n", head + "1000000000000 1000000000000 0\n"):
+        with pytest.raises(InputError, match="not a MatrixMarket file"):
+            io.read_adjacency(write(tmp_path, "g.mtx", text))
     (tmp_path / "r.npz").write_text("hello")
     with pytest.raises(InputError, match="not an NPZ file"):
         io.read_readings(tmp_path / "r.npz")
     np.savez(tmp_path / "q.npz", values=np.ones((2, 2)))
     with pytest.raises(InputError, match="no array 'names'"):
         io.read_readings(tmp_path / "q.npz")
+    with (tmp_path / "a.npz").open("wb") as handle:
+        np.save(handle, np.ones(3))
+    with pytest.raises(InputError, match="not an NPZ file"):
+        io.read_readings(tmp_path / "a.npz")
+    for names, words in ((["A", "A"], "'A' is listed twice"), ([["A", "B"]], "must be lists"), ([b"A", b"B"], "must be lists")):
+        np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
+        with pytest.raises(InputError, match=words):
+            io.read_readings(tmp_path / "q.npz")

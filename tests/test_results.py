@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import json
 
 import numpy as np
@@ -67,6 +68,32 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path):
     with atomic_write(path) as handle:
         handle.write(b"new")
     assert path.read_bytes() == b"new"
+
+
+def test_a_file_that_is_there_keeps_its_mode_and_a_link_its_target(tmp_path):
+    path, link, new = tmp_path / "real.bin", tmp_path / "link.bin", tmp_path / "new.bin"
+    path.write_bytes(b"old")
+    path.chmod(0o600)
+    link.symlink_to(path)
+    for target in (link, new):
+        with atomic_write(target) as handle:
+            handle.write(b"new")
+    assert link.is_symlink()
+    assert path.read_bytes() == b"new"
+    ordinary = tmp_path / "ordinary"
+    ordinary.touch()
+    assert [p.stat().st_mode & 0o777 for p in (path, new)] == [0o600, ordinary.stat().st_mode & 0o777]
+
+
+def test_a_disk_that_runs_full_is_said(tmp_path):
+    def full():
+        with atomic_write(tmp_path / "file.bin") as handle:
+            handle.write(b"some")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(InputError, match=r"file.bin cannot be written \(No space left on device\)"):
+        full()
+    assert not list(tmp_path.iterdir())
 
 
 def test_summary_names_what_matters(designed):

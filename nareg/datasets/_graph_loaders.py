@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import operator
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import scipy.sparse as sp
 
 from nareg.datasets._info import DatasetInfo, arrays, not_found
 from nareg.datasets.node_classification import NodeClassification, Split, stored
-from nareg.errors import DatasetCorruptError
+from nareg.errors import UNREADABLE, DatasetCorruptError
 from nareg.graph import Graph
 
 
@@ -77,16 +76,27 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     data, label, *parts = _present(entry, root)
     try:
         with np.load(data, allow_pickle=False) as held:
-            pairs, features = held["edge_index"].T.astype(np.int64), held["node_feat"].astype(np.float32, copy=False)
+            pairs, features = _whole(held["edge_index"]).T, held["node_feat"].astype(np.float32, copy=False)
         with np.load(label, allow_pickle=False) as held:
             labels = held["node_label"].astype(np.float64)
-    except (ValueError, KeyError, OSError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise DatasetCorruptError(f"{data.parent}: the arrays are not as OGB has them ({error}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
 def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
-    return tuple(_table(part, np.int64).ravel() for part in parts)
+    tables = [_table(part, np.int64) for part in parts]
+    wide = [part for part, table in zip(parts, tables, strict=True) if table.shape[1] != 1]
+    if wide:
+        raise DatasetCorruptError(f"{wide[0]} has more than one column: download it again.")
+    return tuple(table[:, 0] for table in tables)
+
+
+def _whole(values: np.ndarray) -> np.ndarray:
+    """Node numbers, which no rounding has to make."""
+    if values.dtype.kind not in "iu":
+        raise TypeError(f"node numbers of dtype {values.dtype}")
+    return values.astype(np.int64)
 
 
 def _classes(values: np.ndarray, path: Path) -> np.ndarray:
@@ -103,16 +113,16 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     try:
         with np.load(adjacency, allow_pickle=False) as held:
             rows = np.repeat(np.arange(held["indptr"].size - 1), np.diff(held["indptr"]))
-            pairs = np.stack([rows, held["indices"]], axis=1).astype(np.int64)
+            pairs = np.stack([rows, _whole(held["indices"])], axis=1)
         features = np.load(feature, allow_pickle=False).astype(np.float32)
         numbered = {int(node): operator.index(label) for node, label in json.loads(classes.read_text()).items()}
         if min(numbered, default=0) < 0:
             raise ValueError(f"node {min(numbered)}")
         roles = json.loads(role.read_text())
-        split = tuple(np.sort(np.array(roles[part], dtype=np.int64)) for part in ("tr", "va", "te"))
+        split = tuple(np.sort(_whole(np.array(roles[part]))) for part in ("tr", "va", "te"))
         labels = np.full(features.shape[0], -1, dtype=np.int64)
         labels[list(numbered)] = list(numbered.values())
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, zipfile.BadZipFile) as error:
+    except UNREADABLE as error:
         raise DatasetCorruptError(
             f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not as GraphSAINT has them ({error}): "
             "download them again."
@@ -136,12 +146,16 @@ def _users_own(
     entry: DatasetInfo, pairs: np.ndarray, features: np.ndarray, labels: np.ndarray, split: tuple[np.ndarray, ...], folder: Path
 ) -> NodeClassification:
     """A data set from a user's own download, whose parts have to fit; edges join their ends whichever way they point."""
-    n = features.shape[0]
-    numbers = np.concatenate([pairs.ravel(), *split])
-    shaped = pairs.shape[1] == 2 and features.ndim == 2 and labels.shape == (n,) and np.isfinite(features).all()
-    classified = labels.max(initial=-1) >= 0 and labels.min(initial=0) >= -1
-    if not (shaped and classified and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
+    n = len(features) if features.ndim else 0
+    shaped = pairs.ndim == features.ndim == 2 and pairs.shape[1] == 2 and labels.shape == (n,) and np.isfinite(features).all()
+    if not shaped or any(part.ndim != 1 for part in split):
         raise DatasetCorruptError(f"{folder}: edges, features and labels do not belong together: download them again.")
+    nodes, numbers = np.concatenate(split), np.concatenate([pairs.ravel(), *split])
+    # there are no more classes than nodes, and no node is in two parts
+    classified = 0 <= labels.max(initial=-1) < n and labels.min(initial=0) >= -1
+    apart = np.unique(nodes).size == nodes.size
+    if not (classified and apart and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
+        raise DatasetCorruptError(f"{folder}: edges, labels and splits do not belong together: download them again.")
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
     directed = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(n, n))
     adjacency = directed.maximum(directed.T)
@@ -163,5 +177,5 @@ def _table(path: Path, dtype: Any) -> np.ndarray:
     try:
         with gzip.open(path, "rt") as handle:
             return np.loadtxt(handle, delimiter=",", dtype=dtype, ndmin=2)
-    except (ValueError, EOFError, OSError) as error:
+    except UNREADABLE as error:
         raise DatasetCorruptError(f"{path} is not a table of numbers ({error}): download it again.") from None

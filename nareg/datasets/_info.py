@@ -52,9 +52,9 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     if root is not None:
         if not isinstance(root, (str, os.PathLike)):
             raise InputError(f"root is {root!r}, a path is expected.")
-        return Path(root)
+        return Path(root).expanduser()
     if os.environ.get("NAREG_DATA"):
-        return Path(os.environ["NAREG_DATA"])
+        return Path(os.environ["NAREG_DATA"]).expanduser()
     import pooch
 
     return Path(pooch.os_cache("nareg"))

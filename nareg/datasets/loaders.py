@@ -11,7 +11,7 @@ import numpy as np
 
 from nareg.datasets import _graph_loaders, radomeh
 from nareg.datasets._graph_entries import ENTRIES
-from nareg.datasets._info import DatasetInfo, arrays, data_root, not_found
+from nareg.datasets._info import BUNDLED, DatasetInfo, arrays, data_root, not_found
 from nareg.datasets.network import SensorNetwork, build
 from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.registry import info
@@ -48,7 +48,27 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> Any:
     SensorNetwork('us-weather', 144 stations, 365 times, 44 missing, °C)
     """
     entry = info(name)
-    return _LOADERS[name](entry, data_root(root) if not entry.bundled else Path())
+    return _LOADERS[entry.name](entry, data_root(root) if not entry.bundled else Path())
+
+
+def available(name: str, *, root: str | os.PathLike[str] | None = None) -> bool:
+    """Whether the files of a data set are there; they are not looked into.
+
+    Raises
+    ------
+    InputError
+        For a name that is none.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.available("us-weather")
+    True
+    """
+    entry = info(name)
+    folder = BUNDLED if entry.bundled else data_root(root)
+    there = [(folder / relative).is_file() for relative in entry.files]
+    return any(there) if entry.name == "molene" else all(there)
 
 
 def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:

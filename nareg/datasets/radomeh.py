@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from nareg.datasets.registry import BUNDLED, DatasetInfo, data_root, info
-from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError
 
 #: sha256 of the 37 complete temperature series, stations by id, in hundredths of a kelvin, little-endian int32.
 CONTENT_SHA256 = "93730f03782f58ac180723669286f5e884bb0d8f6e9dacb73f2a346a369b2e7f"
@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(handle.read().decode("latin-1"), series)
-    except (tarfile.TarError, OSError, EOFError, ValueError, csv.Error) as error:
+    except (tarfile.TarError, csv.Error, *UNREADABLE) as error:
         raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
     found = content_digest(series)
     if found != CONTENT_SHA256:

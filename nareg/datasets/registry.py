@@ -99,7 +99,8 @@ def names() -> list[str]:
 
 
 def info(name: str) -> DatasetInfo:
-    """Registry entry of a data set."""
-    if not isinstance(name, str) or name not in REGISTRY:
+    """Registry entry of a data set; "ogbn-papers100m" is "ogbn-papers100M"."""
+    known = {entry.lower(): entry for entry in REGISTRY}
+    if not isinstance(name, str) or name.lower() not in known:
         raise InputError(f"name is {name!r}; choose one of {', '.join(names())}.")
-    return REGISTRY[name]
+    return REGISTRY[known[name.lower()]]

@@ -266,7 +266,7 @@ def _is_dominant(S: sp.csr_array) -> bool:
 def _symmetric(name: str, value: Any) -> sp.csr_array:
     if value.dtype.kind not in "fiu":
         raise InputError(f"{name} has dtype {value.dtype}, real numbers are expected.")
-    matrix = sp.csr_array(value).astype(np.float64)
+    matrix = sp.csr_array(value.astype(np.float64))  # entries that are listed twice are added: not in a narrow integer type
     matrix.sum_duplicates()
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InputError(f"{name} has shape {matrix.shape}, a square matrix is expected.")

@@ -76,6 +76,13 @@ def test_absent_data_sets_say_what_to_put_where(name, tmp_path):
         nareg.datasets.load(name, root=tmp_path)
 
 
+def test_a_folder_under_the_users_home(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert nareg.datasets.data_root("~/data") == tmp_path / "data"
+    monkeypatch.setenv("NAREG_DATA", "~/data")
+    assert nareg.datasets.data_root() == tmp_path / "data"
+
+
 def test_unknown_names_are_refused():
     for call in (nareg.datasets.load, nareg.datasets.info, nareg.datasets.fetch):
         with pytest.raises(InputError, match="name is 'molène'; choose one of us-weather"):

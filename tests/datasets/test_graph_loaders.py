@@ -126,6 +126,40 @@ def test_parts_that_do_not_fit_are_refused(name, features, tmp_path):
             nareg.datasets.load(name, root=tmp_path)
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_splits_that_overlap_are_refused(name, features, tmp_path, monkeypatch):
+    monkeypatch.setitem(SPLIT, "test", [3, 1])
+    WRITERS[name](tmp_path, features)
+    with pytest.raises(DatasetCorruptError, match="splits do not belong together"):
+        nareg.datasets.load(name, root=tmp_path)
+
+
+def test_numbers_that_would_be_rounded_are_refused(features, tmp_path):
+    write_papers(tmp_path, features, edges=[(0.7, 1.2), (1.2, 0.7)])
+    with pytest.raises(DatasetCorruptError, match="node numbers of dtype float64"):
+        nareg.datasets.load("ogbn-papers100M", root=tmp_path)
+    write_flickr(tmp_path, features)
+    (tmp_path / "flickr" / "role.json").write_text(json.dumps({"tr": [0.7], "va": [1], "te": [2]}))
+    with pytest.raises(DatasetCorruptError, match="node numbers of dtype float64"):
+        nareg.datasets.load("flickr", root=tmp_path)
+
+
+def test_a_split_of_two_columns_is_refused(features, tmp_path):
+    write_arxiv(tmp_path, features)
+    as_csv(tmp_path / "ogbn_arxiv" / "split" / "time" / "test.csv.gz", [[3, 4]])
+    with pytest.raises(DatasetCorruptError, match="has more than one column"):
+        nareg.datasets.load("ogbn-arxiv", root=tmp_path)
+
+
+def test_what_is_damaged_is_listed_all_the_same(features, tmp_path):
+    assert not nareg.datasets.available("ogbn-arxiv", root=tmp_path)
+    write_arxiv(tmp_path, features)
+    (tmp_path / "ogbn_arxiv" / "raw" / "edge.csv.gz").write_bytes(gzip.compress(b"0,1\n")[:-9] + b"xxxxxxxxx")
+    assert nareg.datasets.available("OGBN-arxiv", root=tmp_path)
+    with pytest.raises(DatasetCorruptError, match="is not a table of numbers"):
+        nareg.datasets.load("ogbn-arxiv", root=tmp_path)
+
+
 @pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-papers100M"])
 def test_a_class_that_is_no_whole_number_is_refused(name, features, tmp_path):
     WRITERS[name](tmp_path, features, labels=[0, 0.5, 1, 0, 1])
