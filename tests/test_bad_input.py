@@ -271,7 +271,7 @@ def test_every_design_keeps_its_bounds(bounds):
 
 @pytest.mark.parametrize("value", [np.array([1.0, 2.0]), np.bool_(True), np.datetime64("2020"), 10**400, "1", None, 1j])
 def test_numbers_that_are_none(value):
-    with pytest.raises(NaregError, match="noise|noise_floor|tol|w_max"):
+    with pytest.raises(NaregError, match="tol is"):
         filters.denoise(G, 1.0, X, tol=value)
 
 
