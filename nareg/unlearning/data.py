@@ -146,8 +146,7 @@ class Data:
                 elif fully:
                     held.update_fully(change)
                 else:
-                    held.update(change)
-                held.clear(request.gone)
+                    held.update(change, request.gone)
                 held.leave(leaving)
                 self.labels[request.unlabelled] = -1
                 self.gone[request.gone] = True

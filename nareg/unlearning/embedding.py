@@ -140,18 +140,21 @@ class Embedding(ABC):
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed over the training nodes."""
 
-    def update(self, change: Change) -> None:
-        """Apply a request to graph, features and embedding."""
+    def update(self, change: Change, gone: np.ndarray | None = None) -> None:
+        """Apply a request to graph, features and embedding.
+
+        Rows of nodes that are ``gone`` for good, with their edges and features, become zero, which they are but for rounding of
+        what was there.
+        """
         self._push(change)
         touched = change.touched
+        if gone is not None:
+            self._clear(gone)
+            self._rounding.cleared(gone)
+            touched = np.setdiff1d(touched, gone, assume_unique=True)
         if self._rounding.changed(change.nodes, self.features[change.nodes], touched, self._degrees[touched]):
             self.recompute()
             self._rounding.reset(self._degrees)
-
-    def clear(self, nodes: np.ndarray) -> None:
-        """Set rows of nodes without edges and features to zero, which they are but for rounding of what was there."""
-        self._clear(nodes)
-        self._rounding.cleared(nodes)
 
     def update_fully(self, change: Change) -> None:
         """The same, propagating everything anew."""

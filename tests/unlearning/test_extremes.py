@@ -90,6 +90,15 @@ def test_a_hub_that_is_none_any_more_is_charged_for_what_it_was(leaves, alpha, r
     assert np.linalg.norm(model.embedding()[:2] - Z) <= model._data.propagation.errors()
 
 
+def test_a_hub_that_is_removed_leaves_no_charge(rng):
+    graph, X, y = problem(rng)
+    A = graph.adjacency.toarray()
+    A[50, :50] = A[:50, 50] = 1
+    model = CertifiedGPR(rng=rng).fit(A, X, y, np.arange(40))
+    model.remove_nodes([50])
+    assert model._data.propagation._rounding.ratio < 3
+
+
 @pytest.mark.parametrize("r_max", [0.0, 1e-3])
 def test_nodes_that_could_not_be_added_leave_the_charge_as_it_was(r_max, rng, monkeypatch):
     model, *_ = fitted(rng, r_max=r_max, alpha=1.0)
