@@ -66,7 +66,7 @@ def fit(
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import unlearning
-    from nareg.unlearning.ledger import refuse_taken
+    from nareg.unlearning._files import refuse_taken
 
     model = unlearning.CertifiedGPR(
         order=order,
@@ -185,7 +185,7 @@ def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, class.")] = Path("classes.csv")) -> None:
     """Write the class of every node that remains."""
     from nareg.results import atomic_write
-    from nareg.unlearning.ledger import key_file
+    from nareg.unlearning._files import key_file
 
     output(out, (".csv",), store, key_file(store))
     model = _stored(store)
@@ -202,7 +202,7 @@ def certificate(
     """Print the last certificate."""
     from nareg import unlearning
     from nareg.results import atomic_write
-    from nareg.unlearning.ledger import key_file
+    from nareg.unlearning._files import key_file
 
     if out is not None:
         output(out, (".json",), store, key_file(store))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from nareg.unlearning.certificate import Certificate, CertificateError
-from nareg.unlearning.ledger import Ledger, LedgerError
+from nareg.unlearning.entries import LedgerError
+from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.verification import Verification, verify
 

@@ -19,10 +19,11 @@ from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Change
+from nareg.unlearning.entries import Entry, LedgerError, Stored
 from nareg.unlearning.factors import EdgeFactors, edge_factors
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.ledger import Entry, Ledger, LedgerError, Stored
+from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.objective import LOSSES
 
 #: Budgets below are lost in rounding, or are zero.

@@ -339,7 +339,7 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning.ledger._put_nodes", interrupted)
+        patch.setattr("nareg.unlearning._tables.put_nodes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.save(tmp_path / "store")
     assert not list(tmp_path.iterdir())

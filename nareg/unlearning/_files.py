@@ -1,0 +1,76 @@
+"""Files of a store: its own, its key, and the draft that it is made in."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from pathlib import Path
+
+from nareg.errors import InputError
+from nareg.unlearning.entries import LedgerError
+
+#: Bytes of a key.
+KEY = 32
+
+
+def link(draft: Path, path: Path) -> None:
+    """Give a file its name, unless something else has it; where a file can have one name only, unless it had just before."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+    except OSError:
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, "exists", str(path)) from None
+        os.replace(draft, path)
+    else:
+        draft.unlink()
+
+
+def drop_drafts(path: Path) -> None:
+    """What a save that was killed has left."""
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}(-journal)?")
+    if path.parent.is_dir():
+        for left in path.parent.iterdir():
+            if ours.fullmatch(left.name):
+                left.unlink(missing_ok=True)
+
+
+def key_file(path: Path) -> Path:
+    """Where the key of a store is, if nothing else is said."""
+    return path.with_name(path.name + ".key")
+
+
+def paths(path: str | os.PathLike[str], key: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    """Of a store and of its key."""
+    store = Path(path)
+    return store, key_file(store) if key is None else Path(key)
+
+
+def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | None) -> tuple[Path, Path]:
+    """Where a new store and its key will be.
+
+    Raises
+    ------
+    InputError
+        If there is something already, or both are one.
+    """
+    store, key_path = paths(path, key)
+    if store.exists():
+        raise InputError(f"{store} exists: load it, or name another file.")
+    if key_path.exists():
+        raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
+    if key_path.resolve() == store.resolve():
+        raise InputError(f"key is {key_path}, the store itself: name another file, best on another disk.")
+    return store, key_path
+
+
+def read_key(path: Path) -> bytes:
+    try:
+        key = bytes.fromhex(path.read_text().strip())
+    except ValueError:
+        key = b""
+    if len(key) != KEY:
+        raise LedgerError(f"{path} is no key: put the one back that save() wrote.")
+    return key

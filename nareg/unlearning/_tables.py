@@ -1,0 +1,86 @@
+"""Tables of a store in SQLite: rows of nodes, the model and requests are written in the transaction at hand."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.unlearning import _blocks
+from nareg.unlearning._hashes import keyed_hash
+from nareg.unlearning.entries import Entry
+
+FORMAT = "nareg-unlearning-2"
+TABLES = """
+PRAGMA secure_delete=ON;
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE nodes (node INTEGER PRIMARY KEY, row BLOB NOT NULL);
+CREATE TABLE model (one INTEGER PRIMARY KEY CHECK (one = 1), coefficients BLOB NOT NULL, term BLOB NOT NULL);
+CREATE TABLE requests (
+    number INTEGER PRIMARY KEY, asked TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL, digest TEXT NOT NULL
+);
+"""
+#: Rows that are written and read at a time.
+CHUNK = 4096
+
+
+def fill(draft: Path, settings: dict[str, Any], entry: Entry, secret: bytes) -> None:
+    """Make a store of an empty file."""
+    made = sqlite3.connect(draft, isolation_level=None)
+    try:
+        made.executescript(TABLES + _blocks.TABLE)
+        made.execute("BEGIN")
+        made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
+        made.execute("INSERT INTO model VALUES (1, ?, ?)", model_row(entry))
+        _blocks.fill(made, entry.added)
+        put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
+        sign(made, secret, entry)
+        made.execute("COMMIT")
+    finally:
+        made.close()
+
+
+def row_type(n_features: int) -> np.dtype[np.void]:
+    """Of a node."""
+    return np.dtype([("label", "<i8"), ("trained", "<i4"), ("gone", "<i4"), ("features", "<f8", (n_features,))])
+
+
+def model_row(entry: Entry) -> tuple[bytes, bytes]:
+    return entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
+
+
+def put(connection: sqlite3.Connection, entry: Entry) -> None:
+    """What a request changes, in the transaction at hand."""
+    _blocks.change(connection, entry.removed, entry.added)
+    (count,) = connection.execute("SELECT max(node) + 1 FROM nodes").fetchone()
+    new = bool(entry.nodes.size) and int(entry.nodes[0]) >= count
+    statement = "INSERT INTO nodes (row, node) VALUES (?, ?)" if new else "UPDATE nodes SET row = ? WHERE node = ?"
+    put_nodes(connection, statement, entry)
+    connection.execute("UPDATE model SET coefficients = ?, term = ?", model_row(entry))
+
+
+def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> None:
+    for first in range(0, entry.nodes.size, CHUNK):
+        part = slice(first, first + CHUNK)
+        rows = np.empty(entry.nodes[part].size, dtype=row_type(entry.features.shape[1]))
+        rows["label"], rows["trained"], rows["gone"] = entry.labels[part], entry.trained[part], entry.gone[part]
+        rows["features"] = entry.features[part]
+        connection.executemany(
+            statement, ((row.tobytes(), node) for row, node in zip(rows, entry.nodes[part].tolist(), strict=True))
+        )
+
+
+def sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
+    """The request, chained to the one before."""
+    last = connection.execute("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
+    number, before = (0, "") if last is None else (last[0] + 1, last[1])
+    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate))
+    parameters = hashlib.sha256(b"".join(model_row(entry))).hexdigest()
+    asked = keyed_hash(key, entry.told)
+    digest = keyed_hash(key, before, asked, certificate, parameters)
+    connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))

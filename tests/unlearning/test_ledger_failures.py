@@ -1,0 +1,287 @@
+"""The store when something goes wrong: nothing acknowledged is lost or repeated, nothing is written over."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+from nareg.errors import InputError
+from nareg.unlearning import CertifiedGPR, LedgerError, ledger, verify
+from tests.unlearning import reference
+from tests.unlearning.test_ledger import assert_alike, first_edges, fitted
+
+
+@pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "UPDATE edges", "INSERT INTO requests", "COMMIT"])
+def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    before, held, pair = model.certificate(), model.embedding(), first_edges(model)
+    connection = model._ledger._connection
+
+    def deny(action, first, second, *_):
+        asked = {
+            "BEGIN IMMEDIATE": (sqlite3.SQLITE_TRANSACTION, "BEGIN"),
+            "COMMIT": (sqlite3.SQLITE_TRANSACTION, "COMMIT"),
+            "UPDATE edges": (sqlite3.SQLITE_UPDATE, "edges"),
+            "INSERT INTO requests": (sqlite3.SQLITE_INSERT, "requests"),
+        }[statement]
+        return sqlite3.SQLITE_DENY if (action, first) == asked else sqlite3.SQLITE_OK
+
+    connection.set_authorizer(deny)
+    with pytest.raises(LedgerError, match="Nothing was changed"):
+        model.remove_edges(pair)
+    connection.set_authorizer(None)
+    assert model.certificate() is before
+    np.testing.assert_allclose(model.embedding(), held, atol=1e-12)
+    model.remove_edges(pair)  # goes through afterwards
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
+def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    held = model.certificate()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+    model._ledger._connection.set_trace_callback(lambda _: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            model.remove_nodes([3])
+    finally:
+        signal.signal(signal.SIGINT, before)
+    model._ledger._connection.set_trace_callback(None)
+    assert model.certificate() is not held
+    assert 3 not in model.remaining
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGALRM"), reason="no timers")
+def test_a_timeout_while_a_request_is_written_comes_after_it(rng, tmp_path):
+    """The handler of a timer raises in the moment in which the transaction is on the disk."""
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    pairs = first_edges(model, 2)
+
+    def late(*_):
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, late)
+    model._ledger._connection.set_trace_callback(
+        lambda statement: os.kill(os.getpid(), signal.SIGALRM) if statement == "COMMIT" else None
+    )
+    try:
+        with pytest.raises(TimeoutError):
+            model.remove_edges(pairs[:1])
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    model._ledger._connection.set_trace_callback(None)
+    with pytest.raises(InputError, match="removed already"):
+        model.remove_edges(pairs[:1])
+    model.remove_edges(pairs[1:])
+    model.close()
+    assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
+
+
+def test_a_full_disk_and_a_read_only_folder_are_said(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    connection = model._ledger._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count={pages}")
+    with pytest.raises(LedgerError, match="full"):
+        model.add_nodes(np.ones((500, 5)))
+    assert model.n_nodes == 40
+    with pytest.raises(LedgerError, match="cannot be written"):
+        fitted(rng)[0].save(tmp_path / "nowhere" / "store.sqlite")
+    model.close()
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["store.sqlite", "store.sqlite.key"]
+
+
+def test_stores_that_are_not_there_or_not_whole_are_refused(rng, tmp_path):
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(InputError, match="is no store"):
+        CertifiedGPR.load(path)
+    model, *_ = fitted(rng)
+    model.save(path)
+    with pytest.raises(InputError, match="exists: load it, or name another file"):
+        fitted(rng)[0].save(path)
+    with pytest.raises(LedgerError, match="another process has it open"):
+        CertifiedGPR.load(path)
+    model.close()
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE nodes SET row = zeroblob(56) WHERE node < 20")
+    connection.commit()
+    with pytest.raises(LedgerError, match="the model does not belong to the data"):
+        CertifiedGPR.load(path)
+    connection.execute("UPDATE model SET coefficients = zeroblob(120)")
+    connection.commit()
+    with pytest.raises(LedgerError, match="not the one that its last certificate was issued for"):
+        CertifiedGPR.load(path)
+    connection.execute("DELETE FROM nodes WHERE node = 4")
+    connection.commit()
+    with pytest.raises(LedgerError, match="nodes or requests are missing"):
+        CertifiedGPR.load(path)
+    connection.execute("UPDATE meta SET value = 'other' WHERE name = 'format'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="has the format 'other'"):
+        CertifiedGPR.load(path)
+    path.write_bytes(b"no store")
+    with pytest.raises(LedgerError, match="not a database"):
+        CertifiedGPR.load(path)
+
+
+def test_another_database_is_left_as_it_is(rng, tmp_path):
+    path = tmp_path / "somebody.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="has the format None"):
+        verify(path)
+    connection = sqlite3.connect(path)
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    connection.close()
+
+
+def test_values_that_are_no_numbers_are_no_store(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite").close()
+    connection = sqlite3.connect(tmp_path / "store.sqlite")
+    (row,) = connection.execute("SELECT row FROM nodes WHERE node = 3").fetchone()
+    connection.execute("UPDATE nodes SET row = ? WHERE node = 3", (row[:-8] + np.array(np.nan).tobytes(),))
+    connection.commit()
+    connection.close()
+    for act in (CertifiedGPR.load, verify):
+        with pytest.raises(LedgerError, match="values that are no numbers"):
+            act(tmp_path / "store.sqlite")
+
+
+def test_neither_store_nor_key_is_written_over(rng, tmp_path, monkeypatch):
+    model, *_ = fitted(rng)
+    path = tmp_path / "store.sqlite"
+    with pytest.raises(InputError, match="the store itself"):
+        model.save(path, key=tmp_path / "." / "store.sqlite")
+    (tmp_path / "k").write_text("mine")
+    with pytest.raises(InputError, match="which exists and may be another store's"):
+        model.save(path, key=tmp_path / "k")
+    assert [one.name for one in tmp_path.iterdir()] == ["k"]
+    fill, other = ledger.fill, fitted(rng)[0]
+
+    def raced(*told):
+        monkeypatch.setattr(ledger, "fill", fill)
+        other.save(path, key=tmp_path / "other")
+        fill(*told)
+
+    monkeypatch.setattr(ledger, "fill", raced)
+    with pytest.raises(InputError, match="was made meanwhile by somebody else"):
+        model.save(path)
+    other.close()
+    assert_alike(other, CertifiedGPR.load(path, key=tmp_path / "other"))
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["k", "other", "store.sqlite"]
+
+
+def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
+    """Pushed from the features alone, more waits than the budget has room for: what is loaded is exact, and so is verify."""
+    n, rng = 60, np.random.default_rng(0)
+    A = sum(np.roll(np.eye(n), k, axis=1) for k in (1, 2, 3, 4))
+    y = np.arange(n) % 2
+    X = np.where(y == 1, 0.4, -0.4)[:, None] * np.sign(rng.uniform(-0.2, 1, (n, 3)))
+    model = CertifiedGPR(order=1, r_max=1.15, alpha=100.0, rng=np.random.default_rng(1)).fit(A + A.T, X, y, np.arange(20))
+    path = tmp_path / "store.sqlite"
+    model.save(path)
+    model.remove_edges([(i, i + 1) for i in range(0, n, 2)])
+    model.close()
+    found = verify(path)
+    assert found.holds
+    loaded = CertifiedGPR.load(path)
+    assert loaded.certificate() == model.certificate()
+    assert loaded._data.propagation.exact
+    assert loaded.remove_edges([(1, 3)]).spent <= loaded.budget
+    loaded.close()
+
+
+def test_the_key_is_for_its_owner_only(rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store.sqlite")
+    assert (tmp_path / "store.sqlite.key").stat().st_mode & 0o777 == 0o600
+
+
+SERVICE = textwrap.dedent(
+    """
+    import os, signal, sys
+    import numpy as np
+    from nareg.unlearning import CertifiedGPR
+
+    path, statement = sys.argv[1], int(sys.argv[2])
+    model = CertifiedGPR.load(path)
+    seen = 0
+
+    def watch(_):
+        global seen
+        seen += 1
+        if seen == statement:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    model._ledger._connection.set_trace_callback(watch)
+    for node in range(32, 40):
+        model.remove_nodes([node])
+        print(node, flush=True)
+    """
+)
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_statement_loses_and_repeats_nothing_acknowledged(rng, tmp_path):
+    """SIGKILL before statement 1, 2, ... of a service that removes nodes one by one; then another goes on."""
+    model, graph, X, _ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    model.close()
+    whole = (tmp_path / "store.sqlite").read_bytes()
+    for statement in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 22, 31):
+        (tmp_path / "store.sqlite").write_bytes(whole)
+        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), str(statement)]
+        done = subprocess.run(told, capture_output=True, text=True, check=False)
+        assert done.returncode in (-signal.SIGKILL, 0), done.stderr
+        acknowledged = [int(line) for line in done.stdout.split()]
+        back = CertifiedGPR.load(tmp_path / "store.sqlite")
+        gone = np.flatnonzero(back._data.gone).tolist()
+        assert gone[: len(acknowledged)] == acknowledged
+        assert len(gone) <= len(acknowledged) + 1  # one may have been written and not told
+        remaining = X.copy()
+        A = graph.adjacency.toarray()
+        A[gone] = A[:, gone] = remaining[gone] = 0
+        np.testing.assert_allclose(back.embedding(), reference.embedding(A, remaining, back.weights), atol=1e-12)
+        for node in gone:
+            with pytest.raises(InputError, match="was removed before"):
+                back.remove_nodes([node])
+        back.close()
+
+
+@pytest.mark.slow
+def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store.sqlite")
+    model.close()
+    whole = (tmp_path / "store.sqlite").read_bytes()
+    for wait in np.linspace(0.0, 0.02, 8):
+        (tmp_path / "store.sqlite").write_bytes(whole)
+        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), "0"]
+        with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as service:
+            first = service.stdout.readline()
+            signal.sigtimedwait([], wait)
+            os.kill(service.pid, signal.SIGKILL)
+            acknowledged = [int(first), *(int(line) for line in service.stdout.read().split())]
+        back = CertifiedGPR.load(tmp_path / "store.sqlite")
+        gone = np.flatnonzero(back._data.gone).tolist()
+        assert gone[: len(acknowledged)] == acknowledged
+        assert len(gone) <= len(acknowledged) + 1
+        back.close()
