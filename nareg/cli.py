@@ -296,7 +296,10 @@ def _apply(
     _cli_input.output(out, (".csv", ".npz"), stations, readings, weights)
     found: Any
     fit = None
-    own: dict[str, Any] = {"neighbours": neighbours or NEIGHBOURS, "centre": str(centre or Centre.overall)}
+    own: dict[str, Any] = {
+        "neighbours": NEIGHBOURS if neighbours is None else neighbours,
+        "centre": Centre.overall if centre is None else centre,
+    }
     if weights.suffix.lower() == ".npz":
         found = load_design(weights)
         for option, told in (("neighbours", neighbours), ("centre", centre)):

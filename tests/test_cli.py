@@ -198,6 +198,10 @@ def test_neither_inputs_nor_settings_of_a_design_are_lost(files, tmp_path):
         assert done.returncode == 2
         assert words in done.stderr
     assert run(*common, "-k", 7, "--centre", "global", cwd=tmp_path).returncode == 0
+    assert run("design", "stations.csv", "readings.csv", "--noise", 9, "--out", "w.csv", cwd=tmp_path).returncode == 0
+    done = run("denoise", "stations.csv", "readings.csv", "--weights", "w.csv", "-k", 0, cwd=tmp_path)
+    assert done.returncode == 2
+    assert "k is 0" in done.stderr
     assert (tmp_path / "readings.csv").read_bytes() == before
     nareg.design.load(tmp_path / "d.npz")
 
