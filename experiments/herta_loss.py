@@ -118,7 +118,7 @@ def measured(
             runs.append((rate, found, (np.minimum.accumulate(losses) - lowest) / scale))
         # the rate that got furthest, and of those that got all the way the fastest
         rate, found, gaps = min(runs, key=lambda run: (max(float(run[2][-1]), GAPS[-1]), run[2].size))
-        last = min(float((found.losses[-1] - lowest) / scale), 1e9)
+        last = min(float((found.loss - lowest) / scale), 1e9)
         row: Row = {"kind": "run", "method": method, "rate": rate, "zero": int(zero), "final": float(gaps[-1]), "last": last}
         for gap in GAPS:  # at the best rate for each
             reached = [(first_below(curve, gap), run) for _, run, curve in runs]

@@ -67,7 +67,7 @@ def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.most(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)
-    check_sketch(nodes.numel(), Q)
+    check_sketch(system, X, nodes, Q, rng=rng)
     P = Preconditioner([Factor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0], time.perf_counter() - began)
     sparse, true = Implicit(system, X, task.train), Implicit(task.system, X, task.train)
     told = {"weight_decay": task.weight_decay, "tol": tol}

@@ -30,7 +30,26 @@ SETTLED = 1e-3
 class Penalty:
     """``rho'`` of TWIRLS: 1 up to a distance ``tau``, then ``(distance / tau)^(p - 2)``, and 0 from ``cut`` on.
 
-    With ``p = 1`` a group-sparse total variation from tau on (Huber), below that not convex any more.
+    Parameters
+    ----------
+    tau : float
+        Distance of the outputs at an edge's ends, in units of the outputs, above 0.
+    p : float
+        From 0 to 2. 1: a group-sparse total variation from tau on (Huber); below that not convex any more; 2: no attention.
+    cut : float
+        Edges at least that long are left out, above 0; infinity leaves out none.
+
+    Raises
+    ------
+    InputError
+        If a number is outside its range.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nareg import herta
+    >>> herta.Penalty(tau=0.5, p=1.0, cut=3.0).weights(np.array([0.25, 1.0, 9.0]))  # of squared distances
+    array([1. , 0.5, 0. ])
     """
 
     tau: float = 1.0
@@ -67,6 +86,15 @@ class Attended:
         All of them.
     settled : bool
         Whether its outputs ask for the same factors again.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> found = herta.fit_attention(nareg.graphs.grid((5, 6)), rng.standard_normal((30, 4)), rng.integers(0, 2, 30))
+    >>> found.edges.shape, found.attention.shape, found.result is found.rounds[-1]
+    ((2, 49), (49,), True)
     """
 
     result: TrainingResult
@@ -127,13 +155,19 @@ def fit_attention(
     if told.get("unrolled") is not None or str(told.get("optimizer", "")).startswith("algorithm-1"):
         raise InputError("fit_attention solves its systems, of edges that change: leave out unrolled and 'algorithm-1'.")
     incidence = Incidence.of(graph, kind, _rows(features))
-    B, following = incidence.matrix, np.ones(incidence.n_edges)
+    B = incidence.matrix
+    attention = following = np.ones(incidence.n_edges)
     found: list[TrainingResult] = []
     settled = False
     while not settled and len(found) < rounds:
+        L = Operator(incidence.laplacian(following), is_laplacian=kind == "combinatorial", describe_node=_node)
+        try:
+            result = fit(L, features, targets, kind="operator", **told)
+        except KeyboardInterrupt:  # before its first step, where a fit has nothing to return: the rounds before are kept
+            if not found:
+                raise
+            break
         attention = following
-        L = Operator(incidence.laplacian(attention), is_laplacian=kind == "combinatorial", describe_node=_node)
-        result = fit(L, features, targets, kind="operator", **told)
         found.append(result)
         # distances of the scaled ends, without the edge's own weight
         squared = ((B @ as_numpy(result.outputs)) ** 2).sum(axis=1) / incidence.weight

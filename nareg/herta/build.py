@@ -12,7 +12,7 @@ from nareg.errors import InputError
 from nareg.herta.features import Features
 from nareg.herta.hadamard import SRHT
 from nareg.herta.losses import Loss
-from nareg.herta.preconditioner import NEGLIGIBLE, TOLERANCE, Factor, Preconditioner, inverse_or_one
+from nareg.herta.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner, inverse_or_one
 from nareg.herta.system import System
 from nareg.herta.unfolded import form, sketched
 
@@ -26,6 +26,8 @@ SAME = 0.1
 #: told apart, and what is left of the loss goes down faster along long steps of L-BFGS than by Newton's, which take off a
 #: constant share each. (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if renewed to the end, 35 if not.)
 VANISHED = 0.1
+#: A direction that a sketch sees has at least this share of the ridge left in it, squared.
+WELL_BELOW = 1e-2
 
 
 def propagated(system: System, features: Features, train: torch.Tensor, *, tight: float) -> torch.Tensor:
@@ -59,7 +61,7 @@ def squared(
         Q = propagated(system, features, train, tight=tight)
     else:
         Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=rough(system))
-        check_sketch(n_train, Q)
+        check_sketch(system, features, train, Q, rng=rng)
     kind = "exact" if rows is None else "sketched"
     return Preconditioner([Factor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)
 
@@ -116,16 +118,30 @@ class Weighted:
         return changed and (self._weight_decay > 0 or float(now.sum()) > VANISHED * self._first)
 
 
-def check_sketch(n_train: int, Q: torch.Tensor) -> None:
-    """Refuse a sketch of fewer rows than the features have rank: directions that it does not see stay unreachable."""
-    size, limit = Q.shape[0], min(n_train, Q.shape[1])
+def check_sketch(system: System, features: Features, train: torch.Tensor, Q: torch.Tensor, *, rng: np.random.Generator) -> None:
+    """Refuse a sketch Q that does not see every direction of ``F = M H^-1 X``: what it does not see stays unreachable.
+
+    Its rank is compared with that of a sketch of twice as many rows as F can have rank, which costs as many solves as Q did.
+    Directions that the ridge is longer than do not count, as in a preconditioner. (A Hadamard sketch may see one less than it
+    has rows, which is why these are not counted.)
+    """
+    size, n_train = Q.shape[0], train.numel()
+    limit = min(n_train, features.shape[1])
     if size >= limit:
         return
+    enough = SRHT(n_train, min(2 * limit, SRHT.most(n_train)), rng=rng)
+    ridge = RIDGE[Q.dtype]
+    rank = _directions(sketched(system, features, train, enough, tol=rough(system)), ridge)
+    seen = _directions(Q, WELL_BELOW * ridge)
+    if seen < rank:
+        raise InputError(
+            f"sketch_size is {size} but the propagated features have rank {rank}, of which such a sketch sees {seen}: "
+            f"take sketch_size of at least {2 * rank}, or the exact preconditioner."
+        )
+
+
+def _directions(Q: torch.Tensor, shortest: float) -> int:
+    """How many of them Q has, its columns scaled to one length, that are longer than the root of ``shortest``."""
     Q = Q.double()
     Q = Q * inverse_or_one((Q * Q).sum(0).sqrt())
-    values = torch.linalg.eigvalsh(Q @ Q.T)
-    if float(values[0]) > NEGLIGIBLE * float(values[-1]):
-        raise InputError(
-            f"sketch_size is {size} but the propagated features have a rank above {size - 1} (at most {limit}): "
-            f"take sketch_size of at least {limit}, or the exact preconditioner."
-        )
+    return int((torch.linalg.eigvalsh(Q @ Q.T if Q.shape[0] < Q.shape[1] else Q.T @ Q) > shortest).sum())

@@ -30,6 +30,14 @@ RENEWALS = 6
 NARROW = 20
 #: Largest F that is held, in bytes.
 MEMORY = 4 * 2**30
+#: What a user calls a way where that is another name: what "optimizer" or "preconditioner" would have to be.
+NAMES = {
+    "mse": {"formed": "direct"},
+    "ce": {
+        "formed": "exact (F held)", "blocks": "blocks (F held)", "exact": "exact (by solves)", "plain": "none",
+        "sketched-blocks": "a sketch an output",
+    },
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -84,12 +92,14 @@ class Sizes:
 
 
 def cheapest(sizes: Sizes, allowed: tuple[str, ...]) -> tuple[str, str]:
-    """The way that is estimated to be the fastest, and why."""
-    held = ""
+    """The way that is estimated to be the fastest, and why, in the words of who asks for one."""
+    why = []
     if sizes.held_bytes > MEMORY and {"sketched", "plain"} & set(allowed):
         allowed = tuple(way for way in allowed if way.startswith(("sketched", "plain")))
-        held = f"the propagated features would take {sizes.held_bytes / 2**30:.1f} GiB, more than {MEMORY / 2**30:g} GiB; "
+        why.append(f"the propagated features would take {sizes.held_bytes / 2**30:.1f} GiB, more than {MEMORY / 2**30:g} GiB")
     estimates = {way: sizes.seconds(way) for way in allowed}
-    told = ", ".join(f"{way} {seconds:.2g} s" for way, seconds in estimates.items())
-    compared = f"estimated on one core: {told}" if len(estimates) > 1 else ""
-    return min(estimates, key=lambda way: estimates[way]), held + compared
+    best, *others = sorted(allowed, key=lambda way: estimates[way])
+    if others:
+        told = {way: f"{NAMES[sizes.loss].get(way, way)} {seconds:.2g} s" for way, seconds in estimates.items()}
+        why.append(f"estimated on one core: {told[best]}; slower: {', '.join(told[way] for way in others)}")
+    return best, "; ".join(why)

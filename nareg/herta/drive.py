@@ -83,16 +83,18 @@ def drive(
     best, best_accuracy, since = math.inf, -math.inf, 0
     try:
         while True:
+            seconds, finite = time.perf_counter() - clock, math.isfinite(step.loss)
+            accuracy = watched(step.W) if watched is not None and finite else 0.0
             curve.losses.append(step.loss)
-            curve.seconds.append(time.perf_counter() - clock)
+            curve.seconds.append(seconds)
+            if curve.validation is not None:
+                curve.validation.append(accuracy)
             if progress is not None:
                 progress(len(curve.losses) - 1, step.loss)
-            if not math.isfinite(step.loss):
+            if not finite:
                 curve.status, curve.W_is_last = TrainingStatus.DIVERGED, False
                 return curve
-            if watched is not None and curve.validation is not None:
-                accuracy = watched(step.W)
-                curve.validation.append(accuracy)
+            if curve.validation is not None:
                 since = 0 if accuracy > best_accuracy else since + 1
                 if accuracy > best_accuracy:
                     best_accuracy, curve.W = accuracy, step.W
@@ -118,7 +120,9 @@ def drive(
     except StopIteration:  # nothing left to gain, as far as the method can tell
         curve.status = TrainingStatus.CONVERGED if _is_small(step, curve, rules.tol) else TrainingStatus.STALLED
     except KeyboardInterrupt:
-        curve.status = TrainingStatus.INTERRUPTED
+        if not curve.losses:
+            raise
+        curve.status, curve.W_is_last = TrainingStatus.INTERRUPTED, False  # it may have come before the last W was kept
     return curve
 
 

@@ -22,14 +22,16 @@ DENSE = 0.1
 class Features:
     """X, (N, F), with the products ``X V`` and ``X^T R``."""
 
-    def __init__(self, X: sp.csr_array | torch.Tensor, *, dtype: torch.dtype, device: Any) -> None:
+    def __init__(self, X: sp.csr_array | np.ndarray | torch.Tensor, *, dtype: torch.dtype, device: Any) -> None:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.dtype, self.device = dtype, torch.device(device)
         if sp.issparse(X):
             self._X, self._T = csr_tensor(X, dtype, self.device), csr_tensor(sp.csr_array(X.T), dtype, self.device)
             self._by_columns = sp.csc_array(X)
         else:
-            self._X = torch.as_tensor(X, dtype=dtype, device=self.device).contiguous()
+            # torch has no tensors that cannot be written to, and warns of arrays that cannot
+            readable = X.copy() if isinstance(X, np.ndarray) and not X.flags.writeable else X
+            self._X = torch.as_tensor(readable, dtype=dtype, device=self.device).contiguous()
 
     @classmethod
     def read(cls, value: Any, *, dtype: torch.dtype, device: Any) -> Features:
@@ -44,7 +46,9 @@ class Features:
             matrix = matrix.astype(np.float64)
             matrix.sum_duplicates()
             if not np.isfinite(matrix.data).all():
-                raise InputError("features hold a value that is not finite: fill or drop what is missing.")
+                at = int(np.argmin(np.isfinite(matrix.data)))
+                node, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
+                raise InputError(f"features[{node}, {column}] is {matrix.data[at]}: fill or drop what is missing.")
         else:
             matrix = _checks.floats("features", value, ndim=(2,), remedy="fill or drop what is missing")
         if 0 in matrix.shape:
@@ -53,7 +57,7 @@ class Features:
         zeros = 1 - (matrix.nnz if sp.issparse(matrix) else np.count_nonzero(matrix)) / (matrix.shape[0] * matrix.shape[1])
         if zeros > 1 - DENSE:
             return cls(sp.csr_array(matrix), dtype=dtype, device=device)
-        return cls(torch.as_tensor(matrix.toarray() if sp.issparse(matrix) else matrix), dtype=dtype, device=device)
+        return cls(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=dtype, device=device)
 
     @property
     def nonzeros(self) -> int:

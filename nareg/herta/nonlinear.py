@@ -109,8 +109,9 @@ class GaussNewton(InOtherCoordinates):
     """A PyTorch optimiser in coordinates in which the leading curvature of the training problem is one, renewed as it changes.
 
     ``R = (V diag(values) V^T + d I)^-1/2`` for the ``rank`` leading eigenvalues of P, and d the smallest of them or ``damping``
-    times the largest: learning rates near one are right for gradient descent, whatever the features' units. The optimiser's own
-    memory (moments) is dropped when the coordinates change.
+    times the largest. Learning rates near one suit gradient descent, whatever the features' units, where the network is
+    nearly linear over a step; otherwise start at 0.1, or take Adam. The optimiser's own memory (moments) is dropped when the
+    coordinates change.
 
     Parameters
     ----------

@@ -5,6 +5,7 @@ Each is a generator of steps: the caller keeps the curve, stops it, and keeps th
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +23,10 @@ MEMORY = 20
 DECREASE, CURVATURE = 1e-4, 0.9
 #: Trial steps of a line search before it is given up: rounding leaves nothing to gain.
 TRIALS = 25
+#: Sufficient decrease of a step without a search along curvature, which has to be a good deal of what a parabola promises.
+SUFFICIENT = 0.25
+#: Steps of Adam after which it asks for a new preconditioner first.
+ASKED = 10
 #: Relaxed inner solves never get looser than this.
 LOOSEST = 1e-3
 #: Conjugate gradients start again from the residual of W itself after so many steps, or a fall of the recurred one to this.
@@ -120,30 +125,81 @@ def conjugate_gradients(
         ritz.restart()
 
 
-def gradient_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float) -> Iterator[Step]:
-    """``W <- W - step P^-1 gradient``: gradient descent in ``W'``."""
+def gradient_descent(
+    problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float, refresh: Refresh | None = None
+) -> Iterator[Step]:
+    """``W <- W - step P^-1 gradient``: gradient descent in ``W'``, whose coordinates follow P where that is renewed."""
     while True:
         loss, gradient, Z = problem.evaluate(W)
+        P = P if refresh is None else refresh(Z)
         change = P.solve(gradient)
-        yield Step(W, loss, problem.length(gradient), _fixed_gap(problem, P, gradient, change), Z)
+        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * float((gradient * change).sum()), refresh)
         W = W - step * change
 
 
-def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float) -> Iterator[Step]:
-    """PyTorch's Adam on ``W'``."""
-    inner = P.unroot(W).clone().requires_grad_(True)
-    optimizer = torch.optim.Adam([inner], lr=lr)
+def searched_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh) -> Iterator[Step]:
+    """The same for a P that is renewed, whose spectrum at the start tells no step that is safe later on.
+
+    A step that does not lower the loss enough (Armijo) is halved and taken again; the next one starts twice as long.
+    """
+    loss, gradient, Z = problem.evaluate(W)
+    t = 1.0
     while True:
-        W = P.root(inner.detach())
+        P = refresh(Z)
+        change = P.solve(gradient)
+        slope = float((gradient * change).sum())
+        size = problem.length(gradient)
+        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * slope, refresh)
+        if not slope > 0:
+            return
+        for _ in range(TRIALS):
+            trial, after, Z_after = problem.evaluate(W - t * change)
+            if trial <= loss - SUFFICIENT * t * slope:
+                break
+            yield Step(W, loss, size, trial=True)
+            t *= 0.5
+        else:
+            return
+        W, loss, gradient, Z, t = W - t * change, trial, after, Z_after, 2 * t
+
+
+def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float, refresh: Refresh | None = None) -> Iterator[Step]:
+    """PyTorch's Adam on ``W'``.
+
+    A P that is renewed is asked for at steps 10, 20, 40 and so on: each takes an eigendecomposition, and Adam starts afresh, as
+    its averages are of other coordinates.
+    """
+    inner = optimizer = None
+    due = ASKED
+    for count in itertools.count():
         loss, gradient, Z = problem.evaluate(W)
+        renewed = P
+        if refresh is not None and count == due:
+            renewed, due = refresh(Z), 2 * due
+        if inner is None or optimizer is None or renewed is not P:
+            P = renewed
+            inner = P.unroot(W).clone().requires_grad_(True)
+            optimizer = torch.optim.Adam([inner], lr=lr)
         inner.grad = P.root_transposed(gradient)
-        yield Step(W, loss, problem.length(gradient), _fixed_gap(problem, P, inner.grad, inner.grad), Z)
+        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * float((inner.grad * inner.grad).sum()), refresh)
         optimizer.step()
+        W = P.root(inner.detach())
 
 
-def _fixed_gap(problem: Problem, P: Preconditioner, gradient: torch.Tensor, change: torch.Tensor) -> float | None:
-    """``<g, P^-1 g> / 2``, where P is the Hessian's everywhere: that of cross-entropy moves away from a P that does not."""
-    return 0.5 * float((gradient * change).sum()) if P.factors and problem.loss.name == "mse" else None
+def _stepped(
+    problem: Problem,
+    W: torch.Tensor,
+    loss: float,
+    gradient: torch.Tensor,
+    Z: torch.Tensor,
+    P: Preconditioner,
+    gap: float,
+    refresh: Refresh | None,
+) -> Step:
+    """A step, with the gap where P is the Hessian's: that of cross-entropy moves away from a P that is not renewed."""
+    known = P.factors and (problem.loss.name == "mse" or refresh is not None)
+    confirmed = None if refresh is None else partial(_gap, refresh, Z, gradient)
+    return Step(W, loss, problem.length(gradient), gap if known else None, Z, confirmed=confirmed)
 
 
 def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:

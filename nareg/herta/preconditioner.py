@@ -28,6 +28,8 @@ NEGLIGIBLE = 1e-14
 SPREAD = 1e4
 #: The least ridge in multiples of ``d eps ||Gram||``, for Cholesky to pass.
 SAFETY = 4.0
+#: Rows of a sketch, in multiples of the number of features, that have the features' rank.
+TELLING = 2
 
 
 class Factor:
@@ -81,6 +83,18 @@ class Factor:
             return U, values.clamp(min=0) + self.added
         kept = values > NEGLIGIBLE * values[-1].clamp(min=0)
         return self._rows.T @ U[:, kept] / values[kept].sqrt(), values[kept] + self.added
+
+    @cached_property
+    def rank(self) -> int:
+        """Number of directions in which Q is longer than the root of the ridge, its columns scaled as here.
+
+        Eigenvalues of the Gram matrix above the ridge, counted by the signs of an ``L D L^T`` factorisation (Sylvester).
+        """
+        shifted = self._gram.clone()
+        shifted.diagonal().sub_(self.added)
+        D, pivots = torch.linalg.ldl_factor(shifted)
+        single = pivots > 0  # a block of two has an eigenvalue of either sign
+        return int((D.diagonal()[single] > 0).sum()) + int((~single).sum()) // 2
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G``."""
@@ -159,6 +173,20 @@ class Preconditioner:
         Estimated condition number of the preconditioned Hessian (Lanczos, from below), along directions that it sees.
     within : bool
         Whether gradients have nothing outside the row space of Q but rounding, as where they are made with Q itself.
+    reason : str
+        Why it is exact or sketched, where that was chosen by estimated cost.
+
+    Examples
+    --------
+    >>> import numpy as np, torch, nareg
+    >>> from nareg import herta
+    >>> X = np.random.default_rng(0).standard_normal((400, 10))
+    >>> P = herta.precondition(nareg.graphs.grid((20, 20)), X, lam=5.0)
+    >>> P.kind, P.rows, P.n_features
+    ('exact', 400, 10)
+    >>> G = torch.ones((10, 2), dtype=torch.float64)
+    >>> bool(torch.allclose(P.root(P.root_transposed(G)), P.solve(G)))  # R R^T = P^-1
+    True
     """
 
     factors: list[Factor] = field(default_factory=list)
@@ -167,6 +195,7 @@ class Preconditioner:
     seconds: float = 0.0
     condition: float | None = None
     within: bool = False
+    reason: str = ""
 
     @property
     def n_features(self) -> int:
@@ -182,6 +211,12 @@ class Preconditioner:
     def device(self) -> torch.device:
         """Where it is."""
         return self.factors[0].device if self.factors else torch.device("cpu")
+
+    @property
+    def rank(self) -> int | None:
+        """Of the features as P sees them; None where there is no P, or it is made of too small a sketch to tell."""
+        enough = self.kind != "sketched" or self.rows >= TELLING * self.n_features
+        return self.factors[0].rank if self.factors and enough else None
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""

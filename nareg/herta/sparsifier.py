@@ -70,6 +70,15 @@ class Sparsifier:
     lam : float
     kind : str
     timings : dict of seconds
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> found = herta.sparsify(nareg.graphs.erdos_renyi(300, 0.5, rng=rng), lam=1.0, epsilon=0.5, rng=rng)
+    >>> found.error <= 0.5, found.n_edges < 0.5 * found.n_edges_before, found.edges.shape[1] == found.n_edges
+    (True, True, True)
     """
 
     laplacian: sp.csr_array

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,6 +116,13 @@ def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarr
         raise InputError("targets hold a single class: there is nothing to tell apart.")
     if n_classes > n:
         raise InputError(f"targets hold class {n_classes - 1} for {n} nodes: number the classes from 0 without gaps.")
+    unseen = np.setdiff1d(np.arange(n_classes), labels[index])
+    if unseen.size:
+        warnings.warn(
+            f"targets hold {n_classes} classes, but no node of train has class {', '.join(map(str, unseen[:10]))}"
+            f"{', ...' if unseen.size > 10 else ''}: nothing is learned of it; number the classes from 0 without gaps, or "
+            "train on nodes of each.", stacklevel=4,
+        )  # fmt: skip
     Y = np.zeros((n, n_classes))
     known = labels >= 0
     Y[np.flatnonzero(known), labels[known]] = 1

@@ -92,16 +92,16 @@ def fit(
         gradient descent.
     preconditioner : {"auto", "exact", "blocks", "sketched", "none"} or Preconditioner
         "exact": the Gram matrix of F; for cross-entropy weighted by the second derivatives, and made anew when these have
-        changed. "blocks" (ce): one an output, which takes fewer evaluations but as many factorisations as there are classes.
-        "sketched": from ``sketch_size`` rows of a randomised
-        Hadamard transform of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
+        changed (not with dropout, where they are not known). "blocks" (ce): one an output, which takes fewer evaluations but
+        as many factorisations as there are classes. "sketched": from ``sketch_size`` rows of a randomised Hadamard transform
+        of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
         One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
         example; how near it is to the loss at hand is not known, and convergence is judged without it.
     kind : {"normalized", "combinatorial", "operator"}
         ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
         ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
     sketch_size : int, optional
-        Default 8 F.
+        Rows of the sketch, default 8 F; with little more than F has rank the preconditioner is a poor one.
     weight_decay : float
         ``weight_decay / 2 ||W||_F^2`` is added to the loss.
     dropout : float
@@ -109,8 +109,8 @@ def fit(
     unrolled : int, optional
         So many gradient steps of the inner problem in the place of its solution, as TWIRLS is trained: another model.
     learning_rate : float, optional
-        Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, for
-        "adam" 0.1 (0.01 without preconditioner).
+        Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, or where
+        the preconditioner is renewed by a line search; for "adam" 0.1 (0.01 without preconditioner).
     tol : float, optional
         In (0, 1), default 1e-8, in float32 1e-4. Converged when the loss is within ``tol`` times itself of its minimum, as the
         preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten); without one, when four steps lowered it by less
@@ -212,7 +212,8 @@ def fit(
             model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
         problem = Problem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
-    steps, condition = _method(problem, plan, P, refresh, task, learning_rate, rng)
+    # outputs without some of the features tell nothing of the curvature at W
+    steps, condition = _method(problem, plan, P, None if dropout else refresh, task, learning_rate, rng)
     if plan.given:
         steps = (replace(step, gap=None) for step in steps)
     watched = None if validation is None else _watched(task, validation, inner_tol)
@@ -222,7 +223,7 @@ def fit(
     )  # fmt: skip
     curve = drive(steps, rules, watched=watched, clock=clock, progress=progress)
     timings["steps"] = time.perf_counter() - built - timings["build"]
-    return _result(task, plan, problem, P, refresh, curve, condition(), rules, clock, timings)
+    return _result(task, plan, problem, P, refresh, curve, condition(), rules, timings)
 
 
 def _build(
@@ -250,7 +251,7 @@ def _build(
         F = form(task.system, task.features, task.train, tol=tol)
     else:
         F = build.propagated(task.system, task.features, task.train[part], tight=tol)
-        build.check_sketch(n_train, F)
+        build.check_sketch(task.system, task.features, task.train, F, rng=rng)
     renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner, by_output=plan.by_output)
     first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
     return Formed(F) if plan.formed else model, first, renew
@@ -275,9 +276,11 @@ def _method(
         return optimizers.lbfgs(problem, P, W, refresh=refresh), _unknown
     if plan.optimizer == "adam":
         rate = learning_rate or (ADAM if P.factors else PLAIN_ADAM)
-        return optimizers.adam(problem, P, W, lr=rate), _unknown
+        return optimizers.adam(problem, P, W, lr=rate, refresh=refresh), _unknown
     if learning_rate is not None:
-        return optimizers.gradient_descent(problem, P, W, step=learning_rate), _unknown
+        return optimizers.gradient_descent(problem, P, W, step=learning_rate, refresh=refresh), _unknown
+    if refresh is not None:
+        return optimizers.searched_descent(problem, P, W, refresh=refresh), _unknown
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     Z = torch.zeros((task.train.numel(), task.loss.n_outputs), dtype=W.dtype, device=W.device)
     values = bent(spectrum(problem, Z, P, generator=seed), W.dtype)
@@ -315,7 +318,6 @@ def _result(
     curve: Curve,
     condition: float | None,
     rules: Rules,
-    clock: float,
     timings: dict[str, float],
 ) -> TrainingResult:
     """Everything that is reported; loss, gradient and gap computed anew from the returned weights, by accurate solves.
@@ -330,6 +332,7 @@ def _result(
     value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((W**2).sum())
     pulled = Implicit(system, features, task.train).adjoint(task.loss.gradient(outputs), tight)
     gradient = pulled + task.weight_decay * W
+    rank = None if plan.given or task.weight_decay or plan.optimizer.startswith("algorithm-1") else P.rank
     if refresh is not None:
         P = refresh.anew(outputs.to(curve.W.dtype))
     estimate = None if plan.given else P.gap(gradient)
@@ -339,16 +342,15 @@ def _result(
         status = _borne_out(status, value, gap, problem.length(gradient), task.loss.separated(outputs), curve, rules)
     elsewhere = problem.elsewhere + (system.products - before if system is not task.system else 0)
     timings["outputs"] = time.perf_counter() - began
-    losses, seconds = np.array(curve.losses), np.array(curve.seconds)
+    losses = np.array(curve.losses)
     if curve.W_is_last:
         losses[-1] = value
-    else:
-        losses, seconds = np.append(losses, value), np.append(seconds, time.perf_counter() - clock)
     return TrainingResult(
         weights=task.returned(curve.W),
         outputs=task.returned(Z.to(curve.W.dtype)),
+        loss=value,
         losses=losses,
-        seconds=seconds,
+        seconds=np.array(curve.seconds),
         status=status,
         optimizer=plan.optimizer,
         preconditioner=plan.preconditioner,
@@ -356,6 +358,7 @@ def _result(
         condition=condition,
         gap=gap,
         gradient_norm=float(gradient.norm()),
+        rank=rank,
         evaluations=problem.evaluations,
         hessian_products=problem.hessian_products,
         products=task.system.products + elsewhere,

@@ -12,7 +12,16 @@ from nareg.errors import InputError
 
 
 class TrainingStatus(enum.Enum):
-    """How a training ended; the text says what to do about it."""
+    """How a training ended; the text says what to do about it.
+
+    Examples
+    --------
+    >>> from nareg.herta import TrainingStatus
+    >>> TrainingStatus.CONVERGED.ok, TrainingStatus.DIVERGED.ok
+    (True, False)
+    >>> TrainingStatus.DIVERGED.value
+    'diverged: the loss is not finite any more; take a smaller learning_rate'
+    """
 
     CONVERGED = "converged: the loss is within tol of its minimum, by all that is known"
     MAX_ITERATIONS = "not converged: max_iterations was reached; raise it, or take another optimizer or preconditioner"
@@ -53,9 +62,11 @@ class TrainingResult:
         W, of the kind of the features (tensor for tensors).
     outputs : (N, C) array or tensor
         Z* at all nodes.
+    loss : float
+        At the returned weights, from accurate solves in double precision.
     losses : (T,) array
-        Loss at the start, then after every iteration (pcg) or evaluation (the others); the last is computed anew from the
-        returned weights.
+        Loss at the start, then after every iteration (pcg) or evaluation (the others), as training saw it; where the last
+        weights are those returned, the last is ``loss``.
     seconds : (T,) array
         When each was known, from the start of the call, everything built before it included.
     status : TrainingStatus
@@ -70,6 +81,10 @@ class TrainingResult:
         preconditioner made for these weights.
     gradient_norm : float
         At the returned weights, from accurate solves.
+    rank : int or None
+        Of the features as a preconditioner sees them, the propagated ones at the training nodes: directions longer than the
+        root of the ridge. Where it is below F more than one W has this loss. None where no Gram matrix of them was factorised,
+        and with weight decay, with which there is one W.
     evaluations, hessian_products : int
         Values with gradients, and products with the Hessian.
     products : int
@@ -78,10 +93,22 @@ class TrainingResult:
         Accuracy at the validation nodes along the way.
     lam : float
     timings : dict of seconds
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> from nareg import herta
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.standard_normal((400, 10))
+    >>> X[:, 9] = X[:, 0] + X[:, 1]
+    >>> result = herta.fit(nareg.graphs.grid((20, 20)), X, rng.integers(0, 3, 400), lam=2.0)
+    >>> result.status.ok, result.rank, result.weights.shape, result.outputs.shape, result.losses.size == result.seconds.size
+    (True, 9, (10, 3), (400, 3), True)
     """
 
     weights: Any
     outputs: Any
+    loss: float
     losses: np.ndarray
     seconds: np.ndarray
     status: TrainingStatus
@@ -91,17 +118,13 @@ class TrainingResult:
     condition: float | None
     gap: float | None
     gradient_norm: float
+    rank: int | None
     evaluations: int
     hessian_products: int
     products: int
     validation: np.ndarray | None
     lam: float
     timings: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def loss(self) -> float:
-        """Loss at the returned weights."""
-        return float(self.losses[-1])
 
     def predict(self) -> Any:
         """Class of every node: its largest output.
@@ -119,11 +142,14 @@ class TrainingResult:
         """A few lines for a person."""
         gap = ", what is left to gain not known" if self.gap is None else f", about {self.gap:.1g} above the minimum"
         condition = "" if self.condition is None else f", condition number {self.condition:.3g}"
+        d = self.weights.shape[0]
+        unsure = self.rank is not None and self.rank < d
+        rank = f"; features of rank {self.rank}, less than their number {d}: more than one W has this loss" if unsure else ""
         return "\n".join(
             (
                 f"{self.optimizer}: {self.status.value}",
                 f"  loss {self.losses[0]:.6g} -> {self.loss:.10g}{gap}; {self.losses.size - 1} steps, {self.seconds[-1]:.3g} s",
-                f"  preconditioner {self.preconditioner}{condition}",
+                f"  preconditioner {self.preconditioner}{condition}{rank}",
                 f"  {self.evaluations} evaluations, {self.hessian_products} Hessian products, {self.products} products",
                 f"  {self.reason}" if self.reason else "  as asked for",
                 "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),

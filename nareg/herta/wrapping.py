@@ -58,7 +58,7 @@ def precondition(
     Returns
     -------
     Preconditioner
-        With the estimated condition number of the preconditioned Hessian.
+        With the estimated condition number of the preconditioned Hessian, and why it was chosen.
 
     Raises
     ------
@@ -80,12 +80,13 @@ def precondition(
     system, X, index = model(graph, features, lam=lam, train=train, kind=kind, unrolled=None, device=device, dtype=dtype)
     d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    reason = ""
     if how == "auto":
         sizes = choice.Sizes(
             system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
             itemsize=torch.finfo(X.dtype).bits // 8, nonzeros=X.nonzeros,
         )  # fmt: skip
-        how, _ = choice.cheapest(sizes, ("exact", "sketched"))
+        how, reason = choice.cheapest(sizes, ("exact", "sketched"))
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )
@@ -94,7 +95,7 @@ def precondition(
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     # features of deficient rank have directions in which the loss does not change at all; all of them, where X is zero
     seen = bent(spectrum(problem, target.Y, P, generator=seed), X.dtype)
-    return replace(P, condition=float(seen.max() / seen.min()) if seen.numel() else None)
+    return replace(P, condition=float(seen.max() / seen.min()) if seen.numel() else None, reason=reason)
 
 
 class Preconditioned(InOtherCoordinates):

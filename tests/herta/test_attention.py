@@ -6,7 +6,7 @@ import pytest
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus
+from nareg.herta import TrainingStatus, attention
 from nareg.herta.leverage import Incidence
 from tests.herta.helpers import best_squared
 
@@ -99,6 +99,26 @@ def test_every_round_is_made_whatever_it_ended_with(task):
     told = {"lam": 2.0, "penalty": herta.Penalty(tau=0.05), "rounds": 3, "optimizer": "gd", "max_iterations": 2}
     found = herta.fit_attention(graph, X, labels, **told)
     assert [r.status for r in found.rounds] == [TrainingStatus.MAX_ITERATIONS] * 3
+
+
+def test_an_interrupt_before_the_first_step_of_a_round_keeps_the_rounds_before(task, monkeypatch):
+    graph, X, labels = task
+    told = {"lam": 2.0, "penalty": herta.Penalty(tau=0.05), "rounds": 3}
+    whole, calls = herta.fit_attention(graph, X, labels, **told), []
+
+    def interrupted(*args, **more):
+        calls.append(args)
+        if len(calls) > 2:
+            raise KeyboardInterrupt
+        return herta.fit(*args, **more)
+
+    monkeypatch.setattr(attention, "fit", interrupted)
+    found = herta.fit_attention(graph, X, labels, **told)
+    assert (len(found.rounds), found.settled) == (2, False)
+    np.testing.assert_array_equal(found.result.weights, whole.rounds[1].weights)
+    assert not np.array_equal(found.attention, whole.attention)
+    with pytest.raises(KeyboardInterrupt):  # in the first round there is nothing to keep
+        herta.fit_attention(graph, X, labels, **told)
 
 
 def test_an_edge_index_may_end_in_isolated_nodes(rng):

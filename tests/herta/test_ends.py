@@ -106,6 +106,35 @@ def test_features_of_zeros_leave_the_weights_at_zero(loss, optimizer, rng):
     assert herta.precondition(graph, 0 * X, lam=1.0).condition is None
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_the_curves_are_of_one_length(interrupted, rng):
+    graph, X, labels, train = problem(rng, n=200, d=60)
+    held = np.setdiff1d(np.arange(200), train)
+
+    def progress(steps, loss):
+        if interrupted and steps == 4:
+            raise KeyboardInterrupt
+
+    told = {"loss": "ce", "optimizer": "adam", "validation": held, "patience": 15, "progress": progress}
+    found = herta.fit(graph, X, labels, train=train, **told)
+    assert found.status is (TrainingStatus.INTERRUPTED if interrupted else TrainingStatus.EARLY_STOP)
+    assert found.losses.size == found.seconds.size == found.validation.size
+    assert found.losses.size == (5 if interrupted else found.evaluations)
+    best = found.validation.argmax()
+    assert found.losses[best] == pytest.approx(found.loss, rel=1e-3)  # that of the weights that are returned
+    assert (found.predict()[held] == labels[held]).mean() == found.validation[best]
+
+
+def test_an_interrupt_before_the_first_step_is_passed_on(rng):
+    graph, X, labels, train = problem(rng)
+
+    def stop(*told):
+        raise KeyboardInterrupt
+
+    kept = herta.fit(graph, X, labels, train=train, loss="ce", progress=stop)
+    assert (kept.status, kept.losses.size, kept.weights.any()) == (TrainingStatus.INTERRUPTED, 1, False)
+
+
 def test_validation_returns_the_best_weights(rng):
     graph, X, labels, train = problem(rng, n=200, d=60)
     held = np.setdiff1d(np.arange(200), train)

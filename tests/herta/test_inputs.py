@@ -91,14 +91,17 @@ def test_a_single_output_is_no_class(rng):
         ({"targets": np.zeros(60, int), "loss": "ce"}, "targets hold a single class"),
         ({"targets": np.ones((60, 2)), "loss": "ce"}, "are expected for loss='ce'"),
         ({"features": np.full((60, 3), np.inf)}, r"features\[0, 0\] is inf"),
-        ({"features": sp.csr_array(np.diag(np.full(60, np.nan)))}, "features hold a value that is not finite"),
+        ({"features": sp.csr_array(np.diag(np.full(60, np.nan)))}, r"features\[0, 0\] is nan: fill or drop"),
         ({"features": np.ones((59, 3))}, "graph has 60 nodes but"),
         ({"loss": "mae"}, "loss is 'mae'; choose one of"),
         ({"optimizer": "sgd"}, "optimizer is 'sgd'; choose one of"),
         ({"optimizer": "pcg", "loss": "ce"}, "optimizer is 'pcg', which needs loss='mse'"),
         ({"optimizer": "direct", "preconditioner": "exact"}, "optimizer='direct' takes no preconditioner"),
         ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are alike"),
-        ({"preconditioner": "sketched", "sketch_size": 5}, "sketch_size is 5 but the propagated features have a rank"),
+        (
+            {"preconditioner": "sketched", "sketch_size": 5},
+            "sketch_size is 5 but the propagated features have rank 8, of which",
+        ),
         ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
         ({"device": "gpu"}, "device is 'gpu', no device of torch"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
@@ -124,10 +127,10 @@ def test_a_single_output_is_no_class(rng):
         ({"features": np.full((60, 2), 1e15), "dtype": np.float32}, r"range of torch\.float32: choose another unit"),
         ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square leaves the range"),
         ({"features": np.ones((60, 2), complex)}, "features has dtype complex128, real numbers are expected"),
-        ({"optimizer": "algorithm-1", "sketch_size": 3}, "sketch_size is 3 but the propagated features have a rank"),
+        ({"optimizer": "algorithm-1", "sketch_size": 3}, "sketch_size is 3 but the propagated features have rank 8, of which"),
         (
             {"loss": "ce", "preconditioner": "sketched", "sketch_size": 3},
-            "sketch_size is 3 but the propagated features have a rank",
+            "sketch_size is 3 but the propagated features have rank 8, of which such a sketch sees 3: take .* at least 16",
         ),
     ],
 )
@@ -137,6 +140,21 @@ def test_what_cannot_work_is_refused_in_one_sentence(told, message, rng):
     arguments = [told.pop("graph", graph), told.pop("features", X), told.pop("targets", labels)]
     with pytest.raises(InputError, match=message):
         herta.fit(*arguments, **told)
+
+
+def test_a_class_that_no_training_node_has_is_told(rng):
+    graph, X, labels, train = problem(rng)
+    labels[np.setdiff1d(np.arange(60), train)[0]] = 5
+    with pytest.warns(UserWarning, match="targets hold 6 classes, but no node of train has class 3, 4, 5"):
+        assert herta.fit(graph, X, labels, train=train).weights.shape == (8, 6)
+
+
+def test_arrays_that_cannot_be_written_to_are_read(rng):
+    graph, X, labels, train = problem(rng)
+    whole = herta.fit(graph, X, labels, train=train)
+    for array in (X, labels, train):
+        array.setflags(write=False)
+    np.testing.assert_array_equal(herta.fit(graph, X, labels, train=train).weights, whole.weights)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

@@ -8,6 +8,7 @@ from scipy.special import softmax
 
 import nareg
 from nareg import herta
+from nareg.errors import InputError
 from nareg.herta import TrainingStatus, build, choice, trainer
 from nareg.herta.unfolded import form
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, problem, propagated
@@ -57,6 +58,82 @@ def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng)
     found = herta.fit(graph, X, labels, lam=0.2, loss="ce", preconditioner="exact", tol=1e-10)
     assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-8)
     assert found.evaluations <= 22  # 15 to 17 on three such problems; 32 to 39 with the first preconditioner alone
+
+
+@pytest.mark.parametrize(("optimizer", "most"), [("gd", 250), ("adam", 500)])
+def test_simple_steps_follow_a_preconditioner_that_is_renewed(optimizer, most, rng):
+    """With the first one alone neither is there after 500 steps."""
+    graph = nareg.graphs.erdos_renyi(600, 0.007, rng=rng)
+    X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
+    labels = (rng.random((600, 1)) > softmax(X @ rng.standard_normal((10, 3)), axis=1).cumsum(axis=1)).sum(axis=1)
+    told = {"lam": 0.2, "loss": "ce", "optimizer": optimizer, "max_iterations": most}
+    found = herta.fit(graph, X, labels, preconditioner="exact", **told)
+    assert found.status is TrainingStatus.CONVERGED
+    assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-7)
+    fixed = herta.fit(graph, X, labels, preconditioner=herta.precondition(graph, X, lam=0.2), **told)
+    assert fixed.status is TrainingStatus.MAX_ITERATIONS
+
+
+def test_a_learning_rate_that_was_told_is_kept_to(rng):
+    """Damped Newton steps of one length: they come near, each with its own preconditioner."""
+    graph, X, labels, train = problem(rng, n=300)
+    told = {"lam": 1.0, "train": train, "loss": "ce", "preconditioner": "exact", "learning_rate": 0.5}
+    found = herta.fit(graph, X, labels, optimizer="gd", **told)
+    assert found.evaluations == found.losses.size  # no trials
+    assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 1.0)[train], labels[train], 3), rel=1e-7)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("size", [12, 24, 35, 38])
+def test_a_sketch_of_fewer_rows_than_the_rank_is_refused_with_the_rank(size, seed):
+    """A Hadamard sketch of 38 of 64 rows has a rank of 37 now and then: its own rank says nothing of the features'."""
+    rng = np.random.default_rng(seed)
+    graph, X = nareg.graphs.erdos_renyi(60, 0.1, rng=rng), rng.standard_normal((60, 40))
+    told = {"train": np.arange(45), "preconditioner": "sketched", "sketch_size": size}
+    for loss in ("mse", "ce"):
+        with pytest.raises(InputError, match=f"sketch_size is {size} but the propagated features have rank 40"):
+            herta.fit(graph, X, np.arange(60) % 3, loss=loss, optimizer="gd", **told)
+
+
+def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
+    graph, X, labels, train = problem(rng, n=200)
+    X = X[:, :6] @ rng.standard_normal((6, 30))
+    told = {"lam": 2.0, "train": train, "optimizer": "pcg"}
+    best = best_squared(propagated(graph, X, 2.0)[train], ONE_HOT[labels[train]])
+    assert herta.fit(graph, X, labels, preconditioner="sketched", sketch_size=12, **told).loss == pytest.approx(best, rel=1e-7)
+    with pytest.raises(InputError, match="rank 6, of which such a sketch sees 5: take sketch_size of at least 12"):
+        herta.fit(graph, X, labels, preconditioner="sketched", sketch_size=5, **told)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"optimizer": "direct"}, {"optimizer": "pcg", "preconditioner": "exact"}, {"loss": "ce", "preconditioner": "exact"},
+        {"optimizer": "pcg", "preconditioner": "sketched"}, {"loss": "ce", "preconditioner": "blocks"},
+    ],
+)  # fmt: skip
+def test_features_of_deficient_rank_are_reported(told, rng):
+    graph, X, labels, train = problem(rng, n=200)
+    whole = herta.fit(graph, X, labels, train=train, **told)
+    assert whole.rank == 8
+    assert "rank" not in whole.summary()
+    found = herta.fit(graph, np.hstack([X, X[:, :2], 0 * X[:, :1]]), labels, train=train, **told)
+    assert found.rank == 8
+    assert "features of rank 8, less than their number 11: more than one W has this loss" in found.summary()
+    assert found.loss == pytest.approx(whole.loss, rel=1e-6)
+    few = herta.fit(graph, X, labels, train=train[:5], **{**told, "preconditioner": "auto"}, max_iterations=50)
+    assert few.rank in (5, None)  # None: plain L-BFGS
+    assert herta.fit(graph, X, labels, train=train, weight_decay=0.1, **told).rank is None
+
+
+def test_the_reason_of_a_choice_is_told_in_names_that_can_be_asked_for(rng):
+    graph, X, labels, train = problem(rng, n=300)
+    assert herta.precondition(graph, X, lam=1.0, train=train).reason.startswith("estimated on one core: exact ")
+    assert herta.precondition(graph, X, lam=1.0, train=train, how="exact").reason == ""
+    squared = herta.fit(graph, X, labels, train=train).reason
+    assert squared.startswith("estimated on one core: direct ")
+    assert "formed" not in squared
+    assert "exact (by solves)" in herta.fit(graph, X, labels, train=train, loss="ce").reason
 
 
 def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
@@ -114,4 +191,5 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
         found = herta.fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")
         assert "propagated features would take" in found.reason
+        assert not found.reason.endswith("; ")
         assert found.status is TrainingStatus.CONVERGED
