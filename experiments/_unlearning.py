@@ -235,6 +235,11 @@ def removed_in_parts(
     return rows
 
 
+def line(k: int) -> dict[str, Any]:
+    """The look of line k of at most four: each narrower than the ones below it, so that lines that coincide are all seen."""
+    return {"color": f"C{k}", "linewidth": 4.0 - k, "marker": "o", "markersize": 9.0 - 2 * k}
+
+
 def draw_times(axis: Any, place: float, rows: list[Row], published: tuple[float, ...] | None = None, **keys: Any) -> None:
     """Seconds of a removal and of propagation in it, and those published, one above the other."""
     color = f"C{int(place)}"

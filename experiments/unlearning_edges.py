@@ -76,7 +76,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         upper, lower = axes[:, k]
         for j, method in enumerate(s.methods):
             here = {"dataset": dataset, "method": method}
-            upper.plot(removed, [u.mean(rows, "accuracy", removed=n, **here) for n in removed], color=f"C{j}", label=method)
+            upper.plot(removed, [u.mean(rows, "accuracy", removed=n, **here) for n in removed], label=method, **u.line(j))
             known = PUBLISHED[dataset][method][0]
             upper.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{j}")
             u.draw_times(lower, j, rows, PUBLISHED[dataset][method][1:], **here)

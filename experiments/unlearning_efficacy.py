@@ -159,7 +159,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         here = {"what": ADVERSARIAL, "dataset": name}
         removed = sorted({row["removed"] for row in chosen(rows, **here)} - {-1})
         for k, method in enumerate(s.methods):
-            axis.plot(removed, [u.mean(rows, "value", method=method, removed=n, **here) for n in removed], "o-", label=method)
+            values = [u.mean(rows, "value", method=method, removed=n, **here) for n in removed]
+            axis.plot(removed, values, label=method, **u.line(k))
             never = u.mean(rows, "value", method=method, removed=-1, **here)
             axis.axhline(never, color=f"C{k}", linestyle=":", linewidth=1)
         axis.set(title=name, xlabel="adversarial edges removed", ylabel="test accuracy [%]; dotted: never added")

@@ -77,14 +77,15 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         for k, method in enumerate(s.methods):
             removed = sorted({row["removed"] for row in chosen(rows, what=what, method=method)})
             values = [u.mean(rows, "accuracy", what=what, method=method, removed=n) for n in removed]
-            axis.plot(removed, values, "o-", color=f"C{k}", label=method)
+            axis.plot(removed, values, label=method, **u.line(k))
             known = PUBLISHED[what][method][0]
             axis.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{k}")
         axis.set(title=what, xlabel="training nodes removed")
     for k, alpha in enumerate(s.alphas):
         removed = sorted({row["removed"] for row in chosen(rows, what=ALPHA, alpha=alpha)})
         values = [u.mean(rows, "accuracy", what=ALPHA, alpha=alpha, removed=n) for n in removed]
-        axes[2].plot(removed, values, "o-", color=f"C{k + 4}", label=f"α = {alpha:g}, ε = {0.1 / alpha:g}")
+        look = {**u.line(k), "color": f"C{k + 4}"}
+        axes[2].plot(removed, values, label=f"α = {alpha:g}, ε = {0.1 / alpha:g}", **look)
     axes[2].set(title="nodes, α ε = 0.1", xlabel="training nodes removed")
     axes[0].set_ylabel("test accuracy [%]")
     axes[0].legend(title="crosses: published", fontsize=8)
