@@ -61,8 +61,9 @@ def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
         cells = []
         for among in ([m for m in seconds if m in herta_loss.PLAIN], seconds):
             best = min(among, key=lambda m: seconds[m])
-            there = math.isfinite(seconds[best])
-            cells.append(f"{best} {seconds[best]:.2f} ({auto / seconds[best]:.2f})" if there else f"none in {s['most']}")
+            there, made = math.isfinite(seconds[best]), h.median(chosen(here, method=best), "products")
+            cell = f"{best} {seconds[best]:.2f} ({auto / seconds[best]:.2f}), {made:,.0f}"
+            cells.append(cell if there else f"none in {s['most']}")
         (first, *_), products = chosen(here, method="auto"), h.median(chosen(here, method="auto"), "products")
         lines.append(
             f"| {dataset}, {kind}, λ = {lam:g} | {first['optimizer']}, {first['preconditioner']} | {auto:.2f} | "
