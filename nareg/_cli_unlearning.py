@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -82,8 +85,14 @@ def fit(
     if alpha == 0:
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     refuse_taken(store, key)  # before the training, not after
-    model.fit(*_data(graph, features, labels, dataset), classes=None if classes is None else read.numbers(classes))
-    model.save(store, key=key).close()
+    data, told = _data(graph, features, labels, dataset), None if classes is None else read.numbers(classes)
+    with _busy("propagating and training"), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model.fit(*data, classes=told)
+    for warning in caught:
+        errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
+    with _busy("writing"):
+        model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
     where = key or f"{store}.key"
     console.print(f"written: {escape(str(store))}, and the key of its hashes: {escape(str(where))}", soft_wrap=True)
@@ -96,12 +105,11 @@ def remove(
     nodes: Nodes = None,
     features: Features = None,
     labels: WithLabels = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Afterwards train anew with a new random term.")] = False,
     key: Key = None,
     device: Where = None,
 ) -> None:
     """Forget, durably, and print the certificate of each request."""
-    from nareg import unlearning
-
     if edges is None and nodes is None and features is None:
         raise InputError("name something to remove: --edges, --nodes or --features.")
     if labels and features is None:
@@ -110,7 +118,7 @@ def remove(
         None if edges is None else read.pairs(edges),
         *(None if t is None else read.numbers(t) for t in (nodes, features)),
     )
-    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    model = _loaded(store, key, device)
     acts = {
         "edges": model.remove_edges,
         "nodes": model.remove_nodes,
@@ -120,8 +128,12 @@ def remove(
     try:
         for (name, act), what in zip(acts.items(), wanted, strict=True):
             if what is not None:
-                console.print(escape(act(what).summary()), soft_wrap=True)
+                with _busy(f"forgetting the {name}"):
+                    certificate = act(what)
+                console.print(escape(certificate.summary()), soft_wrap=True)
                 done.append(f"the {name}")
+        if renew:
+            _renewed(model)
     except NaregError as error:
         raise _after(error, done, "were removed") from None
     finally:
@@ -138,24 +150,25 @@ def add(
     device: Where = None,
 ) -> None:
     """Let the graph grow, durably: nodes first, then edges. New nodes are numbered on; those with a class are trained on."""
-    from nareg import unlearning
-
     if nodes is None and edges is None:
         raise InputError("name something to add: --nodes or --edges.")
     if labels is not None and nodes is None:
         raise InputError("--labels goes with --nodes: give the features of the nodes that they are of.")
     X, y = None if nodes is None else read.matrix(nodes), None if labels is None else read.numbers(labels)
     pairs = None if edges is None else read.pairs(edges)
-    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    model = _loaded(store, key, device)
     done: list[str] = []
     try:
         if X is not None:
             first = model.n_nodes
-            certificate = model.add_nodes(X, labels=y)
+            with _busy("adding the nodes"):
+                certificate = model.add_nodes(X, labels=y)
             done.append(f"nodes {first} to {model.n_nodes - 1}")
             console.print(escape(f"{certificate.summary()}\n{done[0]} were added"), soft_wrap=True)
         if pairs is not None:
-            console.print(escape(model.add_edges(pairs).summary()), soft_wrap=True)
+            with _busy("adding the edges"):
+                certificate = model.add_edges(pairs)
+            console.print(escape(certificate.summary()), soft_wrap=True)
     except NaregError as error:
         raise _after(error, done, "were added") from None
     finally:
@@ -259,11 +272,9 @@ def prove(
 @unlearn_app.command("renew", epilog="Example: nareg unlearn renew service.store")
 def renew(store: Store, key: Key = None, device: Where = None) -> None:
     """Train anew with a new random term, durably: before another version is published, for two with one term tell too much."""
-    from nareg import unlearning
-
-    model = unlearning.CertifiedGPR.load(store, key=key, device=device)
+    model = _loaded(store, key, device)
     try:
-        console.print(escape(model.renew().summary()), soft_wrap=True)
+        _renewed(model)
     finally:
         model.close()
 
@@ -273,7 +284,8 @@ def verify(store: Store, key: Key = None, device: Where = None) -> None:
     """Propagate and train anew from what remains, and compare; exit status 1 if the last certificate does not hold."""
     from nareg import unlearning
 
-    found = unlearning.verify(store, key=key, device=device)
+    with _busy("propagating and training anew"):
+        found = unlearning.verify(store, key=key, device=device)
     console.print(escape(found.summary()), soft_wrap=True)
     if not found.holds:
         raise typer.Exit(1)
@@ -401,6 +413,29 @@ def _stored(store: Path) -> Any:
 
     ledger = unlearning.Ledger(store)
     try:
-        return unlearning.CertifiedGPR.from_stored(ledger.read())
+        with _busy("propagating what remains"):
+            return unlearning.CertifiedGPR.from_stored(ledger.read())
     finally:
         ledger.close()
+
+
+def _loaded(store: Path, key: Path | None, device: str | None) -> Any:
+    """The model of a store, to go on with."""
+    from nareg import unlearning
+
+    with _busy("propagating what remains"):
+        return unlearning.CertifiedGPR.load(store, key=key, device=device)
+
+
+def _renewed(model: Any) -> None:
+    """Train anew, and say so."""
+    with _busy("training"):
+        certificate = model.renew()
+    console.print(escape(certificate.summary()), soft_wrap=True)
+
+
+@contextmanager
+def _busy(what: str) -> Iterator[None]:
+    """Something moves while nobody can say how long it takes."""
+    with errors.status(what):
+        yield

@@ -50,6 +50,25 @@ def test_fit_from_files_of_every_kind(files, tmp_path, graph, features):
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.key"]
 
 
+def test_scaled_features_are_warned_of_in_one_line(files, tmp_path):
+    folder, _ = files
+    X = np.load(folder / "features.npy")
+    np.save(tmp_path / "scaled.npy", (X - X.mean(0)) / X.std(0))
+    done = run("unlearn", "fit", "s", folder / "graph.mtx", "scaled.npy", folder / "labels.csv", cwd=tmp_path)
+    assert done.returncode == 0
+    (line,) = [line for line in done.stderr.splitlines() if line.strip()]
+    assert line.startswith("warning: features have 5 columns of mean zero over all nodes, of 5")
+    assert "written: s" in done.stdout
+
+
+def test_a_removal_may_be_followed_by_a_new_term(files, tmp_path):
+    fitted(files, tmp_path / "s")
+    done = run("unlearn", "remove", "s", "--nodes", "3", "--renew", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "remove_nodes of 1" in done.stdout
+    assert "renew of 59, retrained" in done.stdout
+
+
 def test_forget_predict_and_verify(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")

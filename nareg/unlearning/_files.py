@@ -45,6 +45,8 @@ def key_file(path: Path) -> Path:
 def paths(path: str | os.PathLike[str], key: str | os.PathLike[str] | None) -> tuple[Path, Path]:
     """Of a store and of its key."""
     store = Path(path)
+    if not store.name:
+        raise InputError(f"{store} is a folder: name a file in it.")
     return store, key_file(store) if key is None else Path(key)
 
 
@@ -57,6 +59,8 @@ def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | Non
         If there is something already, or both are one.
     """
     store, key_path = paths(path, key)
+    is_file(store)
+    is_file(key_path)
     if store.exists():
         raise InputError(f"{store} exists: load it, or name another file.")
     if key_path.exists():
@@ -66,11 +70,32 @@ def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | Non
     return store, key_path
 
 
-def read_key(path: Path) -> bytes:
+def is_file(path: Path) -> bool:
+    """Whether it is one.
+
+    Raises
+    ------
+    InputError
+        If that cannot be told, or no file can have such a name.
+    """
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise InputError(f"{path} cannot be looked at ({error.strerror}): name another file.") from None
+
+
+def read_key(path: Path, *, told: bool) -> bytes | None:
+    """The key; none where there is no file or it is not to be read, unless the user named it."""
+    if told and not is_file(path):
+        raise InputError(f"key is {path}, which is no file.")
     try:
         key = bytes.fromhex(path.read_text().strip())
     except ValueError:
         key = b""
+    except OSError as error:
+        if told:
+            raise InputError(f"key is {path}, which cannot be read ({error.strerror}).") from None
+        return None
     if len(key) != KEY:
         raise LedgerError(f"{path} is no key: put the one back that save() wrote.")
     return key

@@ -21,6 +21,11 @@ def keyed_hash(key: bytes, *parts: Any) -> str:
     return hmac.new(key, json.dumps(parts, sort_keys=True).encode(), hashlib.sha256).hexdigest()
 
 
+def model_hash(key: bytes, coefficients: bytes, term: bytes) -> str:
+    """Keyed, too: the random term is in the store, so that without a key guesses at what was removed could be checked by it."""
+    return hmac.new(key, coefficients + term, hashlib.sha256).hexdigest()
+
+
 def in_order(told: dict[str, Any]) -> dict[str, Any]:
     """A request as it was hashed: edges with their smaller end first, edges and nodes in rising order."""
     name = told.get("request")

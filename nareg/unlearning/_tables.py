@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import sqlite3
 from dataclasses import asdict
@@ -12,10 +11,10 @@ from typing import Any
 import numpy as np
 
 from nareg.unlearning import _blocks
-from nareg.unlearning._hashes import keyed_hash
+from nareg.unlearning._hashes import keyed_hash, model_hash
 from nareg.unlearning.entries import Entry
 
-FORMAT = "nareg-unlearning-2"
+FORMAT = "nareg-unlearning-3"
 TABLES = """
 PRAGMA secure_delete=ON;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -75,12 +74,18 @@ def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> N
         )
 
 
+def settings_of(connection: sqlite3.Connection) -> str:
+    """As JSON; the chain of hashes starts with them."""
+    (found,) = connection.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
+    return str(found)
+
+
 def sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
     """The request, chained to the one before."""
     last = connection.execute("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
-    number, before = (0, "") if last is None else (last[0] + 1, last[1])
-    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate))
-    parameters = hashlib.sha256(b"".join(model_row(entry))).hexdigest()
+    number, before = (0, settings_of(connection)) if last is None else (last[0] + 1, last[1])
+    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate.kept()))
+    parameters = model_hash(key, *model_row(entry))
     asked = keyed_hash(key, entry.told)
     digest = keyed_hash(key, before, asked, certificate, parameters)
     connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))

@@ -8,16 +8,32 @@ is (eps, delta)-indistinguishable from A(D').
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
 from nareg.errors import NaregError
 
+#: Rounding, which what is a round number already must not be rounded up for.
+SLACK = 1e-9
+
 
 class CertificateError(NaregError, RuntimeError):
-    """What was asked for cannot be certified; nothing was changed."""
+    """What was asked for cannot be certified; nothing was changed.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np
+    >>> from nareg.unlearning import CertificateError, CertifiedGPR
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = CertifiedGPR(alpha=0.0).fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> try:
+    ...     model.remove_nodes([5])
+    ... except CertificateError as error:
+    ...     print(error)
+    alpha is 0: without a random term nothing is certified; fit with alpha above 0.
+    """
 
 
 def published_budget(alpha: float, eps: float, delta: float) -> float:
@@ -87,6 +103,16 @@ class Certificate:
         What remains.
     seconds : dict
         What took how long.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np
+    >>> from nareg.unlearning import CertifiedGPR
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = CertifiedGPR(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> certificate = model.remove_nodes([5, 7])
+    >>> certificate.request, certificate.count, certificate.n_nodes, certificate.residual <= certificate.budget
+    ('remove_nodes', 2, 298, True)
     """
 
     request: str
@@ -104,6 +130,18 @@ class Certificate:
     n_train: int
     seconds: dict[str, float]
 
+    def kept(self) -> Certificate:
+        """What a store keeps of it: nothing by which a guess at what was removed could be checked, the random term being there.
+
+        The residual and what is spent are rounded up to tenths of the budget (training ends below the first), the approximation
+        to a power of ten, seconds to one digit.
+        """
+        return replace(
+            self, spent=_tenths(self.spent, self.budget), residual=_tenths(self.residual, self.budget),
+            approximation=10.0 ** math.ceil(math.log10(self.approximation) - SLACK) if self.approximation else 0.0,
+            seconds={name: float(f"{seconds:.1g}") for name, seconds in self.seconds.items()},
+        )  # fmt: skip
+
     def summary(self) -> str:
         """A few lines for a person."""
         again = ", retrained" if self.retrained else ""
@@ -116,3 +154,8 @@ class Certificate:
                 "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.seconds.items()),
             )
         )
+
+
+def _tenths(part: float, whole: float) -> float:
+    """Rounded up to tenths of the whole, and no more than it."""
+    return min(math.ceil(10 * part / whole - SLACK) / 10 * whole, whole)

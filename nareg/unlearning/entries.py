@@ -12,7 +12,21 @@ from nareg.unlearning.certificate import Certificate
 
 
 class LedgerError(NaregError, RuntimeError):
-    """The store cannot be read or written; what it holds is as it was."""
+    """The store cannot be read or written; what it holds is as it was.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from nareg.unlearning import Ledger, LedgerError
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "notes.txt")
+    ...     _ = path.write_text("no store, but long enough to be looked at")
+    ...     try:
+    ...         Ledger(path)
+    ...     except LedgerError as error:
+    ...         print(str(error).partition(": ")[2])
+    file is not a database. Nothing was changed.
+    """
 
 
 @dataclass(frozen=True, eq=False)

@@ -40,6 +40,11 @@ class EdgeFactors:
         found: np.ndarray = self.left @ (self.right @ W)
         return found
 
+    def transposed_apply(self, R: np.ndarray) -> np.ndarray:
+        """``(Z' - Z)^T R`` for rows of R at ``nodes``: how gradients ``Z^T l'(Z W)`` change, beside what R itself does."""
+        found: np.ndarray = self.right.T @ (self.left.T @ R)
+        return found
+
 
 def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     """What the removal of one edge would do to the embedding; nothing is changed.

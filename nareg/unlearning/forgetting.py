@@ -38,7 +38,8 @@ class Forgetting(ABC, Generic[Answer]):
             raise InputError("the model is not fitted: call fit(graph, features, labels, train) first, or load a store.")
         if self._fitted.broken:
             raise SolverError(
-                "a request failed and could not be undone, for want of memory perhaps: load the store, or fit anew."
+                "a request is under way in another thread, or failed and could not be undone, for want of memory perhaps: wait "
+                "for it, or load the store, or fit anew."
             )
         return self._fitted
 
@@ -144,6 +145,7 @@ class Forgetting(ABC, Generic[Answer]):
             node = int(nodes[y[nodes] < 0][0])
             raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
         found = _classes(y[nodes], classes)
+        y = np.where(y < 0, -1, y)
         told: dict[str, Any] = {"weights": self.weights, "r_max": self.r_max, "device": self._device}
         return Data(live, X, y, nodes, found, told=classes is not None, **told)
 
@@ -167,10 +169,12 @@ def _warn_of_centred(X: np.ndarray) -> None:
     """Columns whose means are zero may have had them taken off, by standardising or principal components: of all nodes."""
     deviations = X.std(axis=0)
     varied = deviations > 0
-    if varied.any() and (np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTRED * deviations)[varied].all():
+    centred = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTRED * deviations) & varied)
+    if 2 * centred > np.count_nonzero(varied):
         warnings.warn(
-            "features have columns of mean zero over all nodes: if they were scaled with what may have to be forgotten, it "
-            "stays in them; scale every node by itself, or with constants that know nothing of the data.",
+            f"features have {centred} columns of mean zero over all nodes, of {X.shape[1]}: if they were scaled with what may "
+            "have to be forgotten, it stays in them; scale every node by itself, or with constants that know nothing of the "
+            "data.",
             stacklevel=4,
         )
 

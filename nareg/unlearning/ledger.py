@@ -3,13 +3,12 @@
 A request is one transaction, on the disk before the call returns: what it removes is overwritten where it stands, and the new
 model written with the certificate. Every row that ever changes has one size for good, so that SQLite writes it in place, and
 the journal, which has what was before, is cut to nothing: no copy is left in the file. Of the request itself a keyed hash is
-kept, chained to the one before: who holds the key (the file beside the store) can show what was asked; who does not cannot
-tell what was removed.
+kept, chained to the one before: who holds the key (the file beside the store) can show what was asked. Who does not has the
+random term and the coefficients to check guesses by, as training leaves them, until the model is renewed.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import os
@@ -22,11 +21,11 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError, NaregError
+from nareg.errors import UNREADABLE, InputError, NaregError
 from nareg.unlearning import _blocks
-from nareg.unlearning._files import KEY, drop_drafts, link, paths, read_key, refuse_taken
-from nareg.unlearning._hashes import in_order, keyed_hash
-from nareg.unlearning._tables import CHUNK, FORMAT, fill, put, row_type, sign
+from nareg.unlearning._files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
+from nareg.unlearning._hashes import in_order, keyed_hash, model_hash
+from nareg.unlearning._tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.entries import Entry, LedgerError, Recorded, Stored
 
@@ -40,21 +39,44 @@ class Ledger:
     key : path, optional
         The file with the key of its hashes; by default ``path.key``. Without it everything can be read, hashes are not checked
         and nothing can be recorded.
+
+    Raises
+    ------
+    InputError
+        If there is no such file.
+    LedgerError
+        If it is no store, is damaged, or somebody has it open.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np, tempfile
+    >>> from nareg.unlearning import CertifiedGPR, Ledger
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = CertifiedGPR().fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/service.store").remove_nodes([5, 7]).count
+    ...     model.close()
+    ...     ledger = Ledger(f"{folder}/service.store")
+    ...     [certificate.request for _, certificate in ledger.history()]
+    ...     ledger.find({"request": "remove_nodes", "nodes": [7, 5]})
+    ...     ledger.close()
+    2
+    ['fit', 'remove_nodes']
+    [1]
     """
 
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
         path, self._key_path = paths(path, key)
         self.path = path
-        if not path.is_file():
+        if not is_file(path):
             raise InputError(f"{path} is no store: name one that save() wrote.")
-        if key is not None and not self._key_path.is_file():
-            raise InputError(f"key is {key}, which is no file.")
+        self._key = read_key(self._key_path, told=key is not None)
         drop_drafts(path)
-        self._key = read_key(self._key_path) if self._key_path.is_file() else None
-        self._connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+        # from any thread, but by one at a time: data in the middle of a request refuse another
+        self._connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
         try:
             self._settings = self._opened()
-        except NaregError:
+        except BaseException:
             self._connection.close()
             raise
 
@@ -72,7 +94,8 @@ class Ledger:
             # freed pages are overwritten, and the journal, which has the old ones, is cut to nothing
             for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
                 run(f"PRAGMA {pragma}")
-        settings: dict[str, Any] = json.loads(meta["settings"])
+        with self._whole():
+            settings: dict[str, Any] = json.loads(meta["settings"])
         return settings
 
     @property
@@ -116,7 +139,8 @@ class Ledger:
             finally:
                 os.close(folder)
         except BaseException as error:
-            draft.unlink(missing_ok=True)
+            with suppress(OSError):  # a folder that is none has no draft either
+                draft.unlink(missing_ok=True)
             if made_key and not made:
                 key_path.unlink(missing_ok=True)
             if isinstance(error, FileExistsError):
@@ -135,7 +159,9 @@ class Ledger:
             If that cannot be done; the store is as it was.
         """
         if self._key is None:
-            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be recorded without.")
+            raise LedgerError(
+                f"{self._key_path}, the key of {self.path}, is not there or not to be read: nothing can be recorded without."
+            )
         with self._spoken():
             self._connection.execute("BEGIN IMMEDIATE")
             try:
@@ -155,6 +181,10 @@ class Ledger:
         LedgerError
             If it is damaged.
         """
+        with self._whole():
+            return self._read()
+
+    def _read(self) -> Stored:
         with self._spoken():
             run = self._connection.execute
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
@@ -164,7 +194,7 @@ class Ledger:
         if len(edges) and edges.max() >= len(nodes):
             raise LedgerError(f"{self.path}: its edges name nodes that are missing; restore it from a copy.")
         last = self._chain()[-1]
-        if last.parameters != hashlib.sha256(coefficients + term).hexdigest():
+        if self._key is not None and last.parameters != model_hash(self._key, coefficients, term):
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
         certificate, features = json.loads(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
         W, B = (np.frombuffer(held, dtype="<f8").reshape(features.shape[1], -1).astype(float) for held in (coefficients, term))
@@ -192,13 +222,14 @@ class Ledger:
                 requests.append(Recorded(*columns))
         if not requests or numbers != list(range(len(requests))):
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
-        before = ""
+        with self._spoken():
+            before = settings_of(self._connection)
         for one in requests:
             wanted = None if self._key is None else keyed_hash(self._key, before, one.asked, one.certificate, one.parameters)
             if wanted is not None and not hmac.compare_digest(one.digest, wanted):
                 raise LedgerError(
                     f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: another store's "
-                    "key, or a request or certificate was changed."
+                    "key, or a request, a certificate or the settings were changed."
                 )
             before = one.digest
         return requests
@@ -223,8 +254,9 @@ class Ledger:
         LedgerError
             If hashes do not follow from one another (which is seen with the key).
         """
-        held = [(one.digest, json.loads(one.certificate)) for one in self._chain()]
-        return [(digest, None if certificate is None else Certificate(**certificate)) for digest, certificate in held]
+        with self._whole():
+            held = [(one.digest, json.loads(one.certificate)) for one in self._chain()]
+            return [(digest, None if certificate is None else Certificate(**certificate)) for digest, certificate in held]
 
     def proves(self, number: int, told: dict[str, Any]) -> bool:
         """Whether a request, by its number in the history, was this one, whole.
@@ -260,7 +292,9 @@ class Ledger:
             Without the key; if hashes do not follow from one another.
         """
         if self._key is None:
-            raise LedgerError(f"{self._key_path}, the key of {self.path}, is not there: nothing can be shown without.")
+            raise LedgerError(
+                f"{self._key_path}, the key of {self.path}, is not there or not to be read: nothing can be shown without."
+            )
         asked = keyed_hash(self._key, in_order(told))
         return [number for number, one in enumerate(self._chain()) if hmac.compare_digest(one.asked, asked)]
 
@@ -269,6 +303,16 @@ class Ledger:
         with suppress(sqlite3.Error):  # the empty journal goes, too
             self._connection.execute("PRAGMA journal_mode=DELETE")
         self._connection.close()
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """What a damaged store makes of its readers as an error that says so."""
+        try:
+            yield
+        except NaregError:
+            raise
+        except UNREADABLE as error:
+            raise LedgerError(f"{self.path} is damaged ({type(error).__name__}: {error}); restore it from a copy.") from None
 
     @contextmanager
     def _spoken(self) -> Iterator[None]:

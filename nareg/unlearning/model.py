@@ -297,7 +297,9 @@ class CertifiedGPR(Forgetting[Certificate]):
         ledger = Ledger(path, key)
         try:
             if not ledger.has_key:
-                raise InputError(f"the key of {path} is not beside it: name its file with key=, to record requests with.")
+                raise InputError(
+                    f"the key of {path} is not beside it, or not to be read: name its file with key=, to record requests with."
+                )
             stored = ledger.read()
             model = cls.from_stored(stored, rng, device=device)
             if model.r_max and not model._belongs():
@@ -316,8 +318,11 @@ class CertifiedGPR(Forgetting[Certificate]):
     ) -> CertifiedGPR:
         """The model of what a store holds, with ``r_max`` or propagated exactly; its requests are written nowhere."""
         settings = dict(held.settings)
-        classes, told = np.array(settings.pop("classes")), settings.pop("told")
-        model = cls(**settings, device=device, rng=rng)
+        try:
+            classes, told = np.array(settings.pop("classes")), settings.pop("told")
+            model = cls(**settings, device=device, rng=rng)
+        except (KeyError, TypeError) as error:
+            raise LedgerError(f"the store's settings are damaged ({error}); restore it from a copy.") from None
         n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
         model._data = Data(

@@ -56,9 +56,9 @@ def add_nodes(data: Data, new: Any, labels: Any) -> Request:
     if X.shape[1] != data.n_features:
         raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {data.n_features}.")
     y = np.full(len(X), -1) if labels is None else _arguments.whole("labels", labels, len(X))
-    unknown = np.setdiff1d(y[y >= 0], data.classes)
+    unknown = np.setdiff1d(y, [*data.classes, -1])
     if unknown.size:
-        raise InputError(f"labels holds class {unknown[0]}, which the model was not fitted to ({data.classes.tolist()}).")
+        raise InputError(f"labels holds {unknown[0]}, which the model was not fitted to: {data.classes.tolist()}, or -1.")
     told = {"request": "add_nodes", "features": X.tolist(), "labels": y.tolist()}
     change = Change(nodes=np.arange(data.n_nodes, data.n_nodes + len(X)), features=X)
     return Request(told, len(X), change, new_labels=y)

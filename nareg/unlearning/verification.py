@@ -40,7 +40,11 @@ class Verification:
     digest : str
         Hash of the last request, which follows from all before: that of an older copy of the store is an older one.
     certificate : Certificate or None
-        The last.
+        The last, as the store keeps it.
+
+    Examples
+    --------
+    See :func:`verify`.
     """
 
     holds: bool
@@ -94,6 +98,20 @@ def verify(
         If it cannot be read, is damaged, or its hashes do not follow from one another.
     CertificateError
         If no model of what remains can be trained within the budget.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np, tempfile
+    >>> from nareg.unlearning import CertifiedGPR, verify
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = CertifiedGPR().fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(f"{folder}/service.store").remove_nodes([5, 7]).count
+    ...     model.close()
+    ...     found = verify(f"{folder}/service.store")
+    2
+    >>> found.holds, found.chained, found.requests, found.distance <= found.bound
+    (True, True, 2, True)
     """
     ledger = Ledger(path, key)
     try:

@@ -33,6 +33,9 @@ def test_factors_are_the_change_of_the_embedding(weights, rng):
         np.testing.assert_allclose(found.left @ found.right, change[found.nodes], atol=1e-13)
         np.testing.assert_allclose(found.apply(W), (change @ W)[found.nodes], atol=1e-13)
         np.testing.assert_allclose(np.delete(change, found.nodes, axis=0), 0, atol=1e-13)
+        # a gradient Z^T R, at rows R of the new scores: what the old embedding gives, and what the factors add
+        R = np.cos(held.embedding() @ W)
+        np.testing.assert_allclose(before.T @ R + found.transposed_apply(R[found.nodes]), held.embedding().T @ R, atol=1e-12)
         assert (held.scratch.slot == -1).all()
 
 

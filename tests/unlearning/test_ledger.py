@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
 import sqlite3
+import threading
 from dataclasses import asdict
 
 import numpy as np
@@ -29,7 +31,7 @@ def assert_alike(one, other):
     np.testing.assert_allclose(one.embedding(), other.embedding(), atol=1e-12)
     for name in ("coefficients", "labels", "train", "classes", "remaining", "weights"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert one.certificate() == other.certificate()
+    assert one.certificate().kept() == other.certificate().kept()
 
 
 @pytest.mark.parametrize("r_max", [0.0, 1e-4])
@@ -233,6 +235,66 @@ def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     connection.close()
     assert set(json.loads(told.partition("}}")[0] + "}}")) == set(asdict(model.certificate()))  # no more than that
     assert graph.n_edges - model.certificate().n_edges == graph.adjacency[[3, 30]].sum() - graph.adjacency[3, 30]
+
+
+def test_without_the_key_nothing_kept_of_a_request_tells_a_right_guess_from_a_wrong_one(rng, tmp_path):
+    """A keeper of the store tries an edge: puts it back, trains with the random term, and looks for what that gives."""
+    model, *_ = fitted(rng)
+    before = model._head
+    held = model.certificate()
+    edge = first_edges(model)
+    model.save(tmp_path / "store")
+    model.remove_edges(edge)
+    model.close()
+    (tmp_path / "store.key").unlink()
+    ledger = Ledger(tmp_path / "store")
+    chain, (_, told) = ledger._chain(), ledger.history()[0]
+    ledger.close()
+    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert hashlib.sha256(before.W.tobytes() + before.B.tobytes()).hexdigest().encode() not in kept
+    assert before.W.tobytes()[:64] not in kept
+    for value in (held.residual, held.approximation, held.spent, *held.seconds.values()):
+        assert repr(value).encode() not in kept
+    assert told == held.kept()
+    assert told.residual / told.budget * 10 == pytest.approx(round(told.residual / told.budget * 10))
+    assert len({one.parameters for one in chain}) == 2
+
+
+def test_what_is_kept_of_a_certificate_is_rounded_up_once(rng):
+    held = fitted(rng)[0].certificate()
+    kept = held.kept()
+    assert held.residual <= kept.residual <= held.residual + 0.1 * held.budget
+    assert held.approximation <= kept.approximation <= 10 * held.approximation
+    assert held.spent <= kept.spent <= held.budget
+    assert kept.kept() == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("classes", [7, 1, 2]), ("told", True), ("r_max", 1e-9), ("lam", 0.010001), ("weights", [0.0, 0.001, 0.9])],
+)
+def test_settings_that_were_changed_are_seen(name, value, rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    connection = sqlite3.connect(tmp_path / "store")
+    (text,) = connection.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
+    assert json.loads(text)[name] != value
+    connection.execute("UPDATE meta SET value = ? WHERE name = 'settings'", [json.dumps({**json.loads(text), name: value})])
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="the settings were changed"):
+        verify(tmp_path / "store")
+
+
+def test_a_model_is_used_from_any_thread(rng, tmp_path):
+    model, *_ = fitted(rng)
+    model.save(tmp_path / "store")
+    told = []
+    thread = threading.Thread(target=lambda: told.append(model.remove_nodes([11])))
+    thread.start()
+    thread.join()
+    assert [one.request for one in told] == ["remove_nodes"]
+    model.close()
+    assert verify(tmp_path / "store").holds
 
 
 def gaps(path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pathlib
 import signal
 import sqlite3
 import subprocess
@@ -16,6 +17,65 @@ from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR, LedgerError, ledger, verify
 from tests.unlearning import reference
 from tests.unlearning.test_ledger import assert_alike, first_edges, fitted
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM model", "DELETE FROM meta WHERE name = 'settings'", "UPDATE meta SET value = '{' WHERE name = 'settings'",
+        "UPDATE requests SET certificate = '[1]'", "UPDATE requests SET certificate = '{\"request\": 1}'",
+        "UPDATE model SET term = 'text'", "UPDATE model SET coefficients = x'00'", "DELETE FROM requests", "DELETE FROM nodes",
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("with_key", [True, False])
+def test_a_damaged_store_is_said_to_be_damaged(damage, with_key, rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    connection = sqlite3.connect(tmp_path / "store")
+    connection.execute(damage)
+    connection.commit()
+    connection.close()
+    if not with_key:
+        (tmp_path / "store.key").unlink()
+    with pytest.raises(LedgerError):
+        verify(tmp_path / "store")
+    sqlite3.connect(tmp_path / "store", timeout=0).execute("BEGIN EXCLUSIVE")  # it was closed
+
+
+def test_settings_that_no_model_has_are_damage(rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    (tmp_path / "store.key").unlink()
+    connection = sqlite3.connect(tmp_path / "store")
+    connection.execute('UPDATE meta SET value = \'{"classes": [0, 1], "told": false, "odd": 1}\' WHERE name = \'settings\'')
+    connection.commit()
+    connection.close()
+    with pytest.raises(LedgerError, match="settings are damaged"):
+        verify(tmp_path / "store")
+
+
+@pytest.mark.parametrize("name", [".", "file/store", "x" * 300])
+def test_paths_that_no_store_can_have_are_refused(name, rng, tmp_path):
+    (tmp_path / "file").write_text("a file, no folder")
+    model = fitted(rng)[0]
+    with pytest.raises((InputError, LedgerError)):
+        model.save(os.path.join(tmp_path, name) if name != "." else name)
+    with pytest.raises(InputError):
+        CertifiedGPR.load(os.path.join(tmp_path, name) if name != "." else name)
+    assert model.remove_nodes([3]).request == "remove_nodes"  # and goes on
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+def test_a_key_that_is_not_to_be_read_is_none_unless_it_was_named(rng, tmp_path, monkeypatch):
+    fitted(rng)[0].save(tmp_path / "store").close()
+
+    def refuse(self, *told, **more):
+        raise PermissionError(13, "Permission denied", str(self))
+
+    monkeypatch.setattr(pathlib.Path, "read_text", refuse)
+    assert verify(tmp_path / "store").chained is None
+    with pytest.raises(InputError, match=r"key is .*store\.key, which cannot be read \(Permission denied\)"):
+        verify(tmp_path / "store", key=tmp_path / "store.key")
+    with pytest.raises(InputError, match="is not beside it, or not to be read"):
+        CertifiedGPR.load(tmp_path / "store")
 
 
 @pytest.mark.parametrize("statement", ["BEGIN IMMEDIATE", "UPDATE edges", "INSERT INTO requests", "COMMIT"])
@@ -204,7 +264,7 @@ def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
     found = verify(path)
     assert found.holds
     loaded = CertifiedGPR.load(path)
-    assert loaded.certificate() == model.certificate()
+    assert loaded.certificate() == model.certificate().kept()
     assert loaded._data.propagation.exact
     assert loaded.remove_edges([(1, 3)]).spent <= loaded.budget
     loaded.close()

@@ -274,7 +274,8 @@ def test_without_a_random_term_there_is_no_certificate(rng):
         (lambda m: m.remove_features(np.arange(40), labels=True), "nodes holds all training nodes"),
         (lambda m: m.add_nodes(np.ones((1, 5))), "features has 5 columns but the model was fitted to 6"),
         (lambda m: m.add_nodes(np.full((1, 6), np.nan)), r"features\[0, 0\] is nan"),
-        (lambda m: m.add_nodes(np.ones((1, 6)), labels=[3]), r"labels holds class 3, which the model was not fitted to"),
+        (lambda m: m.add_nodes(np.ones((1, 6)), labels=[3]), r"labels holds 3, which the model was not fitted to"),
+        (lambda m: m.add_nodes(np.ones((1, 6)), labels=[-5]), r"labels holds -5, which the model was not fitted to: .*, or -1"),
         (lambda m: m.add_nodes(np.ones((1, 6)), labels=[1, 2]), r"labels have shape \(2,\)"),
     ],
 )
@@ -348,12 +349,12 @@ def test_of_removed_nodes_not_even_rounding_is_left(r_max, rng):
     assert not model.decision(np.arange(30, 60)).any()
 
 
-@pytest.mark.parametrize("constant", [False, True])
-def test_features_that_were_scaled_by_columns_are_pointed_out(constant, rng):
+@pytest.mark.parametrize("other", [None, np.ones(400), np.arange(400) % 2])
+def test_features_that_were_scaled_by_columns_are_pointed_out(other, rng):
     graph, X, y = problem(rng, n=400)
     scaled = (X - X.mean(0)) / X.std(0)
-    if constant:
-        scaled[:, 0] = 1.0
+    if other is not None:  # one column that is not centred hides no others
+        scaled[:, 0] = other
     with pytest.warns(UserWarning, match="columns of mean zero") as told:
         CertifiedGPR().fit(graph, scaled, y, np.arange(40))
     assert told[0].filename == __file__
