@@ -166,7 +166,7 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
     assert not any("nan" in text or "inf" in text for text in parts.values())
     assert line(parts["loss-mse"], "auto") == ["7 / 7"] * 6
     assert line(parts["loss-mse"], "Adam") == ["– / –"] * 6
-    cells = ["pcg, exact", "7.00", "1,000", "direct 13.00 (0.54)", "sketched PCG 8.00 (0.88)"]
+    cells = ["pcg, exact", "7.00", "1,000", "direct 13.00 (0.54), 1,000", "sketched PCG 8.00 (0.88), 1,000"]
     assert line(parts["loss-seconds"], "cora, mse, λ = 1") == cells
     assert line(parts["large-mse"], "sketched PCG") == ["3 s (1.50), 8"] * 3
     assert line(parts["large-ce"], "L-BFGS") == ["not in 300"] * 3
