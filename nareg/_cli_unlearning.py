@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, astuple, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -86,12 +84,12 @@ def fit(
         raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
     refuse_taken(store, key)  # before the training, not after
     data, told = _data(graph, features, labels, dataset), None if classes is None else read.numbers(classes)
-    with _busy("propagating and training"), warnings.catch_warnings(record=True) as caught:
+    with errors.status("propagating and training"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(*data, classes=told)
     for warning in caught:
         errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
-    with _busy("writing"):
+    with errors.status("writing"):
         model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
     where = key or f"{store}.key"
@@ -128,7 +126,7 @@ def remove(
     try:
         for (name, act), what in zip(acts.items(), wanted, strict=True):
             if what is not None:
-                with _busy(f"forgetting the {name}"):
+                with errors.status(f"forgetting the {name}"):
                     certificate = act(what)
                 console.print(escape(certificate.summary()), soft_wrap=True)
                 done.append(f"the {name}")
@@ -161,12 +159,12 @@ def add(
     try:
         if X is not None:
             first = model.n_nodes
-            with _busy("adding the nodes"):
+            with errors.status("adding the nodes"):
                 certificate = model.add_nodes(X, labels=y)
             done.append(f"nodes {first} to {model.n_nodes - 1}")
             console.print(escape(f"{certificate.summary()}\n{done[0]} were added"), soft_wrap=True)
         if pairs is not None:
-            with _busy("adding the edges"):
+            with errors.status("adding the edges"):
                 certificate = model.add_edges(pairs)
             console.print(escape(certificate.summary()), soft_wrap=True)
     except NaregError as error:
@@ -284,7 +282,7 @@ def verify(store: Store, key: Key = None, device: Where = None) -> None:
     """Propagate and train anew from what remains, and compare; exit status 1 if the last certificate does not hold."""
     from nareg import unlearning
 
-    with _busy("propagating and training anew"):
+    with errors.status("propagating and training anew"):
         found = unlearning.verify(store, key=key, device=device)
     console.print(escape(found.summary()), soft_wrap=True)
     if not found.holds:
@@ -413,7 +411,7 @@ def _stored(store: Path) -> Any:
 
     ledger = unlearning.Ledger(store)
     try:
-        with _busy("propagating what remains"):
+        with errors.status("propagating what remains"):
             return unlearning.CertifiedGPR.from_stored(ledger.read())
     finally:
         ledger.close()
@@ -423,19 +421,12 @@ def _loaded(store: Path, key: Path | None, device: str | None) -> Any:
     """The model of a store, to go on with."""
     from nareg import unlearning
 
-    with _busy("propagating what remains"):
+    with errors.status("propagating what remains"):
         return unlearning.CertifiedGPR.load(store, key=key, device=device)
 
 
 def _renewed(model: Any) -> None:
     """Train anew, and say so."""
-    with _busy("training"):
+    with errors.status("training"):
         certificate = model.renew()
     console.print(escape(certificate.summary()), soft_wrap=True)
-
-
-@contextmanager
-def _busy(what: str) -> Iterator[None]:
-    """Something moves while nobody can say how long it takes."""
-    with errors.status(what):
-        yield

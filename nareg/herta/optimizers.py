@@ -169,21 +169,25 @@ def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float, ref
     A P that is renewed is asked for at steps 10, 20, 40 and so on: each takes an eigendecomposition, and Adam starts afresh, as
     its averages are of other coordinates.
     """
-    inner = optimizer = None
+    inner, optimizer = _begun(P, W, lr)
     due = ASKED
     for count in itertools.count():
         loss, gradient, Z = problem.evaluate(W)
-        renewed = P
         if refresh is not None and count == due:
             renewed, due = refresh(Z), 2 * due
-        if inner is None or optimizer is None or renewed is not P:
-            P = renewed
-            inner = P.unroot(W).clone().requires_grad_(True)
-            optimizer = torch.optim.Adam([inner], lr=lr)
+            if renewed is not P:
+                P = renewed
+                inner, optimizer = _begun(P, W, lr)
         inner.grad = P.root_transposed(gradient)
         yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * float((inner.grad * inner.grad).sum()), refresh)
         optimizer.step()
         W = P.root(inner.detach())
+
+
+def _begun(P: Preconditioner, W: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.optim.Optimizer]:
+    """``W'``, and Adam on it without memory."""
+    inner = P.unroot(W).clone().requires_grad_(True)
+    return inner, torch.optim.Adam([inner], lr=lr)
 
 
 def _stepped(

@@ -59,19 +59,17 @@ def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | Non
         If there is something already, or both are one.
     """
     store, key_path = paths(path, key)
-    is_file(store)
-    is_file(key_path)
-    if store.exists():
+    if exists(store):
         raise InputError(f"{store} exists: load it, or name another file.")
-    if key_path.exists():
+    if exists(key_path):
         raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
     if key_path.resolve() == store.resolve():
         raise InputError(f"key is {key_path}, the store itself: name another file, best on another disk.")
     return store, key_path
 
 
-def is_file(path: Path) -> bool:
-    """Whether it is one.
+def exists(path: Path) -> bool:
+    """Whether something has this name.
 
     Raises
     ------
@@ -79,9 +77,14 @@ def is_file(path: Path) -> bool:
         If that cannot be told, or no file can have such a name.
     """
     try:
-        return path.is_file()
+        return path.exists()
     except OSError as error:
         raise InputError(f"{path} cannot be looked at ({error.strerror}): name another file.") from None
+
+
+def is_file(path: Path) -> bool:
+    """Whether it is one; raises as :func:`exists`."""
+    return exists(path) and path.is_file()
 
 
 def read_key(path: Path, *, told: bool) -> bytes | None:

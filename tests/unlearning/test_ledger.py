@@ -27,6 +27,14 @@ def first_edges(model, count=1):
     return np.argwhere(np.triu(model._data.graph.adjacency().toarray()))[:count]
 
 
+def alter(path, statement, values=()):
+    """What somebody else does to a store."""
+    connection = sqlite3.connect(path)
+    connection.execute(statement, values)
+    connection.commit()
+    connection.close()
+
+
 def assert_alike(one, other):
     np.testing.assert_allclose(one.embedding(), other.embedding(), atol=1e-12)
     for name in ("coefficients", "labels", "train", "classes", "remaining", "weights"):
@@ -164,10 +172,7 @@ def test_a_certificate_that_was_changed_does_not_hold(change, wrong, rng, tmp_pa
     model, *_ = fitted(rng)
     model.save(tmp_path / "store").close()
     assert verify(tmp_path / "store").holds
-    connection = sqlite3.connect(tmp_path / "store")
-    connection.execute(f"UPDATE requests SET certificate = {change}")
-    connection.commit()
-    connection.close()
+    alter(tmp_path / "store", f"UPDATE requests SET certificate = {change}")
     with pytest.raises(LedgerError, match="hashes do not follow"):
         verify(tmp_path / "store")
     (tmp_path / "store.key").unlink()
@@ -183,11 +188,8 @@ def test_a_request_that_was_taken_out_breaks_the_chain(rng, tmp_path):
     for node in (3, 4, 5):
         model.remove_nodes([node])
     model.close()
-    connection = sqlite3.connect(tmp_path / "store")
-    connection.execute("DELETE FROM requests WHERE number = 1")
-    connection.execute("UPDATE requests SET number = number - 1 WHERE number > 1")
-    connection.commit()
-    connection.close()
+    alter(tmp_path / "store", "DELETE FROM requests WHERE number = 1")
+    alter(tmp_path / "store", "UPDATE requests SET number = number - 1 WHERE number > 1")
     with pytest.raises(LedgerError, match="hashes do not follow"):
         verify(tmp_path / "store")
 
@@ -195,10 +197,7 @@ def test_a_request_that_was_taken_out_breaks_the_chain(rng, tmp_path):
 def test_data_that_were_changed_do_not_hold(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store").close()
-    connection = sqlite3.connect(tmp_path / "store")
-    connection.execute("UPDATE nodes SET row = zeroblob(56) WHERE node < 20")
-    connection.commit()
-    connection.close()
+    alter(tmp_path / "store", "UPDATE nodes SET row = zeroblob(56) WHERE node < 20")
     found = verify(tmp_path / "store")
     assert not found.holds
     assert found.gradient > found.budget
@@ -275,12 +274,11 @@ def test_what_is_kept_of_a_certificate_is_rounded_up_once(rng):
 )
 def test_settings_that_were_changed_are_seen(name, value, rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()
-    connection = sqlite3.connect(tmp_path / "store")
-    (text,) = connection.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
-    assert json.loads(text)[name] != value
-    connection.execute("UPDATE meta SET value = ? WHERE name = 'settings'", [json.dumps({**json.loads(text), name: value})])
-    connection.commit()
-    connection.close()
+    ledger = Ledger(tmp_path / "store")
+    settings = ledger.read().settings
+    ledger.close()
+    assert settings[name] != value
+    alter(tmp_path / "store", "UPDATE meta SET value = ? WHERE name = 'settings'", [json.dumps({**settings, name: value})])
     with pytest.raises(LedgerError, match="the settings were changed"):
         verify(tmp_path / "store")
 

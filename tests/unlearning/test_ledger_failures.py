@@ -16,7 +16,7 @@ import pytest
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR, LedgerError, ledger, verify
 from tests.unlearning import reference
-from tests.unlearning.test_ledger import assert_alike, first_edges, fitted
+from tests.unlearning.test_ledger import alter, assert_alike, first_edges, fitted
 
 
 @pytest.mark.parametrize(
@@ -30,10 +30,7 @@ from tests.unlearning.test_ledger import assert_alike, first_edges, fitted
 @pytest.mark.parametrize("with_key", [True, False])
 def test_a_damaged_store_is_said_to_be_damaged(damage, with_key, rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()
-    connection = sqlite3.connect(tmp_path / "store")
-    connection.execute(damage)
-    connection.commit()
-    connection.close()
+    alter(tmp_path / "store", damage)
     if not with_key:
         (tmp_path / "store.key").unlink()
     with pytest.raises(LedgerError):
@@ -44,10 +41,9 @@ def test_a_damaged_store_is_said_to_be_damaged(damage, with_key, rng, tmp_path):
 def test_settings_that_no_model_has_are_damage(rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()
     (tmp_path / "store.key").unlink()
-    connection = sqlite3.connect(tmp_path / "store")
-    connection.execute('UPDATE meta SET value = \'{"classes": [0, 1], "told": false, "odd": 1}\' WHERE name = \'settings\'')
-    connection.commit()
-    connection.close()
+    alter(
+        tmp_path / "store", 'UPDATE meta SET value = \'{"classes": [0, 1], "told": false, "odd": 1}\' WHERE name = \'settings\''
+    )
     with pytest.raises(LedgerError, match="settings are damaged"):
         verify(tmp_path / "store")
 
