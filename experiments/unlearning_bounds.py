@@ -59,10 +59,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
         return Objective(S, scales, targets, LOSS, s.lam, np.zeros((X.shape[1], 1)))
 
     def gradient(of: Any, w: np.ndarray) -> np.ndarray:
-        problem = objective(of)
-        return problem.gradient(w, problem.forward(w))
+        found: np.ndarray = objective(of).evaluate(w).gradient
+        return found
 
-    w, _ = objective(held).minimise(np.zeros((X.shape[1], 1)), 1e-9)
+    w = objective(held).minimise(np.zeros((X.shape[1], 1)), 1e-9).W
     edges, nodes = data.edges(rng), rng.permutation(data.train)
     rows: list[Row] = []
     stepped = worst = 0.0

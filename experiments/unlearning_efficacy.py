@@ -133,7 +133,7 @@ class _Attacker:
         self.mean, self.scale = seen.mean(0), seen.std(0) + 1e-12
         X, y = self._inputs(seen), np.where(present[:, None], 1.0, -1.0)
         problem = Objective(X, np.ones(len(X)), y, LOSSES["logistic"], 1e-4, np.zeros((X.shape[1], 1)))
-        self.w, _ = problem.minimise(np.zeros((X.shape[1], 1)), 1e-6)
+        self.w = problem.minimise(np.zeros((X.shape[1], 1)), 1e-6).W
 
     def _inputs(self, seen: np.ndarray) -> np.ndarray:
         return np.hstack([(seen - self.mean) / self.scale, np.ones((len(seen), 1))])

@@ -101,14 +101,15 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(11, 3.8), layout="constrained")
-    for k, dataset in enumerate(s.datasets):
+    for k, dataset in enumerate(dataset for dataset in s.datasets if here(rows, dataset=dataset)):
         # 0 has no place on a logarithmic axis: it is drawn as lines across
         mine, every = ([row for row in of(rows, dataset=dataset) if row["r_max"]] for of in (certified, here))
         left.plot([r["r_max"] for r in mine], [r["total"] for r in mine], "o-", color=f"C{k}", label=f"{dataset}: in all")
         left.plot([r["r_max"] for r in every], [r["propagation"] for r in every], "s:", color=f"C{k}", label="propagation")
         right.plot([r["r_max"] for r in mine], [r["approximation"] for r in mine], "o-", color=f"C{k}", label=dataset)
         refused = [row["r_max"] for row in every if row["refused"] is not None]
-        right.plot(refused, [2.0] * len(refused), "^", color=f"C{k}", label=f"{dataset}: no certificate")
+        if refused:
+            right.plot(refused, [2.0] * len(refused), "^", color=f"C{k}", label=f"{dataset}: no certificate")
         for exact in (row for row in certified(rows, dataset=dataset) if not row["r_max"]):
             left.axhline(exact["total"], color=f"C{k}", linewidth=1, label="exact, in all")
             left.axhline(exact["propagation"], color=f"C{k}", linewidth=1, linestyle=":", label="exact, propagation")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import numba
@@ -20,12 +20,15 @@ def serial(function: Callable[..., Any]) -> Callable[..., Any]:
     return compiled
 
 
-def parallel(function: Callable[..., Any], *, size: Callable[..., int] | None = None) -> Callable[..., Any]:
+def parallel(
+    function: Callable[..., Any], *, size: Callable[..., int] | None = None, fastmath: Collection[str] = ()
+) -> Callable[..., Any]:
     """``numba.njit(parallel=True, cache=True)``, with threads only where there is much to do.
 
     ``size`` tells from the arguments how many array elements the loop goes through; without it, all that they have.
+    ``fastmath`` are the liberties with floating point that LLVM may take.
     """
-    compiled = numba.njit(parallel=True, cache=True)(function)
+    compiled = numba.njit(parallel=True, cache=True, fastmath=set(fastmath))(function)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -11,7 +11,7 @@ from nareg.errors import SolverError
 from nareg.unlearning.certificate import CertificateError
 from nareg.unlearning.device import Device
 from nareg.unlearning.embedding import Embedding
-from nareg.unlearning.objective import Loss, Objective, spectral_norm_bound
+from nareg.unlearning.objective import Evaluated, Loss, Objective, spectral_norm_bound
 
 #: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
 SHARE = 0.1
@@ -72,12 +72,12 @@ def solve(
         If more than the budget is spent, whatever is done.
     """
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    target = TOLERANCE * objective.residual(np.zeros_like(W)) if budget is None else SHARE * budget
+    target = TOLERANCE * objective.evaluate(np.zeros_like(W)).size if budget is None else SHARE * budget
     try:
-        W, residual = objective.minimise(W, target)
+        at = objective.minimise(W, target)
     except SolverError as error:
         raise CertificateError(str(error)) from None
-    found = Head(W, B, residual, approximation(objective, W, embedded))
+    found = Head(at.W, B, at.size, approximation(objective, at, embedded))
     if budget is not None and not found.spent <= budget:
         raise CertificateError(
             f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
@@ -88,7 +88,7 @@ def solve(
 
 def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """``-H^-1 gradient`` with the dense Hessian at W of each class, as the published methods have it."""
-    Z, curvature = objective.s[:, None] * objective.S, objective.loss.curvature(objective.forward(W), objective.Y)
+    Z, curvature = objective.s[:, None] * objective.S, objective.evaluate(W).curvature
     step = np.empty_like(W)
     for k in range(W.shape[1]):
         H = Z.T @ (curvature[:, k : k + 1] * Z)
@@ -102,22 +102,23 @@ def evaluate(
 ) -> Head:
     """What is spent at given coefficients."""
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    return Head(W, B, objective.residual(W), approximation(objective, W, embedded))
+    at = replace(objective.evaluate(W), W=W)
+    return Head(W, B, at.size, approximation(objective, at, embedded))
 
 
-def approximation(objective: Objective, W: np.ndarray, embedded: Embedding) -> float:
-    """Bound of the difference that the exact embedding Z makes to the gradient at W on ``Z_hat``, all classes jointly.
+def approximation(objective: Objective, at: Evaluated, embedded: Embedding) -> float:
+    """Bound of the difference that the exact embedding Z makes to the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and
     ``Z_hat^T (l'(Z W) - l'(Z_hat W))``. Theorem 4.5 has ``2 c1 ||1^T R||`` in the place of both, which is no bound: residues
     cancel, and the change of ``l'`` is not in it.
     """
-    loss, e_W, e_F, columns = objective.loss, embedded.errors(W), embedded.errors(), embedded.column_errors()
+    loss, W, slopes = objective.loss, at.W, at.slopes
+    e_W, e_F, columns = embedded.errors(W), embedded.errors(), embedded.column_errors()
     norm = size = objective.size
     if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
         S, s = embedded.trained()
         norm = spectral_norm_bound(s[:, None] * S)
-    slopes = objective.slopes(W)
     first = e_F * (slopes + loss.gamma1 * e_W)
     if np.isfinite(loss.c1):
         first = min(first, loss.c1 * float(np.sqrt(W.shape[1]) * np.linalg.norm(columns)))

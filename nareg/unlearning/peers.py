@@ -38,7 +38,7 @@ class _Anew(CertifiedGPR):
             If it leaves more than the budget.
         """
         here, W = self._objective(data), self._head.W
-        W = W + head.newton_step(hessian_of, W, here.gradient(W, here.forward(W)))
+        W = W + head.newton_step(hessian_of, W, here.evaluate(W).gradient)
         found = head.evaluate(data.propagation, here.Y, here.B, W, loss=self.loss, lam=self.lam)
         if not found.spent <= self.budget:
             raise CertificateError(f"a step leaves {found.spent:.3g} of {self.budget:.3g}.")

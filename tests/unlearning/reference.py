@@ -21,8 +21,15 @@ def signs(labels, classes):
     return np.where(np.asarray(labels)[:, None] == np.asarray(columns), 1.0, -1.0)
 
 
+def value(Z, Y, W, B, lam, loss="logistic"):
+    """``sum l(z w, y) + lam n / 2 ||W||^2 + <B, W>``."""
+    T = Z @ W
+    losses = np.logaddexp(0, -Y * T) if loss == "logistic" else (T - Y) ** 2 / 2
+    return losses.sum() + lam * len(Z) / 2 * (W**2).sum() + (B * W).sum()
+
+
 def gradient(Z, Y, W, B, lam, loss="logistic"):
-    """Of ``sum l(z w, y) + lam n / 2 ||W||^2 + <B, W>``."""
+    """Of the value."""
     T = Z @ W
     slope = -Y * expit(-Y * T) if loss == "logistic" else T - Y
     return Z.T @ slope + lam * len(Z) * W + B
@@ -32,9 +39,8 @@ def optimum(Z, Y, B, lam):
     """Of the logistic problem, by a general minimiser."""
     shape = B.shape
 
-    def value(w):
+    def both(w):
         W = w.reshape(shape)
-        total = np.logaddexp(0, -Y * (Z @ W)).sum() + lam * len(Z) / 2 * (W**2).sum() + (B * W).sum()
-        return total, gradient(Z, Y, W, B, lam).ravel()
+        return value(Z, Y, W, B, lam), gradient(Z, Y, W, B, lam).ravel()
 
-    return minimize(value, np.zeros(B.size), jac=True, method="BFGS", options={"gtol": 1e-9}).x.reshape(shape)
+    return minimize(both, np.zeros(B.size), jac=True, method="BFGS", options={"gtol": 1e-9}).x.reshape(shape)

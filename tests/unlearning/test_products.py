@@ -1,0 +1,47 @@
+"""Products of a tall array with a few columns."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+
+from nareg.unlearning._products import ROWS, WIDE, times, transposed_times
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 3, 7, WIDE - 1, WIDE])
+@pytest.mark.parametrize("width", [0, 1, 5, 64])
+@pytest.mark.parametrize("rows", [0, 1, 2, 3, 4, 5, ROWS - 1, ROWS, ROWS + 3, 3 * ROWS + 6])
+def test_as_numpy_has_it(rows, width, columns, rng):
+    S, D, R = (rng.standard_normal(shape) for shape in ((rows, width), (width, columns), (rows, columns)))
+    np.testing.assert_allclose(times(S, D), S @ D, atol=1e-11)
+    np.testing.assert_allclose(transposed_times(S, R), S.T @ R, atol=1e-11)
+
+
+def test_views_and_threads(rng):
+    """Every other row of a larger array, transposed factors, and the same to the last digit whatever the threads."""
+    S = rng.standard_normal((4 * ROWS, 40))[::2, 3:]
+    D, R = rng.standard_normal((5, 37)).T, rng.standard_normal((5, 2 * ROWS)).T
+    np.testing.assert_allclose(times(S, D), S @ D, atol=1e-12)
+    np.testing.assert_allclose(transposed_times(S, R), S.T @ R, atol=1e-12)
+    threads, found = numba.get_num_threads(), []
+    try:
+        for count in range(1, threads + 1):
+            numba.set_num_threads(count)
+            found.append((times(S, D), transposed_times(S, R)))
+    finally:
+        numba.set_num_threads(threads)
+    for product, transposed in found[1:]:
+        np.testing.assert_array_equal(product, found[0][0])
+        np.testing.assert_array_equal(transposed, found[0][1])
+
+
+def test_what_is_not_finite_stays_so(rng):
+    S, D = rng.standard_normal((10, 4)), rng.standard_normal((4, 3))
+    S[3, 2] = np.nan
+    S[5, 0] = np.inf
+    found = times(S, D)
+    assert np.isnan(found[3]).all()
+    assert np.isinf(found[5]).all()
+    assert np.isfinite(np.delete(found, [3, 5], axis=0)).all()
+    assert np.isnan(transposed_times(S, np.ones((10, 1)))[2]).all()
