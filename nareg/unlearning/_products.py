@@ -1,8 +1,8 @@
 """Products of a tall array, and of its transpose, with a few columns.
 
-BLAS copies the tall one into panels for every product. For few columns that takes as long as the product: 1,208 x 1,433 times
-7 columns in one thread 2.1 ms by OpenBLAS, 1.2 ms by the loops below, which read it where it is, four rows and two columns at a
-time.
+BLAS copies the tall one into panels for every product with several columns. Where they are few that takes as long as the
+product: 1,208 x 1,433 times 7 columns in one thread 2.1 ms by OpenBLAS, 1.2 ms by the loops below, which read it where it is,
+four rows and two columns at a time.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import numpy as np
 
 from nareg._compiled import parallel
 
-#: Columns from which on BLAS is faster.
+#: Columns from which on BLAS is faster, about (of 128 features; 1,433 features: from more on).
 WIDE = 12
-#: Rows that are added up in one go: sums do not depend on the number of threads, and rounding does not grow with the rows.
+#: Rows that are added up in one go: sums do not depend on the number of threads, and rounding grows with a 256th of the rows.
 ROWS = 256
 #: Sums may be taken in any order, by several lanes; whatever is not finite stays so.
 ORDER = frozenset({"reassoc", "contract"})
@@ -31,7 +31,7 @@ def times(S: Any, D: Any) -> Any:
     >>> times(np.ones((3, 2)), np.array([[1.0], [2.0]])).T
     array([[3., 3., 3.]])
     """
-    if not isinstance(S, np.ndarray) or D.shape[1] >= WIDE:
+    if not _few(S, D):
         return S @ D
     out = np.empty((len(S), D.shape[1]))
     _times(S, np.ascontiguousarray(D.T), out)
@@ -46,19 +46,22 @@ def transposed_times(S: Any, R: Any) -> Any:
     >>> transposed_times(np.ones((3, 2)), np.array([[1.0], [2.0], [3.0]])).T
     array([[6., 6.]])
     """
-    if not isinstance(S, np.ndarray) or R.shape[1] >= WIDE:
+    if not _few(S, R):
         return S.T @ R
     sums = np.zeros((-(-len(S) // ROWS), R.shape[1], S.shape[1]))
     _transposed_times(S, np.ascontiguousarray(R), sums)
     return sums.sum(axis=0).T
 
 
-_shared = functools.partial(parallel, size=lambda S, few, out: S.size * min(few.shape), fastmath=ORDER)
+def _few(S: Any, columns: Any) -> bool:
+    """Whether the loops below are for them: arrays of float64 in memory, and neither one column nor many."""
+    return isinstance(S, np.ndarray) and S.dtype == columns.dtype == np.float64 and 1 < columns.shape[1] < WIDE
 
 
-@_shared
-def _times(S: Any, few: Any, out: Any) -> None:
-    n, columns = S.shape[0], few.shape[0]
+@functools.partial(parallel, size=lambda S, rows, out: S.size * len(rows), fastmath=ORDER)
+def _times(S: Any, rows: Any, out: Any) -> None:
+    """``rows`` are the columns of the other factor."""
+    n, columns = S.shape[0], rows.shape[0]
     for block in numba.prange((n + 3) // 4):
         first = 4 * block
         # the rows of the last block are repeated where there are none
@@ -66,7 +69,7 @@ def _times(S: Any, few: Any, out: Any) -> None:
         a, b, c, d = S[first], S[i], S[j], S[k]
         for column in range(0, columns, 2):
             other = min(column + 1, columns - 1)
-            v, w = few[column], few[other]
+            v, w = rows[column], rows[other]
             av, bv, cv, dv, aw, bw, cw, dw = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
             for f in range(S.shape[1]):
                 av += a[f] * v[f]
@@ -83,7 +86,7 @@ def _times(S: Any, few: Any, out: Any) -> None:
             out[k, column], out[k, other] = dv, dw
 
 
-@_shared
+@functools.partial(parallel, size=lambda S, few, out: S.size * few.shape[1], fastmath=ORDER)
 def _transposed_times(S: Any, few: Any, out: Any) -> None:
     n, columns = few.shape
     for block in numba.prange(out.shape[0]):

@@ -72,12 +72,12 @@ def solve(
         If more than the budget is spent, whatever is done.
     """
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    target = TOLERANCE * objective.evaluate(np.zeros_like(W)).size if budget is None else SHARE * budget
+    target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
     try:
         at = objective.minimise(W, target)
     except SolverError as error:
         raise CertificateError(str(error)) from None
-    found = Head(at.W, B, at.size, approximation(objective, at, embedded))
+    found = Head(at.W, B, at.residual, approximation(objective, at, embedded))
     if budget is not None and not found.spent <= budget:
         raise CertificateError(
             f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
@@ -103,7 +103,7 @@ def evaluate(
     """What is spent at given coefficients."""
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
     at = replace(objective.evaluate(W), W=W)
-    return Head(W, B, at.size, approximation(objective, at, embedded))
+    return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
 def approximation(objective: Objective, at: Evaluated, embedded: Embedding) -> float:
@@ -113,15 +113,15 @@ def approximation(objective: Objective, at: Evaluated, embedded: Embedding) -> f
     ``Z_hat^T (l'(Z W) - l'(Z_hat W))``. Theorem 4.5 has ``2 c1 ||1^T R||`` in the place of both, which is no bound: residues
     cancel, and the change of ``l'`` is not in it.
     """
-    loss, W, slopes = objective.loss, at.W, at.slopes
+    loss, W = objective.loss, at.W
     e_W, e_F, columns = embedded.errors(W), embedded.errors(), embedded.column_errors()
     norm = size = objective.size
     if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
         S, s = embedded.trained()
         norm = spectral_norm_bound(s[:, None] * S)
-    first = e_F * (slopes + loss.gamma1 * e_W)
+    first = e_F * (at.slope + loss.gamma1 * e_W)
     if np.isfinite(loss.c1):
         first = min(first, loss.c1 * float(np.sqrt(W.shape[1]) * np.linalg.norm(columns)))
     length = float(np.linalg.norm(W))
-    computed = size * (slopes + loss.gamma1 * size * length) + objective.ridge * length + objective.term
+    computed = size * (at.slope + loss.gamma1 * size * length) + objective.ridge * length + objective.term
     return first + loss.gamma1 * norm * e_W + ROUNDING * computed

@@ -20,8 +20,8 @@ from nareg.errors import SolverError
 from nareg.unlearning._products import times, transposed_times
 
 #: Newton steps, and conjugate gradients in each.
-STEPS, INNER = 50, 500
-#: A step that is halved below this is none.
+STEPS, INNER = 400, 500
+#: A step is not halved any more below this.
 SHORTEST = 1e-8
 #: Accuracy of the conjugate gradients in a Newton step, of the gradient: a removal is then one step.
 FORCING = 0.01
@@ -70,14 +70,14 @@ LOSSES = {
 
 @dataclass(frozen=True, eq=False)
 class Evaluated:
-    """The objective's derivatives at a W.
+    """The objective's derivatives at a W: arrays, or tensors of the embedding's device.
 
     Attributes
     ----------
     W, gradient : (F, C) arrays
-    size : float
+    residual : float
         Frobenius norm of the gradient.
-    slopes : float
+    slope : float
         ``||l'(Z W)||_F``.
     curvature : (n_t, C) array
         ``l''(Z W)``.
@@ -85,8 +85,8 @@ class Evaluated:
 
     W: Any
     gradient: Any
-    size: float
-    slopes: float
+    residual: float
+    slope: float
     curvature: Any
 
 
@@ -133,7 +133,7 @@ class Objective:
         return self._evaluated(self._here(W))
 
     def minimise(self, W: np.ndarray, target: float) -> Evaluated:
-        """Newton's method from W until the gradient's Frobenius norm is at most ``target``.
+        """Newton's method from W until the gradient's Frobenius norm is at most ``target``; W in memory.
 
         A step is halved until it makes the gradient smaller (Eisenstat and Walker 1994): with a ridge that is zero at the
         optimum alone, and it is what certificates are charged with.
@@ -145,19 +145,21 @@ class Objective:
         """
         at = self.evaluate(W)
         for _ in range(STEPS):
-            if at.size <= target:
-                return replace(at, W=_back(at.W))
-            direction = self._solve(at.curvature, at.gradient, max(0.3 * target, FORCING * at.size))
+            if at.residual <= target:
+                break
+            direction = self._solve(at.curvature, at.gradient, max(0.3 * target, FORCING * at.residual))
             t = 1.0
             trial = self._evaluated(at.W - direction)
-            while trial.size > (1 - 1e-4 * t) * at.size and t > SHORTEST:
+            while not trial.residual <= (1 - 1e-4 * t) * at.residual and t > SHORTEST:
                 t /= 2
                 trial = self._evaluated(at.W - t * direction)
-            if trial.size >= at.size:
+            if not trial.residual < at.residual:
                 break
             at = trial
+        if at.residual <= target:
+            return replace(at, W=_back(at.W))
         raise SolverError(
-            f"Newton's method stays at a gradient of {at.size:.3g} where {target:.3g} is needed: take a larger lam, or a "
+            f"Newton's method stays at a gradient of {at.residual:.3g} where {target:.3g} is needed: take a larger lam, or a "
             "larger budget (alpha, eps, delta)."
         )
 

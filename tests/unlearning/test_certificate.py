@@ -106,4 +106,4 @@ def test_a_newton_step_leaves_no_more_than_its_bound(rng):
         problem = Objective(Z, np.ones(50), y, LOSSES["logistic"], 0.1, zero)
         at = problem.evaluate(w)
         step = -np.linalg.solve(Z.T @ (at.curvature * Z) + 5 * np.eye(5), at.gradient)
-        assert problem.evaluate(w + step).size <= bounds.newton_residual(Z, step[:, 0], gamma2=LOSSES["logistic"].gamma2)
+        assert problem.evaluate(w + step).residual <= bounds.newton_residual(Z, step[:, 0], gamma2=LOSSES["logistic"].gamma2)

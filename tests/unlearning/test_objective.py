@@ -30,9 +30,9 @@ def test_derivatives(loss, rng):
     for step in h * np.eye(18).reshape(18, 6, 3):
         assert (value(W + step) - value(W - step)) / 2 / h == pytest.approx(at.gradient[step > 0].item(), abs=1e-6)
     np.testing.assert_allclose(at.gradient, reference.gradient(Z, problem.Y, W, problem.B, 0.01, loss), atol=1e-12)
-    assert at.size == pytest.approx(np.linalg.norm(at.gradient))
+    assert at.residual == pytest.approx(np.linalg.norm(at.gradient))
     slope, curvature = LOSSES[loss].derivatives(Z @ W, problem.Y)
-    assert at.slopes == pytest.approx(np.linalg.norm(slope))
+    assert at.slope == pytest.approx(np.linalg.norm(slope))
     np.testing.assert_allclose(at.curvature, curvature, atol=1e-12)
 
 
@@ -53,9 +53,9 @@ def test_derivatives_of_a_loss_and_their_bounds(loss, y):
 def test_newton_finds_the_optimum(shape, lam, rng):
     problem = objective(rng, shape=shape, lam=lam)
     at, Z = problem.minimise(np.zeros((shape[1], 3)), 1e-8), problem.s[:, None] * problem.S
-    assert at.size <= 1e-8
+    assert at.residual <= 1e-8
     found = np.linalg.norm(reference.gradient(Z, problem.Y, at.W, problem.B, lam))
-    assert found == pytest.approx(at.size, rel=1e-6, abs=1e-12)
+    assert found == pytest.approx(at.residual, rel=1e-6, abs=1e-12)
     if lam > 1e-6:  # a general minimiser does not get there without a ridge
         wanted = reference.optimum(Z, problem.Y, problem.B, lam)
         np.testing.assert_allclose(at.W, wanted, atol=1e-6 / min(lam, 1))
@@ -71,8 +71,33 @@ def test_least_squares_in_closed_form(rng):
 def test_far_from_the_optimum_newton_is_damped(rng):
     problem = objective(rng, lam=1e-4)
     far, nearby = problem.minimise(1e3 * rng.standard_normal((6, 3)), 1e-8), problem.minimise(np.zeros((6, 3)), 1e-8)
-    assert far.size <= 1e-8
+    assert far.residual <= 1e-8
     np.testing.assert_allclose(far.W, nearby.W, atol=1e-3)
+
+
+def test_the_last_step_may_be_the_one_that_arrives(rng, monkeypatch):
+    """Least squares is one Newton step."""
+    problem = objective(rng, loss="squared", lam=0.1)
+    monkeypatch.setattr("nareg.unlearning.objective.STEPS", 1)
+    assert problem.minimise(np.zeros((6, 3)), 1.0).residual <= 1.0
+
+
+def test_slopes_that_are_saturated_take_many_steps(rng):
+    """Counts of thirty and more, all labels alike, and a large random term."""
+    S, Y = rng.poisson(30, (300, 40)).astype(float), np.tile([1.0, -1.0, -1.0], (300, 1))
+    for seed in range(4):
+        B = 10 * np.random.default_rng(seed).standard_normal((40, 3))
+        at = Objective(S, np.ones(300), Y, LOSSES["logistic"], 1e-4, B).minimise(np.zeros((40, 3)), 0.228)
+        assert np.linalg.norm(reference.gradient(S, Y, at.W, B, 1e-4)) <= 0.228 * (1 + 1e-9)
+
+
+def test_what_is_no_number_is_not_gone_on_with(rng, monkeypatch):
+    problem, steps, solve = objective(rng), [], Objective._solve
+    problem.S[3, 2] = np.nan
+    monkeypatch.setattr(Objective, "_solve", lambda *given: steps.append(0) or solve(*given))
+    with pytest.raises(SolverError, match="gradient of nan"):
+        problem.minimise(np.zeros((6, 3)), 1e-8)
+    assert len(steps) == 1
 
 
 def test_what_rounding_does_not_allow_is_said(rng):
