@@ -163,19 +163,30 @@ def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched:
 
 
 @serial
-def left_factors(
-    start: Any, live: Any, neighbours: Any, weights: Any, before: Any, touched: Any, counts: Any, slot: Any, left: Any
-) -> None:
-    """Left factors of the removal of the edge between ``touched[0]`` and ``touched[1]``, which is taken out already.
+def within(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
+    """The same without places."""
+    reach(start, live, neighbours, ends, slot, touched, counts)
+    for i in range(counts[-1]):
+        slot[touched[i]] = -1
+
+
+@serial
+def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, touched: Any, counts: Any, slot: Any, left: Any) -> None:
+    """Left factors of the removal of the edge between ``touched[0]`` and ``touched[1]``.
 
     Row i of ``left`` is that of ``touched[i]``; its columns are those of the two ends' ``q_0, ..., q_(L-1), S``, end by end.
-    ``before`` has the ends' degrees with the edge.
+    The edge is taken out, and put in again before this returns: no signal is handled in between.
     """
     order = weights.size - 1
-    hold, new = np.zeros(touched.size), np.zeros(touched.size)
+    hold, new, scale, edge = np.zeros(touched.size), np.zeros(touched.size), np.zeros(touched.size), touched[:2].copy()
+    unlink(start, live, neighbours, edge.reshape(1, 2))
+    for i in range(touched.size):
+        slot[touched[i]] = i
+        scale[i] = 1 / np.sqrt(live[touched[i]] + 1.0)
     for end in range(2):
-        a, d_old = touched[end], before[end]
+        a = touched[end]
         d = live[a] + 1.0
+        d_old = d + 1
         ratio = np.sqrt(d / d_old) - 1
         for j in range(order):
             column = end * (order + 1) + j
@@ -200,5 +211,8 @@ def left_factors(
             if j == 0:
                 hold[end] += weights[0] * ratio
             for i in range(touched.size):
-                left[i, column] = hold[i] / np.sqrt(live[touched[i]] + 1.0)
+                left[i, column] = hold[i] * scale[i]
         left[end, end * (order + 1) + order] = 1 / np.sqrt(d) - 1 / np.sqrt(d_old)
+    for i in range(touched.size):
+        slot[touched[i]] = -1
+    link(start, live, neighbours, edge.reshape(1, 2))

@@ -198,6 +198,12 @@ class Scratch:
         _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
         return self._touched[: counts[-1]].copy(), counts
 
+    def within(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
+        """The same without places, which whatever interrupts could not leave behind."""
+        counts = np.zeros(hops + 1, dtype=np.int64)
+        _kernels.within(*self.graph.rows, ends, self.slot, self._touched, counts)
+        return self._touched[: counts[-1]].copy(), counts
+
     def forget(self, nodes: np.ndarray) -> None:
         """Their places."""
         self.slot[nodes] = -1

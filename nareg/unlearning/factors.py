@@ -14,7 +14,6 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.unlearning import _kernels
-from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.propagation import Propagation
 
@@ -66,18 +65,8 @@ def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     if len(pair) != 1:
         raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
     ends, order, scratch = pair[0], propagation.order, propagation.scratch
-    before = graph.live[ends] + 1.0
-    with interrupts_held():
-        graph.remove(pair)
-        try:
-            nodes, counts = scratch.reach(ends, order)
-            left = np.zeros((nodes.size, 2 * (order + 1)))
-            if order:  # without hops no edge matters
-                _kernels.left_factors(*graph.rows, propagation.weights, before, nodes, counts, scratch.slot, left)
-            scratch.forget(nodes)
-        except BaseException:
-            scratch.slot[:] = -1
-            raise
-        finally:
-            graph.add(pair)
+    nodes, counts = scratch.within(ends, order)
+    left = np.zeros((nodes.size, 2 * (order + 1)))
+    if order:  # without hops no edge matters
+        _kernels.left_factors(*graph.rows, propagation.weights, nodes, counts, scratch.slot, left)
     return EdgeFactors(nodes, left, np.concatenate([propagation.rows(end) for end in ends]))

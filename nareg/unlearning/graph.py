@@ -99,7 +99,7 @@ class LiveGraph:
         if (pairs[:, 0] == pairs[:, 1]).any():
             loop = pairs[pairs[:, 0] == pairs[:, 1]][0]
             raise InputError(f"{name} has {_pair(loop)}: the loop at a node is not an edge.")
-        kept, counts = np.unique(pairs, axis=0, return_counts=True)
+        kept, counts = (pairs, np.ones(1)) if len(pairs) == 1 else np.unique(pairs, axis=0, return_counts=True)
         if counts.max() > 1:
             raise InputError(f"{name} has {_pair(kept[counts.argmax()])} twice: name every edge once, in whichever direction.")
         there = self._present(kept)
