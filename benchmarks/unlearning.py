@@ -85,7 +85,9 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
             start = time.perf_counter()
             held.update(change)
             times.append(time.perf_counter() - start)
-            touched.append(held.scratch.within(change.touched, held.order)[0].size)
+            reached, _ = held.scratch.reach(change.touched, held.order)
+            held.scratch.forget(reached)
+            touched.append(reached.size)
         median = statistics.median(times)
         print(f"{count:5d} edges: median {1e3 * median:9.3f} ms, largest {1e3 * max(times):9.1f} ms, full propagation is "
               f"{full / median:7.1f} times that; rows touched {statistics.median(touched):.0f}")  # fmt: skip

@@ -163,25 +163,19 @@ def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched:
 
 
 @serial
-def within(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
-    """The same without places."""
-    reach(start, live, neighbours, ends, slot, touched, counts)
-    for i in range(counts[-1]):
-        slot[touched[i]] = -1
+def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> Any:
+    """Left factors of the removal of the edge between two nodes, a row for each of those that :func:`reach` finds.
 
-
-@serial
-def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, touched: Any, counts: Any, slot: Any, left: Any) -> None:
-    """Left factors of the removal of the edge between ``touched[0]`` and ``touched[1]``.
-
-    Row i of ``left`` is that of ``touched[i]``; its columns are those of the two ends' ``q_0, ..., q_(L-1), S``, end by end.
-    The edge is taken out, and put in again before this returns: no signal is handled in between.
+    Columns are those of the two ends' ``q_0, ..., q_(L-1), S``, end by end. The edge is taken out, and put in again, and no
+    node has a place when this returns: no signal is handled in between.
     """
     order = weights.size - 1
-    hold, new, scale, edge = np.zeros(touched.size), np.zeros(touched.size), np.zeros(touched.size), touched[:2].copy()
-    unlink(start, live, neighbours, edge.reshape(1, 2))
-    for i in range(touched.size):
-        slot[touched[i]] = i
+    reach(start, live, neighbours, ends, slot, touched, counts)
+    size = counts[-1]
+    left, scale = np.zeros((size, 2 * (order + 1))), np.empty(size)
+    hold, new, edge = np.zeros(size), np.zeros(size), ends.copy().reshape(1, 2)
+    unlink(start, live, neighbours, edge)
+    for i in range(size):
         scale[i] = 1 / np.sqrt(live[touched[i]] + 1.0)
     for end in range(2):
         a = touched[end]
@@ -210,9 +204,11 @@ def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, touched: 
                 hold, new = new, hold
             if j == 0:
                 hold[end] += weights[0] * ratio
-            for i in range(touched.size):
+            for i in range(size):
                 left[i, column] = hold[i] * scale[i]
-        left[end, end * (order + 1) + order] = 1 / np.sqrt(d) - 1 / np.sqrt(d_old)
-    for i in range(touched.size):
+        if order:  # without hops no edge matters
+            left[end, end * (order + 1) + order] = 1 / np.sqrt(d) - 1 / np.sqrt(d_old)
+    for i in range(size):
         slot[touched[i]] = -1
-    link(start, live, neighbours, edge.reshape(1, 2))
+    link(start, live, neighbours, edge)
+    return left

@@ -198,11 +198,15 @@ class Scratch:
         _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
         return self._touched[: counts[-1]].copy(), counts
 
-    def within(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same without places, which whatever interrupts could not leave behind."""
-        counts = np.zeros(hops + 1, dtype=np.int64)
-        _kernels.within(*self.graph.rows, ends, self.slot, self._touched, counts)
-        return self._touched[: counts[-1]].copy(), counts
+    def left_factors(self, ends: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Nodes that the removal of an edge reaches, without places, and its left factors."""
+        counts = np.zeros(weights.size, dtype=np.int64)
+        try:
+            left = _kernels.left_factors(*self.graph.rows, weights, ends, self.slot, self._touched, counts)
+        except MemoryError:
+            self.slot[:] = -1
+            raise
+        return self._touched[: counts[-1]].copy(), left
 
     def forget(self, nodes: np.ndarray) -> None:
         """Their places."""

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.unlearning import _kernels
 from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.propagation import Propagation
 
@@ -64,9 +63,6 @@ def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     pair = graph.checked_pairs("edge", edge, present=True)
     if len(pair) != 1:
         raise InputError(f"edge has {len(pair)} pairs: one (u, v) is expected.")
-    ends, order, scratch = pair[0], propagation.order, propagation.scratch
-    nodes, counts = scratch.within(ends, order)
-    left = np.zeros((nodes.size, 2 * (order + 1)))
-    if order:  # without hops no edge matters
-        _kernels.left_factors(*graph.rows, propagation.weights, nodes, counts, scratch.slot, left)
+    ends = pair[0]
+    nodes, left = propagation.scratch.left_factors(ends, propagation.weights)
     return EdgeFactors(nodes, left, np.concatenate([propagation.rows(end) for end in ends]))
