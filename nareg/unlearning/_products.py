@@ -15,7 +15,7 @@ import numpy as np
 
 from nareg._compiled import parallel
 
-#: Columns from which on BLAS is faster, about (of 128 features; 1,433 features: from more on).
+#: Columns from which on BLAS may be faster: with 128 features it is, with 1,433 not yet.
 WIDE = 12
 #: Rows that are added up in one go: sums do not depend on the number of threads, and rounding grows with a 256th of the rows.
 ROWS = 256

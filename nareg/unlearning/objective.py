@@ -128,9 +128,12 @@ class Objective:
         """``||B||_F``."""
         return _norm(self.B)
 
-    def evaluate(self, W: np.ndarray) -> Evaluated:
-        """Derivatives at W."""
-        return self._evaluated(self._here(W))
+    def evaluate(self, W: Any) -> Evaluated:
+        """Derivatives at W, from memory or where the embedding is."""
+        W, s = self._here(W), self.s[:, None]
+        slope, curvature = self.loss.derivatives(s * times(self.S, W), self.Y)
+        gradient = transposed_times(self.S, s * slope) + self.ridge * W + self.B
+        return Evaluated(W, gradient, _norm(gradient), _norm(slope), curvature)
 
     def minimise(self, W: np.ndarray, target: float) -> Evaluated:
         """Newton's method from W until the gradient's Frobenius norm is at most ``target``; W in memory.
@@ -149,10 +152,10 @@ class Objective:
                 break
             direction = self._solve(at.curvature, at.gradient, max(0.3 * target, FORCING * at.residual))
             t = 1.0
-            trial = self._evaluated(at.W - direction)
+            trial = self.evaluate(at.W - direction)
             while not trial.residual <= (1 - 1e-4 * t) * at.residual and t > SHORTEST:
                 t /= 2
-                trial = self._evaluated(at.W - t * direction)
+                trial = self.evaluate(at.W - t * direction)
             if not trial.residual < at.residual:
                 break
             at = trial
@@ -162,13 +165,6 @@ class Objective:
             f"Newton's method stays at a gradient of {at.residual:.3g} where {target:.3g} is needed: take a larger lam, or a "
             "larger budget (alpha, eps, delta)."
         )
-
-    def _evaluated(self, W: Any) -> Evaluated:
-        """With W where the embedding is."""
-        s = self.s[:, None]
-        slope, curvature = self.loss.derivatives(s * times(self.S, W), self.Y)
-        gradient = transposed_times(self.S, s * slope) + self.ridge * W + self.B
-        return Evaluated(W, gradient, _norm(gradient), _norm(slope), curvature)
 
     def _solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
         """``H^-1 gradient`` by conjugate gradients, all classes at once; residuals together at most ``tol``."""
@@ -187,7 +183,7 @@ class Objective:
             rr = new
         return X
 
-    def _here(self, W: np.ndarray) -> Any:
+    def _here(self, W: Any) -> Any:
         """Where the embedding is."""
         return W if isinstance(self.S, np.ndarray) else _module(self.S).as_tensor(W, device=self.S.device)
 
