@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -398,6 +401,35 @@ def test_arguments_are_not_changed_and_sparse_features_are_taken(rng):
     model.remove_nodes([1, 2])
     for before, after in zip(held, (X, y, graph.adjacency.toarray()), strict=True):
         np.testing.assert_array_equal(before, after)
+
+
+@pytest.mark.parametrize("order", [1, 2, 4])
+@pytest.mark.parametrize("r_max", [0.0, 1e-12])
+def test_what_is_held_is_what_the_documentation_says(r_max, order, rng):
+    # L + 1 matrices of n F numbers, 2 L + 3 where residues wait, and the graph; nothing a request leaves behind
+    matrices = 2 * order + 3 if r_max else order + 1
+    graph, _, y = problem(rng, n=1000)
+    X = rng.standard_normal((1000, 200)) / 20
+
+    def served():
+        model = CertifiedGPR(order=order, r_max=r_max, rng=rng).fit(graph, X, y, np.arange(600))
+        model.remove_nodes(np.arange(5, 15))
+        model.remove_features([30])
+        return model
+
+    served()  # once for what is compiled and imported
+    gc.collect()
+    tracemalloc.start()
+    try:
+        model = served()
+        gc.collect()
+        held = tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert model.embedding().shape == X.shape
+    A = graph.adjacency
+    few = 2 * (A.data.nbytes + A.indices.nbytes + A.indptr.nbytes) + 100 * A.shape[0]
+    assert matrices * X.nbytes < held <= matrices * X.nbytes + few < (matrices + 0.3) * X.nbytes
 
 
 def test_an_isolated_node_is_removed(rng):
