@@ -23,11 +23,9 @@ class Iterates:
     status: Status = Status.CONVERGED
     rounds: int | None = None
     note: str = ""
-
-    @property
-    def residuals_matter(self) -> bool:
-        """Whether the solver worked towards a residual: a factorisation did not."""
-        return self.iterations > 0
+    #: Both relative residuals (of K, and over its diagonal) where the solver computed them better than float64 can
+    #: from ``x`` alone.
+    reached: tuple[float, float] | None = None
 
 
 @dataclass

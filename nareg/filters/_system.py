@@ -24,6 +24,9 @@ from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
 from nareg.results import WeightDesign
 
+#: What no semidefinite matrix has.
+ZERO_DIAGONAL = "a zero on its diagonal with entries beside it"
+
 
 @dataclass(frozen=True)
 class Penalty:
@@ -60,39 +63,49 @@ def penalty(graph: Any) -> Penalty:
     if (matrix.diagonal() < 0).any():
         raise InputError("graph (an operator) has a negative diagonal entry: it must be positive semidefinite.")
     if n <= _checks.DENSE_LIMIT:
-        eigenvalues = np.linalg.eigvalsh(matrix.toarray())
+        lowest = _checks.least_relative_eigenvalue(matrix.toarray())
         rounding = max(1e-9, 100 * float(np.finfo(graph.dtype).eps)) if graph.dtype.kind == "f" else 1e-9
-        if eigenvalues[0] < -rounding * max(eigenvalues[-1], 1e-300):
+        if lowest < -rounding * n:
+            what = f"the eigenvalue {lowest:g} (its diagonal scaled to ones)" if np.isfinite(lowest) else ZERO_DIAGONAL
             raise InputError(
-                f"graph (an operator) has the eigenvalue {eigenvalues[0]:g}: it must be positive semidefinite; "
+                f"graph (an operator) has {what}: it must be positive semidefinite; "
                 "pass a Laplacian, or an adjacency through nareg.Graph."
             )
     elif not _is_dominant(matrix):
-        lowest, size = _lowest_found(matrix), float(np.max(np.asarray(abs(matrix).sum(axis=1)).ravel()))
+        lowest, size = _lowest_found(matrix)
         if lowest < -1e-8 * size:
+            scaled = f"x^T L x = {lowest:g} ||x||^2 for some x (its diagonal scaled to ones)"
             raise InputError(
-                f"graph (an operator) has x^T L x = {lowest:g} ||x||^2 for some x: it must be positive semidefinite; "
-                "pass a Laplacian, or an adjacency through nareg.Graph."
+                f"graph (an operator) has {scaled if np.isfinite(lowest) else ZERO_DIAGONAL}: it must be positive "
+                "semidefinite; pass a Laplacian, or an adjacency through nareg.Graph."
             )
     return Penalty(matrix, is_laplacian(matrix), lambda i: f"node {i}")
 
 
-def _lowest_found(matrix: sp.csr_array) -> float:
-    """The smallest Rayleigh quotient that some hundred Lanczos steps find: a negative one refutes semidefiniteness."""
+def _lowest_found(matrix: sp.csr_array) -> tuple[float, float]:
+    """The smallest Rayleigh quotient that some hundred Lanczos steps find, and a bound on the largest.
+
+    Of the matrix with its diagonal scaled to ones; a negative one refutes semidefiniteness.
+    """
+    diagonal = matrix.diagonal()
+    inverse = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
+    scaled = scale_symmetric(matrix, inverse)
+    size = float(np.max(np.asarray(abs(scaled).sum(axis=1)).ravel()))
+    if abs(matrix[diagonal == 0]).sum() > 0:
+        return -np.inf, size
     start = np.random.default_rng(0).standard_normal(matrix.shape[0])
     try:
-        values = eigsh(matrix, k=1, which="SA", v0=start, maxiter=20, tol=1e-3, return_eigenvectors=False)
+        values = eigsh(scaled, k=1, which="SA", v0=start, maxiter=20, tol=1e-3, return_eigenvectors=False)
     except ArpackNoConvergence as unfinished:
         values = unfinished.eigenvalues
-    return float(np.min(values, initial=np.inf))
+    return float(np.min(values, initial=np.inf)), size
 
 
 def is_laplacian(matrix: sp.csr_array) -> bool:
     """Zero row sums and no positive off-diagonal entry: a combinatorial Laplacian."""
-    scale = np.abs(matrix.data).max(initial=0.0)
     sums = np.abs(np.asarray(matrix.sum(axis=1)).ravel())
     off = matrix - sp.diags_array(matrix.diagonal())
-    return bool(sums.max(initial=0.0) <= 1e-10 * scale and (off.nnz == 0 or off.max() <= 0))
+    return bool((sums <= 1e-10 * np.abs(matrix.diagonal())).all() and (off.nnz == 0 or off.max() <= 0))
 
 
 @dataclass(frozen=True)
@@ -247,7 +260,13 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
             raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes.")
     else:
         w = _checks.node_vector("weights", weights, n)
-        S = scale_symmetric(base.L, w)
+        with np.errstate(over="ignore"):
+            S = scale_symmetric(base.L, w)
+        if not np.isfinite(S.data).all():
+            i = int(np.argmax(np.abs(w)))
+            raise InputError(
+                f"weights[{i}] is {w[i]:g}, too large: an entry of S = diag(w) L diag(w) overflows; take smaller weights."
+            )
     system = FilterSystem(S=S, c=c, w=w, penalty=base)
     refuse_singular(system)
     if w is None and _is_dominant(S):
@@ -260,7 +279,7 @@ def _is_dominant(S: sp.csr_array) -> bool:
     """No positive off-diagonal entry and no negative row sum, within rounding: a diagonally dominant M-matrix."""
     off = S - sp.diags_array(S.diagonal())
     sums = np.asarray(S.sum(axis=1)).ravel()
-    return bool((off.nnz == 0 or off.max() <= 0) and sums.min() >= -1e-12 * np.abs(S.data).max(initial=0.0))
+    return bool((off.nnz == 0 or off.max() <= 0) and (sums >= -1e-12 * np.abs(S.diagonal())).all())
 
 
 def _symmetric(name: str, value: Any) -> sp.csr_array:
@@ -272,11 +291,18 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
         raise InputError(f"{name} has shape {matrix.shape}, a square matrix is expected.")
     if not np.isfinite(matrix.data).all():
         raise InputError(f"{name} holds a value that is not finite.")
-    gap = abs(matrix - matrix.T)
+    gap = sp.coo_array(abs(matrix - matrix.T))
     rounding = max(1e-10, 4 * float(np.finfo(value.dtype).eps)) if value.dtype.kind == "f" else 1e-10
-    if gap.nnz and gap.max() > rounding * np.abs(matrix.data).max():
-        raise InputError(f"{name} is not symmetric (largest difference {gap.max():g}): pass ({name} + {name}.T) / 2.")
     if gap.nnz:
+        # entry by entry: a faint block beside large entries is not rounding
+        i, j = gap.coords
+        size = np.sqrt(np.abs(matrix.diagonal()))
+        entries = sp.csr_array(abs(matrix).maximum(abs(matrix).T))[i, j]
+        excess = gap.data - rounding * np.maximum(size[i] * size[j], np.asarray(entries).ravel())
+        if excess.max() > 0:
+            raise InputError(
+                f"{name} is not symmetric (largest difference {gap.data[excess > 0].max():g}): pass ({name} + {name}.T) / 2."
+            )
         matrix = sp.csr_array((matrix + matrix.T) / 2)
     matrix.sort_indices()
     return matrix
@@ -299,8 +325,8 @@ def refuse_singular(system: FilterSystem) -> None:
         if not system.sdd:
             # a general S may be positive definite on the component by itself
             _checks.dense_size("checking a component without data", nodes.size, alternative="give it a data term")
-            values = np.linalg.eigvalsh(support[nodes][:, nodes].toarray())
-            if values[0] > 1e-12 * max(values[-1], 1e-300):
+            part = support[nodes][:, nodes].toarray()
+            if (np.diagonal(part) > 0).all() and _checks.least_relative_eigenvalue(part) > 1e-12:
                 continue
         shown = ", ".join(system.penalty.describe_node(int(i)) for i in nodes[:3]) + (", ..." if nodes.size > 3 else "")
         raise SingularSystemError(

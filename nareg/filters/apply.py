@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import AmplificationWarning, InputError, SolverError
-from nareg.filters import cg, chebyshev, direct, multigrid, recursion
+from nareg.errors import InputError, SolverError
+from nareg.filters import _amplification, cg, chebyshev, direct, multigrid, recursion
+from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters._iterate import Callback, Iterates
 from nareg.filters._system import FilterSystem, build, data_term, filter_matrix, penalty
 from nareg.results import Solution, Status
@@ -22,9 +23,6 @@ DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
 SMALL = 5_000
 #: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
 PATIENCE = 150
-#: An unobserved node's estimate may be so many times the largest reading without a warning. On five sensor networks
-#: designs above it interpolated 1.5 to 5,000 times worse than one weight, those below it never 1.4 times.
-LARGEST_AMPLIFICATION = 2.0
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
 
@@ -62,7 +60,9 @@ def denoise(
     backend : {"scipy"}
         Where the linear algebra runs.
     tol : float
-        Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop.
+        Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
+        ``CONVERGED`` promises. Where weights are so large that rounding x to float64 would exceed it, ``"direct"``
+        solves in twice the precision, and the residual is that of the solution before rounding.
     max_iterations : int, optional
         Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
     callback : callable, optional
@@ -136,9 +136,11 @@ def interpolate(
     Warns
     -----
     AmplificationWarning
-        If the estimate at an unobserved node can be more than twice the largest reading. With ``u = w x`` that estimate
-        is the neighbours' mean of u over its own w: a weight near zero, harmless where there is a reading, inflates it.
-        Design with ``fit`` zero at the nodes that will not be observed, or with a larger ``lower``.
+        If with these weights the estimate at an unobserved node could be more than twice the largest reading: with ``u = w x``
+        it is the neighbors' mean of u over its own w, which a weight near zero, harmless where there is a reading, inflates.
+        Such an estimate is not returned. For those signals unobserved nodes take the same mean of their neighbors' ``|w|``,
+        which leaves the estimates of observed nodes as they are; where that is not enough, all nodes take one weight, the
+        geometric mean. ``method`` says for how many signals. Design with ``fit`` zero at nodes that will not be observed.
 
     Examples
     --------
@@ -153,44 +155,27 @@ def interpolate(
     seen = _checks.mask("observed", observed, base.n_nodes, shape[1] if len(shape) == 2 else None)
     readings = _checks.partially_observed("y", y, seen, base.n_nodes)
     c = data_term(fit, weights, base.n_nodes)
+    replaced, signals = _amplification.Replaced(), 1 if readings.ndim == 1 else readings.shape[1]
+
+    def system_for(pattern: np.ndarray, count: int) -> FilterSystem:
+        system = build(base, weights, _observed_fit(c, pattern))
+        return replaced.safe(system, pattern, count, lambda s, rhs, accuracy: _auto(s, rhs, accuracy, None, None)[0])
+
     if seen.ndim == 1:
-        system = build(base, weights, _observed_fit(c, seen))
-        solution = _solve(system, readings, method, backend, tol, max_iterations, callback)
-        _warn_of_amplification([(system, seen)])
-        return solution
-    patterns, group = np.unique(seen, axis=1, return_inverse=True)
-    x = np.empty_like(readings)
-    parts, systems = [], []
-    for p in range(patterns.shape[1]):
-        columns = group.ravel() == p
-        system = build(base, weights, _observed_fit(c, patterns[:, p]))
-        systems.append((system, patterns[:, p]))
-        parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
-        x[:, columns] = parts[-1].x
-    _warn_of_amplification(systems)
-    return _joined(parts, x)
-
-
-def _warn_of_amplification(systems: list[tuple[FilterSystem, np.ndarray]]) -> None:
-    """Warn if the row of H at an unobserved node sums, in absolute values, to more than ``LARGEST_AMPLIFICATION``.
-
-    ``S(w) = D S(|w|) D`` with D the signs of w, and ``H(|w|)`` has no negative entry: its row sums are the estimate for
-    readings of one everywhere, those of ``|H(w)|`` the absolute estimate for readings D.
-    """
-    worst = 0.0
-    for system, seen in systems:
-        if system.w is None or not system.sdd or seen.all():
-            continue
-        size = np.abs(system.w)
-        if size[seen].max() <= LARGEST_AMPLIFICATION * size[~seen].min():  # a maximum principle for w x
-            continue
-        signs = np.where(system.w < 0, -1.0, 1.0)
-        result, _ = _auto(system, (system.c * signs)[:, None], 1e-3, None, None)
-        rows = np.where(seen, 0.0, np.abs(result.x[:, 0]))
-        if rows.max() > worst:
-            worst, node, many = float(rows.max()), int(np.argmax(rows)), int((rows > LARGEST_AMPLIFICATION).sum())
-    if worst > LARGEST_AMPLIFICATION:
-        warnings.warn(AmplificationWarning(node, worst, many), stacklevel=3)
+        parts = [_solve(system_for(seen, signals), readings, method, backend, tol, max_iterations, callback)]
+        x = parts[0].x
+    else:
+        patterns, group = np.unique(seen, axis=1, return_inverse=True)
+        x, parts = np.empty_like(readings), []
+        for p in range(patterns.shape[1]):
+            columns = group.ravel() == p
+            system = system_for(patterns[:, p], int(columns.sum()))
+            parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
+            x[:, columns] = parts[-1].x
+    warning = replaced.warning(base, signals)
+    if warning is not None:
+        warnings.warn(warning, stacklevel=2)
+    return _joined(parts, x, replaced.note(signals))
 
 
 def _observed_fit(c: np.ndarray, seen: np.ndarray) -> np.ndarray:
@@ -200,14 +185,14 @@ def _observed_fit(c: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return c
 
 
-def _joined(parts: list[Solution], x: np.ndarray) -> Solution:
+def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
     """One Solution for several masks: the first failure, the largest residual, messages and seconds added up."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]
     return Solution(
         x=x,
         status=failed[0] if failed else Status.CONVERGED,
-        method=parts[0].method + (f" ({len(parts)} masks)" if len(parts) > 1 else ""),
+        method=parts[0].method + (f" ({len(parts)} masks)" if len(parts) > 1 else "") + note,
         iterations=slowest.iterations,
         residuals=slowest.residuals,
         residual=max(part.residual for part in parts),
@@ -233,22 +218,24 @@ def _solve(
     if max_iterations is not None:
         max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
     start = time.perf_counter()
-    columns = y.reshape(system.n_nodes, -1).astype(np.float64, copy=False)
+    columns, unit = _without_underflow(y.reshape(system.n_nodes, -1).astype(np.float64, copy=False))
     rhs = columns if (system.c == 1).all() else system.c[:, None] * columns  # solvers do not write to it
     if system.w is None and not _definite(system):
         result, label = Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
     elif method == "auto":
         result, label = _auto(system, rhs, tol, max_iterations, callback)
     elif method == "direct":
-        result, label = direct.solve(system, rhs), "direct"
+        result, label = direct.solve(system, rhs, tol), "direct"
     else:
         limit = max_iterations or MAX_ITERATIONS[method]
         result, label = _solver(method)(system, rhs, tol=tol, max_iterations=limit, callback=callback), method
-    plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs))
+    plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs))
     status = result.status
-    # recurrences drift: what counts is the residual of the point itself; a factorisation judged its own
-    if status is Status.CONVERGED and result.residuals_matter and not max(plain, scaled) <= max(2 * tol, 1e-12):
+    # recurrences drift: what counts is the residual of the point itself
+    if status is Status.CONVERGED and not max(plain, scaled) <= max(2 * tol, 1e-12):
         status = Status.STALLED
+    if unit is not None:
+        result.x = result.x * unit
     return Solution(
         x=result.x.reshape(y.shape).astype(y.dtype, copy=False),
         status=status,
@@ -260,6 +247,16 @@ def _solve(
         messages=None if result.rounds is None else result.rounds * system.n_directed_edges,
         seconds=time.perf_counter() - start,
     )
+
+
+def _without_underflow(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+    """Columns whose squares would underflow in norms, divided by a power of two; and the divisors, None for ones."""
+    peak = np.abs(columns).max(axis=0)
+    faint = (peak < 1e-100) & (peak > 0)
+    if not faint.any():
+        return columns, None
+    unit = np.where(faint, np.ldexp(1.0, np.frexp(peak)[1] - 1), 1.0)
+    return columns / unit, unit
 
 
 def _definite(system: FilterSystem) -> bool:
@@ -289,7 +286,7 @@ def _auto(
 ) -> tuple[Iterates, str]:
     """Size first, then conditioning as CG itself shows it (measured: see docs, "which solver when")."""
     if system.n_nodes <= SMALL:
-        return direct.solve(system, rhs), f"direct (auto: {system.n_nodes} nodes)"
+        return direct.solve(system, rhs, tol), f"direct (auto: {system.n_nodes} nodes)"
     limit = max_iterations or MAX_ITERATIONS["cg"]
     may_switch = system.sdd and limit > PATIENCE
     label = f"cg (auto: {system.n_nodes} nodes)"
@@ -350,7 +347,7 @@ def uncertainty(
     if n <= _checks.DENSE_LIMIT:
         H = filter_matrix(system, what="uncertainty")
         spread = H * covariance if covariance.ndim == 1 else H @ covariance
-        return np.sqrt(np.einsum("ij,ij->i", spread, H))
+        return np.sqrt(np.maximum(np.einsum("ij,ij->i", spread, H), 0.0))  # rounding of a singular covariance
     if covariance.ndim == 2:
         _checks.dense_size("uncertainty with a noise matrix", n, alternative="pass variances, (N,)")
     n_probes = _checks.integer("n_probes", n_probes, low=1)

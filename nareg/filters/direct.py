@@ -1,12 +1,18 @@
-"""Sparse factorisation: CHOLMOD if scikit-sparse is installed, else SuperLU in symmetric mode."""
+"""Sparse factorization: CHOLMOD if scikit-sparse is installed, else SuperLU in symmetric mode.
+
+Where float64 cannot hold K well enough (huge weights, or edges over many decades) :mod:`._refine` takes over.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
 from nareg.errors import TooLargeError
+from nareg.filters import _refine
 from nareg.filters._iterate import Iterates
 from nareg.filters._system import FilterSystem
 from nareg.results import Status
@@ -15,6 +21,10 @@ from nareg.results import Status
 WORST_CASE_NODES = 20_000
 #: A two- or three-dimensional mesh of this size fills about 10 GB.
 MESH_NODES = 2_000_000
+#: A factor of K is enough where neither a residual nor the bound on the error is larger.
+ACCURATE = 1e-10
+
+Solver = Callable[[np.ndarray], np.ndarray]
 
 
 def refusal(system: FilterSystem) -> str | None:
@@ -29,38 +39,60 @@ def refusal(system: FilterSystem) -> str | None:
     )
 
 
-def solve(system: FilterSystem, rhs: np.ndarray) -> Iterates:
-    """Solve ``K x = rhs`` for (N, T) ``rhs`` with one factorisation and one step of refinement."""
+def solve(system: FilterSystem, rhs: np.ndarray, tol: float = 1e-8) -> Iterates:
+    """Solve ``K x = rhs`` for (N, T) ``rhs``: one factor of K where that is enough, else the scaled and refined system."""
     reason = refusal(system)
     if reason is not None:
         raise TooLargeError(reason)
-    K = sp.csc_matrix(system.K)
-    if (system.diagonal <= 0).any():
+    if not system.sdd and (system.diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
+    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not accepted
+        return _solve(system, rhs, tol)
+
+
+def _solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
+    apply_inverse, note = _factor(sp.csc_matrix(system.K))
+    if apply_inverse is not None:
+        x = apply_inverse(rhs)
+        x += apply_inverse(rhs - system.K @ x)
+        plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs))
+        if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, apply_inverse, x) <= ACCURATE:
+            return Iterates(x, 0, [plain], note=note, reached=(plain, scaled))
+    return _refine.solve(system, rhs, tol)
+
+
+def _error_bound(system: FilterSystem, apply_inverse: Solver, x: np.ndarray) -> float:
+    """Largest error of an entry that rounding K and the residual can cause, over the largest entry of its column.
+
+    To first order it is ``eps |K^-1| |K| |x|``, and ``|K^-1|`` is ``K^-1`` but for the signs of w: one more column to
+    solve for. For a matrix of which nothing is known random signs give an estimate.
+    """
+    size = np.abs(x).max(axis=0, initial=0.0)
+    largest = np.max(np.abs(x) / np.where(size > 0, size, 1.0), axis=1, initial=0.0)
+    if system.sdd:
+        assert system.w is not None
+        signs = np.where(system.w < 0, -1.0, 1.0)
+    else:
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], system.n_nodes)
+    spread = apply_inverse((signs * (abs(system.K) @ largest))[:, None])
+    return float(np.finfo(float).eps * np.abs(spread).max(initial=0.0))
+
+
+def _factor(K: sp.csc_matrix) -> tuple[Solver | None, str]:
+    """``K^-1`` as a function, None if a pivot is not positive in float64; and what made the factor."""
     try:
         from sksparse.cholmod import CholmodNotPositiveDefiniteError, cholesky
     except ImportError:
-        note = "SuperLU"
         try:
             # symmetric ordering and no pivoting: K is positive definite
             lu = splu(K, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
         except RuntimeError:  # SuperLU's word for an exactly singular factor
-            return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
+            return None, ""
         # positive pivots without row exchanges are those of a Cholesky factor
         if (lu.U.diagonal() <= 0).any() or not np.array_equal(lu.perm_r, lu.perm_c):
-            return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-        apply_inverse = lu.solve
-    else:
-        note = "CHOLMOD"
-        try:
-            apply_inverse = cholesky(K)
-        except CholmodNotPositiveDefiniteError:
-            return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-    x = apply_inverse(rhs)
-    x += apply_inverse(rhs - K @ x)
-    # a stable factorisation leaves a residual of rounding size against ||K|| ||x||, whatever the condition number
-    left = np.linalg.norm(rhs - K @ x, axis=0)
-    size = abs(K).sum(axis=1).max() * np.linalg.norm(x, axis=0) + np.linalg.norm(rhs, axis=0)
-    backward = float(np.max(left / np.where(size > 0, size, 1.0), initial=0.0))
-    status = Status.CONVERGED if backward < 1e-12 else Status.STALLED
-    return Iterates(x, 0, [float(system.residuals(x, rhs)[0].max(initial=0.0))], status, note=note)
+            return None, ""
+        return lu.solve, "SuperLU"
+    try:
+        return cholesky(K), "CHOLMOD"
+    except CholmodNotPositiveDefiniteError:
+        return None, ""

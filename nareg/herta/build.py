@@ -92,6 +92,10 @@ class Weighted:
             return self.current
         return self._made(now)
 
+    def started(self) -> bool:
+        """It is there from the beginning."""
+        return True
+
     def anew(self, Z: torch.Tensor) -> Preconditioner:
         """One that tells the gap at these outputs: made for them, or for weights that are all next to theirs.
 

@@ -17,6 +17,8 @@ from nareg.herta.training import TrainingStatus
 WINDOW = 4
 #: Ratio of the true gap to its estimate with a preconditioner, at most: the smallest preconditioned eigenvalue is above 0.1.
 SAFETY = 10.0
+#: Fall of the gradient after which the gap is looked at again, at most.
+LEAST = 0.3
 
 
 @dataclass(frozen=True)
@@ -63,6 +65,7 @@ class Curve:
     validation: list[float] | None = None
     W_is_last: bool = True
     first_gradient: float = 0.0
+    next_proof: float = math.inf  # gradients above this are not worth another look at the gap
     taken: list[float] = field(default_factory=list)  # losses of steps that moved W
 
 
@@ -118,7 +121,8 @@ def drive(
                 return curve
             step = next(steps)
     except StopIteration:  # nothing left to gain, as far as the method can tell
-        curve.status = TrainingStatus.CONVERGED if _is_small(step, curve, rules.tol) else TrainingStatus.STALLED
+        curve.next_proof = math.inf
+        curve.status = _ended(step, curve, rules.tol) or TrainingStatus.STALLED
     except KeyboardInterrupt:
         if not curve.losses:
             raise
@@ -140,18 +144,27 @@ def _reason(step: Step, curve: Curve, rules: Rules) -> TrainingStatus | None:
     if rules.random:
         return None
     settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= rules.tol * abs(loss))
-    return TrainingStatus.CONVERGED if settled and _is_small(step, curve, rules.tol) else None
+    return _ended(step, curve, rules.tol) if settled else None
 
 
-def _is_small(step: Step, curve: Curve, tol: float) -> bool:
-    """Whether what is left to gain, or where that is not known the gradient, is small."""
+def _ended(step: Step, curve: Curve, tol: float) -> TrainingStatus | None:
+    """Whether what is left to gain is small; where the gradient is, and nothing tells what is left, that it is not known."""
+    bound = tol * abs(step.loss) / SAFETY
     if step.gap is not None:
-        bound = tol * abs(step.loss) / SAFETY
-        if step.gap > bound or step.confirmed is None:
-            return step.gap <= bound
-        gap = step.confirmed()
-        return gap is not None and gap <= bound
-    return small_gradient(step.gradient, curve.first_gradient, tol)
+        if step.gap <= bound and step.confirmed is not None:
+            gap = step.confirmed()
+            return TrainingStatus.CONVERGED if gap is not None and gap <= bound else None
+        return TrainingStatus.CONVERGED if step.gap <= bound else None
+    if not small_gradient(step.gradient, curve.first_gradient, tol) or step.gradient > curve.next_proof:
+        return None
+    gap = None if step.confirmed is None else step.confirmed()
+    if gap is None:
+        return TrainingStatus.UNPROVED
+    if gap <= bound:
+        return TrainingStatus.CONVERGED
+    # gaps go with the gradient's square
+    curve.next_proof = step.gradient * max(math.sqrt(bound / gap), LEAST)
+    return None
 
 
 def small_gradient(gradient: float, first: float, tol: float) -> bool:

@@ -38,6 +38,7 @@ class Features:
         """Features of a user, checked: (N, F) SciPy sparse, NumPy array or torch tensor, finite."""
         value = as_numpy(value)
         if sp.issparse(value):
+            _checks.whole_sparse("features", value)
             matrix = sp.csr_array(value)
             if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
                 raise InputError(

@@ -75,6 +75,10 @@ class Refresh(Protocol):
         """One that tells the gap."""
         ...
 
+    def started(self) -> bool:
+        """Whether there is one to go on with, where there was none so far."""
+        ...
+
 
 def conjugate_gradients(
     problem: Problem, P: Preconditioner, W: torch.Tensor, ritz: Ritz, *, fresh: bool = False
@@ -238,7 +242,10 @@ def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refr
                 break
             yield Step(W, loss, size, trial=True)
         else:
-            return
+            if P.factors or refresh is None or not refresh.started():
+                return
+            memory = []  # in these coordinates nothing is left to gain; in others there may be
+            continue
         s, y = t * direction, after - gradient
         bend = float((s * y).sum())
         if bend > 0:

@@ -14,12 +14,13 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta import algorithm1, build, choice, optimizers
-from nareg.herta.drive import Curve, Rules, drive, small_gradient
+from nareg.herta.drive import SAFETY, Curve, Rules, drive
 from nareg.herta.losses import SquaredError
-from nareg.herta.optimizers import Step
+from nareg.herta.optimizers import Refresh, Step
 from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
 from nareg.herta.preconditioner import SKETCH, Factor, Preconditioner
 from nareg.herta.problem import Problem
+from nareg.herta.proof import Proof
 from nareg.herta.spectrum import Ritz, bent, spectrum
 from nareg.herta.task import Task, fraction, node_index, read
 from nareg.herta.training import TrainingResult, TrainingStatus
@@ -96,7 +97,7 @@ def fit(
         as many factorisations as there are classes. "sketched": from ``sketch_size`` rows of a randomised Hadamard transform
         of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
         One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
-        example; how near it is to the loss at hand is not known, and convergence is judged without it.
+        example; how near it is to the loss at hand is not known, and convergence is judged by another.
     kind : {"normalized", "combinatorial", "operator"}
         ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
         ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
@@ -113,8 +114,9 @@ def fit(
         the preconditioner is renewed by a line search; for "adam" 0.1 (0.01 without preconditioner).
     tol : float, optional
         In (0, 1), default 1e-8, in float32 1e-4. Converged when the loss is within ``tol`` times itself of its minimum, as the
-        preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten); without one, when four steps lowered it by less
-        than that and the gradient, for columns of length one, is below ``sqrt(tol)`` times the first.
+        preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten). Without one, when four steps lowered the loss
+        by less than that and the gradient, for columns of length one, is below ``sqrt(tol)`` times the first, one is made to
+        tell. Where it says that much is left to gain, training goes on: with it for ``preconditioner="auto"``.
     inner_tol : float, optional
         Error of the solves behind values and gradients, relative. Default ``sqrt(tol) / (50 kappa max(lam, 1))`` after
         Lemma 5.1, with ``kappa = 10``, or what rounding allows.
@@ -212,10 +214,11 @@ def fit(
             model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
         problem = Problem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
+    proof = Proof(task, rows, inner_tol, go_on=preconditioner == "auto", rng=rng)
+    follows = proof if plan.preconditioner == "none" and plan.optimizer == "lbfgs" else refresh
     # outputs without some of the features tell nothing of the curvature at W
-    steps, condition = _method(problem, plan, P, None if dropout else refresh, task, learning_rate, rng)
-    if plan.given:
-        steps = (replace(step, gap=None) for step in steps)
+    steps, condition = _method(problem, plan, P, None if dropout else follows, task, learning_rate, rng)
+    steps = (_with_proof(step, problem, proof, tol, given=plan.given) for step in steps)
     watched = None if validation is None else _watched(task, validation, inner_tol)
     rules = Rules(
         loss=task.loss, tol=tol, zero=max(tol, REACHED * inner_tol), most=max_iterations, stop_below=stop_below,
@@ -223,7 +226,19 @@ def fit(
     )  # fmt: skip
     curve = drive(steps, rules, watched=watched, clock=clock, progress=progress)
     timings["steps"] = time.perf_counter() - built - timings["build"]
-    return _result(task, plan, problem, P, refresh, curve, condition(), rules, timings)
+    return _result(task, plan, problem, P, refresh, proof, curve, condition(), rules, timings)
+
+
+def _with_proof(step: Step, problem: Problem, proof: Proof, tol: float, *, given: bool) -> Step:
+    """A step whose gap is asked for where its method does not know it."""
+    if step.gap is not None and not given:
+        return step
+
+    def confirmed() -> float | None:
+        loss, gradient, Z = problem.evaluate(step.W)
+        return proof.gap(Z, gradient, tol * loss / SAFETY)
+
+    return replace(step, gap=None, confirmed=confirmed)
 
 
 def _build(
@@ -261,7 +276,7 @@ def _method(
     problem: Problem,
     plan: Plan,
     P: Preconditioner,
-    refresh: build.Weighted | None,
+    refresh: Refresh | None,
     task: Task,
     learning_rate: float | None,
     rng: np.random.Generator,
@@ -315,6 +330,7 @@ def _result(
     problem: Problem,
     P: Preconditioner,
     refresh: build.Weighted | None,
+    proof: Proof,
     curve: Curve,
     condition: float | None,
     rules: Rules,
@@ -335,11 +351,14 @@ def _result(
     rank = None if plan.given or task.weight_decay or plan.optimizer.startswith("algorithm-1") else P.rank
     if refresh is not None:
         P = refresh.anew(outputs.to(curve.W.dtype))
-    estimate = None if plan.given else P.gap(gradient)
+    known = bool(P.factors) and not plan.given
+    estimate = P.gap(gradient) if known else None
+    if not known and curve.status is TrainingStatus.CONVERGED:
+        estimate = proof.gap(outputs.to(curve.W.dtype), gradient, rules.tol * value)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
     status = curve.status
     if not rules.random and (curve.W_is_last or curve.validation is None):
-        status = _borne_out(status, value, gap, problem.length(gradient), task.loss.separated(outputs), curve, rules)
+        status = _borne_out(status, value, gap, task.loss.separated(outputs), curve, rules)
     elsewhere = problem.elsewhere + (system.products - before if system is not task.system else 0)
     timings["outputs"] = time.perf_counter() - began
     losses = np.array(curve.losses)
@@ -354,7 +373,7 @@ def _result(
         status=status,
         optimizer=plan.optimizer,
         preconditioner=plan.preconditioner,
-        reason=plan.reason,
+        reason=plan.reason + ("; then the exact one, for the gradient told too little" if proof.taken else ""),
         condition=condition,
         gap=gap,
         gradient_norm=float(gradient.norm()),
@@ -372,7 +391,6 @@ def _borne_out(
     status: TrainingStatus,
     value: float,
     gap: float | None,
-    gradient: float,
     separated: bool,
     curve: Curve,
     rules: Rules,
@@ -385,8 +403,6 @@ def _borne_out(
         holds = separated and value <= UNNOTICED * rules.tol * curve.losses[0]
     elif status is TrainingStatus.TARGET and rules.stop_below is not None:
         holds = value <= rules.stop_below + UNNOTICED * rules.tol * abs(value)
-    elif status is TrainingStatus.CONVERGED and gap is None:
-        holds = small_gradient(gradient, curve.first_gradient, UNNOTICED * rules.tol)
-    elif status is TrainingStatus.CONVERGED and gap is not None:
-        holds = gap <= UNNOTICED * rules.tol * value
+    elif status is TrainingStatus.CONVERGED:
+        holds = gap is not None and gap <= UNNOTICED * rules.tol * value
     return status if holds else TrainingStatus.STALLED

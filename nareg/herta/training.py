@@ -38,6 +38,10 @@ class TrainingStatus(enum.Enum):
         "stalled above the minimum, by rounding or the accuracy of the inner solves: take a smaller inner_tol, float64, "
         "a preconditioner, or a larger tol"
     )
+    UNPROVED = (
+        "not known to have converged: the gradient is small, but nothing tells how far the loss is above its minimum; "
+        "take a preconditioner, or weight_decay"
+    )
     DIVERGED = "diverged: the loss is not finite any more; take a smaller learning_rate"
     INTERRUPTED = "interrupted: the best weights reached so far are returned"
 
@@ -49,6 +53,7 @@ class TrainingStatus(enum.Enum):
             TrainingStatus.DIVERGED,
             TrainingStatus.INTERRUPTED,
             TrainingStatus.STALLED,
+            TrainingStatus.UNPROVED,
         )
 
 
@@ -78,7 +83,8 @@ class TrainingResult:
         Estimated condition number of the preconditioned Hessian at the start (Lanczos; from below).
     gap : float or None
         Estimate of how far the loss is above its minimum, ``<g, P^-1 g> / 2`` from accurate solves in double precision, with a
-        preconditioner made for these weights.
+        preconditioner made for these weights. Runs without one make one before they are called converged; None where none
+        was made.
     gradient_norm : float
         At the returned weights, from accurate solves.
     rank : int or None

@@ -14,6 +14,9 @@ from nareg.graph import node_indices
 
 def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
     """(N, F) in float64."""
+    if sp.issparse(value):
+        _checks.whole_sparse(name, value)
+        _checks.memory(f"{name} as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="leave columns out")
     X = np.array(_checks.floats(name, value.toarray() if sp.issparse(value) else value, ndim=(2,)), dtype=np.float64, order="C")
     if X.shape[1] == 0 or (n_nodes is not None and len(X) != n_nodes):
         raise InputError(f"{name} has shape {X.shape}: ({'M' if n_nodes is None else n_nodes}, F) is expected, F at least 1.")

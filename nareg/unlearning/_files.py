@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 
+from nareg._files import DRAFT, resolved
 from nareg.errors import InputError
 from nareg.unlearning.entries import LedgerError
 
@@ -30,7 +31,7 @@ def link(draft: Path, path: Path) -> None:
 
 def drop_drafts(path: Path) -> None:
     """What a save that was killed has left."""
-    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}(-journal)?")
+    ours = re.compile(rf"\.{re.escape(path.name)}\.[0-9a-f]{{8}}\.{DRAFT}(-journal)?")
     if path.parent.is_dir():
         for left in path.parent.iterdir():
             if ours.fullmatch(left.name):
@@ -63,7 +64,11 @@ def refuse_taken(path: str | os.PathLike[str], key: str | os.PathLike[str] | Non
         raise InputError(f"{store} exists: load it, or name another file.")
     if exists(key_path):
         raise InputError(f"key is {key_path}, which exists and may be another store's: name another file, or delete it.")
-    if key_path.resolve() == store.resolve():
+    try:
+        same = resolved(key_path) == resolved(store)
+    except OSError as error:
+        raise InputError(f"{store} or {key_path} cannot be written ({error}): name another file.") from None
+    if same:
         raise InputError(f"key is {key_path}, the store itself: name another file, best on another disk.")
     return store, key_path
 

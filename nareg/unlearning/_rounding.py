@@ -37,6 +37,8 @@ class Rounding:
 
     def __init__(self, features: np.ndarray, degrees: np.ndarray, order: int) -> None:
         self._largest, self._order = _largest(features), max(order, 1)
+        #: Nodes and peak before the last nodes were added, until these are dropped.
+        self._before: tuple[int, float] | None = None
         self.reset(degrees)
 
     def reset(self, degrees: np.ndarray) -> None:
@@ -59,13 +61,17 @@ class Rounding:
 
     def added(self, features: np.ndarray) -> None:
         """Note new nodes, without edges."""
+        self._before = (len(self._largest), self.peak)
         self._largest = extended(self._largest, _largest(features))
         self._degrees = extended(self._degrees, np.ones(len(features)))
         self.peak = max(self.peak, float(self._largest.max(initial=0)))
 
     def dropped(self, n_nodes: int) -> None:
-        """Note that the nodes behind these are no more; the peak stays, for nothing was computed anew."""
+        """Note that the nodes behind these, the last that were added, are no more; nothing else was computed from them."""
         self._largest, self._degrees = self._largest[:n_nodes], self._degrees[:n_nodes]
+        if self._before is not None and self._before[0] == n_nodes:  # or they were not noted yet
+            self.peak = self._before[1]
+        self._before = None
 
     def bound(self, degrees: np.ndarray) -> np.ndarray:
         """Of an entry in the rows of nodes with these degrees."""

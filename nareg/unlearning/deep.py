@@ -17,6 +17,7 @@ from numpy.polynomial import chebyshev
 from nareg import _checks
 from nareg.errors import InputError, MissingDependencyError
 from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning._turns import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation import Propagation
@@ -85,6 +86,7 @@ class DeepGPR(Forgetting[Update]):
     ) -> None:
         from nareg.gnn.training import checked_device
 
+        super().__init__()
         self.basis = _checks.choice("basis", basis, BASES)
         if basis == "chebyshev" and weights is not None:
             raise InputError('weights are given, but with basis="chebyshev" they are learned: give the order alone.')
@@ -97,6 +99,7 @@ class DeepGPR(Forgetting[Update]):
         self.device = checked_device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
 
+    @training
     def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> DeepGPR:
         """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`."""
         data = self._read(graph, features, labels, train, classes)
@@ -107,7 +110,7 @@ class DeepGPR(Forgetting[Update]):
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
         self._train(network, optimizer, data, self.epochs)
-        with interrupts_held():
+        with self._turns.lock, interrupts_held():
             self._data, self._network, self._optimizer = data, network, optimizer
         return self
 
@@ -123,6 +126,7 @@ class DeepGPR(Forgetting[Update]):
         seconds = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
         return Update(request.told["request"], request.count, seconds)
 
+    @reading
     def decision(self, nodes: Any = None) -> np.ndarray:
         """Scores of some nodes, or all: (K, C)."""
         inputs = self._inputs(self._data, self._index(nodes))

@@ -12,6 +12,7 @@ from nareg import _checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.unlearning import _arguments, requests
+from nareg.unlearning._turns import Turns, reading, request
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
 from nareg.unlearning.graph import LiveGraph
@@ -24,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class Forgetting(ABC, Generic[Answer]):
-    """Requests, checked and passed on to :meth:`_do`."""
+    """Requests, checked and passed on to :meth:`_do`, one at a time: others are refused meanwhile, and reads wait."""
 
     weights: np.ndarray
     r_max: float = 0.0
@@ -32,14 +33,17 @@ class Forgetting(ABC, Generic[Answer]):
 
     _fitted: Data | None = None
 
+    def __init__(self) -> None:
+        self._turns = Turns()
+
     @property
     def _data(self) -> Data:
         if self._fitted is None:
             raise InputError("the model is not fitted: call fit(graph, features, labels, train) first, or load a store.")
         if self._fitted.broken:
             raise SolverError(
-                "a request is under way in another thread, or failed and could not be undone, for want of memory perhaps: wait "
-                "for it, or load the store, or fit anew."
+                "the model is in the middle of a request, or one failed and could not be undone, for want of memory perhaps: "
+                "load the store, or fit anew."
             )
         return self._fitted
 
@@ -51,6 +55,7 @@ class Forgetting(ABC, Generic[Answer]):
     def _do(self, request: Request) -> Answer:
         """Carry out a request: the data and the model, both or none."""
 
+    @request
     def remove_edges(self, edges: Any) -> Answer:
         """Forget that nodes were joined.
 
@@ -61,6 +66,8 @@ class Forgetting(ABC, Generic[Answer]):
 
         Raises
         ------
+        BusyError
+            If another thread's request is under way; true of all requests.
         InputError
             For what is no edge, or not any more.
         CertificateError
@@ -70,47 +77,57 @@ class Forgetting(ABC, Generic[Answer]):
         """
         return self._do(requests.remove_edges(self._data, edges))
 
+    @request
     def remove_nodes(self, nodes: Any) -> Answer:
         """Forget nodes: their edges, features and labels. Their numbers are not used again; their scores are zeros."""
         return self._do(requests.remove_nodes(self._data, nodes))
 
+    @request
     def remove_features(self, nodes: Any, *, labels: bool = False) -> Answer:
         """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
         return self._do(requests.remove_features(self._data, nodes, labels=labels))
 
+    @request
     def add_edges(self, edges: Any) -> Answer:
         """Join nodes that are not."""
         return self._do(requests.add_edges(self._data, edges))
 
+    @request
     def add_nodes(self, features: Any, *, labels: Any = None) -> Answer:
         """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
         return self._do(requests.add_nodes(self._data, features, labels))
 
     @property
+    @reading
     def n_nodes(self) -> int:
         """Number of nodes, removed ones among them: they keep their numbers."""
         return self._data.n_nodes
 
     @property
+    @reading
     def remaining(self) -> np.ndarray:
         """Nodes that were not removed."""
         return np.flatnonzero(~self._data.gone)
 
     @property
+    @reading
     def classes(self) -> np.ndarray:
         """Classes, in rising order."""
         return self._data.classes
 
     @property
+    @reading
     def labels(self) -> np.ndarray:
         """(N,), -1 where there is none, or none any more."""
         return self._data.labels.copy()
 
     @property
+    @reading
     def train(self) -> np.ndarray:
         """Nodes that are trained on."""
         return np.sort(self._data.train)
 
+    @reading
     def embedding(self) -> np.ndarray:
         """(N, F) array Z, new."""
         return self._data.propagation.embedding()
@@ -119,10 +136,12 @@ class Forgetting(ABC, Generic[Answer]):
     def decision(self, nodes: Any = None) -> np.ndarray:
         """Scores of some nodes, or all: (K, C), one column for two classes."""
 
+    @reading
     def predict(self, nodes: Any = None) -> np.ndarray:
         """Class of some nodes, or all."""
         return self.class_of(self.decision(nodes))
 
+    @reading
     def class_of(self, scores: np.ndarray) -> np.ndarray:
         """Class of every row of scores, as :meth:`decision` gives them."""
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
@@ -175,7 +194,7 @@ def _warn_of_centred(X: np.ndarray) -> None:
             f"features have {centred} columns of mean zero over all nodes, of {X.shape[1]}: if they were scaled with what may "
             "have to be forgotten, it stays in them; scale every node by itself, or with constants that know nothing of the "
             "data.",
-            stacklevel=4,
+            stacklevel=5,  # fit, and the wrapper that takes its turn
         )
 
 

@@ -21,10 +21,12 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._files import DRAFT
 from nareg.errors import UNREADABLE, InputError, NaregError
 from nareg.unlearning import _blocks
 from nareg.unlearning._files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
 from nareg.unlearning._hashes import in_order, keyed_hash, model_hash
+from nareg.unlearning._stored import certificate_of
 from nareg.unlearning._tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.entries import Entry, LedgerError, Recorded, Stored
@@ -72,7 +74,7 @@ class Ledger:
             raise InputError(f"{path} is no store: name one that save() wrote.")
         self._key = read_key(self._key_path, told=key is not None)
         drop_drafts(path)
-        # from any thread, but by one at a time: data in the middle of a request refuse another
+        # from any thread, but by one at a time: a model's requests take turns
         self._connection = sqlite3.connect(path, isolation_level=None, timeout=0, check_same_thread=False)
         try:
             self._settings = self._opened()
@@ -120,7 +122,7 @@ class Ledger:
         LedgerError
         """
         path, key_path = refuse_taken(path, key)
-        draft, secret = path.with_name(f".{path.name}.{secrets.token_hex(4)}"), secrets.token_bytes(KEY)
+        draft, secret = path.with_name(f".{path.name}.{secrets.token_hex(4)}.{DRAFT}"), secrets.token_bytes(KEY)
         made_key = made = False
         try:
             with open(os.open(key_path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "w") as handle:
@@ -196,7 +198,7 @@ class Ledger:
         last = self._chain()[-1]
         if self._key is not None and last.parameters != model_hash(self._key, coefficients, term):
             raise LedgerError(f"{self.path}: the model is not the one that its last certificate was issued for.")
-        certificate, features = json.loads(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
+        certificate, features = certificate_of(last.certificate), np.ascontiguousarray(nodes["features"], dtype=float)
         W, B = (np.frombuffer(held, dtype="<f8").reshape(features.shape[1], -1).astype(float) for held in (coefficients, term))
         if not all(np.isfinite(held).all() for held in (features, W, B)):
             raise LedgerError(f"{self.path}: features or the model hold values that are no numbers; restore it from a copy.")
@@ -209,7 +211,7 @@ class Ledger:
             edges=edges,
             coefficients=W,
             term=B,
-            certificate=None if certificate is None else Certificate(**certificate),
+            certificate=certificate,
         )
 
     def _chain(self) -> list[Recorded]:
@@ -255,8 +257,7 @@ class Ledger:
             If hashes do not follow from one another (which is seen with the key).
         """
         with self._whole():
-            held = [(one.digest, json.loads(one.certificate)) for one in self._chain()]
-            return [(digest, None if certificate is None else Certificate(**certificate)) for digest, certificate in held]
+            return [(one.digest, certificate_of(one.certificate)) for one in self._chain()]
 
     def proves(self, number: int, told: dict[str, Any]) -> bool:
         """Whether a request, by its number in the history, was this one, whole.
@@ -276,7 +277,9 @@ class Ledger:
         LedgerError
             Without the key; if hashes do not follow from one another.
         """
-        found, count = self.find(told), len(self._chain())
+        found = self.find(told)
+        with self._whole():
+            count = len(self._chain())
         if _checks.integer("number", number, low=0) >= count:
             raise InputError(f"number is {number}, but there are requests 0 to {count - 1}.")
         return number in found
@@ -296,7 +299,8 @@ class Ledger:
                 f"{self._key_path}, the key of {self.path}, is not there or not to be read: nothing can be shown without."
             )
         asked = keyed_hash(self._key, in_order(told))
-        return [number for number, one in enumerate(self._chain()) if hmac.compare_digest(one.asked, asked)]
+        with self._whole():
+            return [number for number, one in enumerate(self._chain()) if hmac.compare_digest(one.asked, asked)]
 
     def close(self) -> None:
         """Let others open it."""

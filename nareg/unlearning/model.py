@@ -15,6 +15,8 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning._stored import refuse_unlike, settings_of
+from nareg.unlearning._turns import reading, request, training
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.device import Device
@@ -106,6 +108,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
+        super().__init__()
         self.weights = checked_weights(order, weights)
         self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
         self.lam = _checks.number("lam", lam, low=0, strict=True)
@@ -128,6 +131,7 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     # -- training -----------------------------------------------------------------------------------------
 
+    @training
     def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> CertifiedGPR:
         """Propagate and train.
 
@@ -156,7 +160,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         start = time.perf_counter()
         found = self._retrained(data)
         seconds |= {"training": time.perf_counter() - start}
-        with interrupts_held():
+        with self._turns.lock, interrupts_held():
             self._data, self._head = data, found
             self._certificate = self._certified(data, found, "fit", data.n_nodes, seconds, retrained=False)
         return self
@@ -166,6 +170,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             raise InputError(f"{what} is asked of a model whose requests go to {self._ledger.path}: close() it first.")
 
     @property
+    @reading
     def coefficients(self) -> np.ndarray:
         """(F, C), one column for two classes."""
         return self._head.W.copy()
@@ -225,6 +230,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         except CertificateError as error:
             raise CertificateError(f"{error} Nothing was changed.") from None
 
+    @request
     def renew(self) -> Certificate:
         """Train anew with a new random term, before another version of the model is published.
 
@@ -251,6 +257,7 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     # -- the ledger ---------------------------------------------------------------------------------------
 
+    @request
     def save(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> CertifiedGPR:
         """Write a store of what remains and of the model; from now on every request is written to it before it returns.
 
@@ -317,12 +324,15 @@ class CertifiedGPR(Forgetting[Certificate]):
         cls, held: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
     ) -> CertifiedGPR:
         """The model of what a store holds, with ``r_max`` or propagated exactly; its requests are written nowhere."""
-        settings = dict(held.settings)
         try:
-            classes, told = np.array(settings.pop("classes")), settings.pop("told")
-            model = cls(**settings, device=device, rng=rng)
-        except (KeyError, TypeError) as error:
+            settings, classes, told = settings_of(held.settings)
+        except ValueError as error:
             raise LedgerError(f"the store's settings are damaged ({error}); restore it from a copy.") from None
+        try:
+            refuse_unlike(held, classes)
+        except ValueError as error:
+            raise LedgerError(f"the store's data are damaged ({error}); restore it from a copy.") from None
+        model = cls(**settings, device=device, rng=rng)
         n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
         model._data = Data(
@@ -342,13 +352,16 @@ class CertifiedGPR(Forgetting[Certificate]):
         return counts and (not self.alpha or self._head.spent <= self.budget)
 
     def close(self) -> None:
-        """Let others open the store; requests are no longer written to it."""
-        if self._ledger is not None:
-            self._ledger.close()
-        self._ledger = None
+        """Let others open the store; requests are no longer written to it. One of another thread is waited for."""
+        with self._turns.lock:
+            self._turns.refuse_changing("close")
+            if self._ledger is not None:
+                self._ledger.close()
+            self._ledger = None
 
     # -- what is known ------------------------------------------------------------------------------------
 
+    @reading
     def certificate(self) -> Certificate:
         """Of the last request.
 
@@ -365,6 +378,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         if not self.alpha:
             raise CertificateError("alpha is 0: without a random term nothing is certified; fit with alpha above 0.")
 
+    @reading
     def preview(self, edge: Any) -> EdgeFactors:
         """What the removal of an edge (u, v) would do to the embedding, as factors of low rank; nothing is changed.
 
@@ -375,6 +389,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         """
         return edge_factors(self._data.propagation, edge)
 
+    @reading
     def decision(self, nodes: Any = None) -> np.ndarray:
         """``Z W`` of some nodes, or all: (K, C), one column for two classes."""
         found: np.ndarray = self._data.propagation.embedding(self._index(nodes)) @ self._head.W

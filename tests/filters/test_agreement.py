@@ -57,10 +57,9 @@ def test_methods_agree_with_unequal_data_terms(us, method, rng):
     assert relative_error(solution.x, dense_filter(us.graph, w, c) @ y) < TOLERANCE
 
 
-@pytest.mark.filterwarnings("ignore::nareg.errors.AmplificationWarning")  # random weights deserve it
 @pytest.mark.parametrize("method", ALL)
 def test_methods_agree_with_missing_nodes(us, method, rng):
-    w = 10 ** rng.uniform(-0.5, 0.5, us.n_nodes)
+    w = 10 ** rng.uniform(-0.14, 0.14, us.n_nodes)  # never above twice: nothing is replaced
     seen = rng.random(us.n_nodes) < 0.5
     y = np.where(seen[:, None], rng.standard_normal((us.n_nodes, 3)), np.nan)
     solution = interpolate(us.graph, w, y, seen, method=method, tol=1e-10)

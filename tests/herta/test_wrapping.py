@@ -243,7 +243,14 @@ def test_a_preconditioner_that_was_built_serves_many_runs(task, told, accuracy):
     for targets, smallest in ((Y, best), (2 * Y, 4 * best)):
         found = herta.fit(graph, X, targets, lam=LAM, train=train, preconditioner=P, **told)
         assert found.loss == pytest.approx(smallest, rel=accuracy)
-        assert (found.preconditioner, found.gap) == ("exact", None)
+        assert found.preconditioner == "exact"
+        # what the one that was built says is not taken for the gap: another is made before a run is called converged
+        if found.status is herta.TrainingStatus.CONVERGED:
+            # columns from 1e-3 to 1e3: the shortest direction's curvature is below the ridge, which no gap sees
+            assert found.loss - smallest <= 10 * found.gap + 1e-9 * smallest
+            assert found.gap <= 1e-7 * found.loss
+        else:
+            assert found.gap is None
 
 
 def test_cross_entropy_goes_down_with_a_preconditioner_that_was_built(task):

@@ -108,8 +108,26 @@ def test_nodes_that_could_not_be_added_leave_the_charge_as_it_was(r_max, rng, mo
         patch.setattr(CertifiedGPR, "_adjusted", lambda *_: 1 / 0)
         with pytest.raises(ZeroDivisionError):
             model.add_nodes(np.full((2, 6), 9.0))
-    assert model._data.propagation.errors() >= before
+    assert model._data.propagation.errors() == before
     assert model._data.propagation._rounding._requests == 1
+
+
+@pytest.mark.parametrize("r_max", [0.0, 1e-6])
+@pytest.mark.parametrize("labels", [None, [1]])
+def test_nodes_that_were_refused_do_not_stand_in_the_way_of_others(labels, r_max, rng):
+    """Nothing was computed from their features but their own rows, which are no more: their size is not charged for."""
+    model, graph, X, y = fitted(rng, r_max=r_max, alpha=2.0)
+    for _ in range(2):
+        with pytest.raises(CertificateError, match="smaller features if there are huge ones"):
+            model.add_nodes(np.full((1, 6), 1e9), labels=labels)
+        told = model.add_nodes(np.ones((2, 6)), labels=[1, 0])
+        X, y = np.concatenate([X, np.ones((2, 6))]), np.concatenate([y, [1, 0]])
+        A = np.pad(graph.adjacency.toarray(), (0, len(X) - 60))
+        assert true_gradient(model, A, X, y, np.r_[:40, 60 : len(X)]) <= told.spent <= told.budget
+        assert told.approximation < 1e-3 * told.budget or r_max
+    told = model.add_edges([(0, 60), (1, 62)])
+    A[[0, 60, 1, 62], [60, 0, 62, 1]] = 1
+    assert true_gradient(model, A, X, y, np.r_[:40, 60:64]) <= told.spent <= told.budget
 
 
 def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatch):
@@ -343,7 +361,8 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
         with pytest.raises(KeyboardInterrupt):
             model.save(tmp_path / "store")
     assert not list(tmp_path.iterdir())
-    (tmp_path / ".store.0a0b0c0d").write_text("what a killed save left")
+    (tmp_path / ".store.0a0b0c0d.nareg-part").write_text("what a killed save left")
+    (tmp_path / ".store.20240101").write_text("a user's copy of that day")
     (tmp_path / ".store.local").write_text("a file of the user's")
     (tmp_path / "store.key").write_text("its key, or that of a store that is elsewhere now")
     with pytest.raises(InputError, match="may be another store's"):
@@ -351,6 +370,6 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
     assert (tmp_path / "store.key").read_text().startswith("its key")
     (tmp_path / "store.key").unlink()
     model.save(tmp_path / "store").close()
-    assert sorted(path.name for path in tmp_path.iterdir()) == [".store.local", "store", "store.key"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".store.20240101", ".store.local", "store", "store.key"]
     assert (tmp_path / "store").stat().st_mode & 0o777 == 0o600
     CertifiedGPR.load(tmp_path / "store").close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import json
 import os
 import pathlib
 import signal
@@ -13,7 +15,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from nareg.errors import InputError
+from nareg.errors import InputError, NaregError
 from nareg.unlearning import CertifiedGPR, LedgerError, ledger, verify
 from tests.unlearning import reference
 from tests.unlearning.test_ledger import alter, assert_alike, first_edges, fitted
@@ -38,6 +40,81 @@ def test_a_damaged_store_is_said_to_be_damaged(damage, with_key, rng, tmp_path):
     sqlite3.connect(tmp_path / "store", timeout=0).execute("BEGIN EXCLUSIVE")  # it was closed
 
 
+def altered(column, where, **changes):
+    """A statement that changes the JSON of a text in a store."""
+
+    def change(path):
+        connection = sqlite3.connect(path)
+        (text,) = connection.execute(f"SELECT {column} FROM {where}").fetchone()
+        text = json.dumps({**json.loads(text), **changes})
+        table, _, row = where.partition(" WHERE ")
+        connection.execute(f"UPDATE {table} SET {column} = ? WHERE {row}", [text])
+        connection.commit()
+        connection.close()
+
+    return change
+
+
+SETTINGS, LAST = ("value", "meta WHERE name = 'settings'"), ("certificate", "requests WHERE number = 0")
+TEXTS = ["[" * 100000, '{"a":' * 2000, "1" * 5000, "[]", "3", "null", '"x"', "{}", "{", b"\xff\xfe"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *(altered(*SETTINGS, classes=value) for value in ([], [0], ["a", "b"], [[0, 1]], {"a": 1}, None, [2, 1, 0], [0, 1])),
+        *(altered(*SETTINGS, lam=value) for value in (None, "x", -1, 10**400, [], True, float("nan"))),
+        *(altered(*SETTINGS, weights=value) for value in (None, [], ["a"], [[1]], {}, 3, [float("nan")])),
+        *(altered(*SETTINGS, **{name: value}) for name, value in (("told", 3), ("loss", []), ("loss", "hinge"), ("more", 1))),
+        *(altered(*LAST, **{name: value}) for name in ("eps", "budget") for value in (None, "x", 10**400, [], float("inf"), 0)),
+        *(altered(*LAST, **{name: value}) for name in ("count", "n_edges") for value in (None, "x", -1, 0.5, 10**400)),
+        *(altered(*LAST, seconds=value) for value in (None, [], {"training": "long"})),
+        *(altered(*LAST, **{name: value}) for name, value in (("request", 3), ("retrained", None), ("more", 1))),
+        *(f"UPDATE {where.partition(' WHERE ')[0]} SET {column} = ? WHERE {where.partition(' WHERE ')[2]}|{text!r}"
+          for column, where in (SETTINGS, LAST) for text in TEXTS[:-1] if (text, column) != ("null", "certificate")),
+        "UPDATE requests SET digest = CAST(x'fffe' AS TEXT)", "UPDATE meta SET value = x'00ff' WHERE name = 'format'",
+        "UPDATE model SET term = x''", "UPDATE model SET coefficients = zeroblob(8)",
+        "UPDATE nodes SET row = 'text' WHERE node = 3",
+    ],
+)  # fmt: skip
+def test_damaged_texts_are_said_in_a_sentence_without_the_key_too(damage, rng, tmp_path):
+    """With the key their hashes say so."""
+    path = tmp_path / "store"
+    fitted(rng)[0].save(path).close()
+    if callable(damage):
+        damage(path)
+    else:
+        statement, _, text = damage.partition("|")
+        alter(path, statement, *([[ast.literal_eval(text)]] if text else []))
+    (tmp_path / "store.key").unlink()
+
+    def looked_at():
+        verify(path).summary()
+        store = ledger.Ledger(path)
+        try:
+            for _, certificate in store.history():
+                certificate.summary()
+        finally:
+            store.close()
+
+    with pytest.raises(NaregError, match=r"damaged|missing|format|cannot|loss|weights|UTF-8|utf-8|not a|alpha"):
+        looked_at()
+
+
+@pytest.mark.parametrize("digest", ["é", b"\x00", "x"])
+@pytest.mark.parametrize("column", ["digest", "asked", "parameters"])
+def test_hashes_of_another_kind_are_said_by_whoever_looks_for_a_request(column, digest, rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    alter(tmp_path / "store", f"UPDATE requests SET {column} = ?", [digest])
+    store = ledger.Ledger(tmp_path / "store")
+    try:
+        for act in (store.find, lambda told: store.proves(0, told)):
+            with pytest.raises(LedgerError):
+                act({"request": "remove_nodes", "nodes": [1]})
+    finally:
+        store.close()
+
+
 def test_settings_that_no_model_has_are_damage(rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()
     (tmp_path / "store.key").unlink()
@@ -46,6 +123,16 @@ def test_settings_that_no_model_has_are_damage(rng, tmp_path):
     )
     with pytest.raises(LedgerError, match="settings are damaged"):
         verify(tmp_path / "store")
+
+
+def test_links_in_a_circle_are_no_store(rng, tmp_path):
+    (tmp_path / "a").symlink_to("b")
+    (tmp_path / "b").symlink_to("a")
+    with pytest.raises((InputError, LedgerError)):
+        fitted(rng)[0].save(tmp_path / "a")
+    with pytest.raises(InputError, match="is no store"):
+        CertifiedGPR.load(tmp_path / "a")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b"]
 
 
 @pytest.mark.parametrize("name", [".", "file/store", "x" * 300])

@@ -1,0 +1,156 @@
+"""NumPy's files from strangers: what a header declares is checked against the file before anything is allocated.
+
+A file of a few bytes can declare an array of any size, and a compressed one can expand a thousandfold. Nothing is unpickled.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import stat
+import tokenize
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.errors import InputError, TooLargeError
+
+#: Bytes that a file of any size may expand to, and how many times its own size a larger one may.
+FREE, EXPANSION = 2**28, 200
+#: How NumPy compresses; others need memory that no header tells.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: Bit of a member that is encrypted.
+ENCRYPTED = 0x1
+
+_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
+
+
+@dataclass(frozen=True)
+class Header:
+    """Shape and type of an array that was not read yet."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    n_bytes: int
+
+
+class Npz:
+    """The arrays of an open ``.npz`` file: their headers, read and checked, and each array when it is asked for."""
+
+    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+        self._archive, self._path = archive, path
+        #: Of each array, by its name.
+        self.headers: dict[str, Header] = {}
+        for member in archive.infolist():
+            name = member.filename.removesuffix(".npy")
+            if name == member.filename or name in self.headers:
+                raise InputError(f"{path} is not an NPZ file of plain arrays: it holds {member.filename!r}, no array or twice.")
+            if member.flag_bits & ENCRYPTED:
+                raise InputError(f"{path}: {member.filename!r} is encrypted: write the file again without a password.")
+            if member.compress_type not in METHODS:
+                raise InputError(f"{path}: {member.filename!r} is not compressed as NumPy does: write it with numpy.savez.")
+            with archive.open(member) as handle:
+                self.headers[name] = _header(handle, member.file_size, f"{path}: array {name!r}")
+        refuse_expanding(path, sum(header.n_bytes for header in self.headers.values()))
+
+    def read(self, name: str) -> np.ndarray:
+        """One array."""
+        _checks.memory(f"the array {name!r} in {self._path}", self.headers[name].n_bytes, alternative="take a part of it")
+        with self._archive.open(f"{name}.npy") as handle:
+            return _array(handle)
+
+
+@contextmanager
+def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
+    """An ``.npz`` file, with checked headers.
+
+    Raises
+    ------
+    InputError
+        If a header does not fit the file, or the file is encrypted, or expands to more than is plausible.
+    zipfile.BadZipFile, OSError, ...
+        One of ``nareg.errors.UNREADABLE`` if it is no such file.
+    """
+    refuse_special(path)
+    with zipfile.ZipFile(path) as archive:
+        yield Npz(archive, Path(path))
+
+
+def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+    """All arrays of an ``.npz`` file; raises as :func:`open_npz`."""
+    with open_npz(path) as held:
+        return {name: held.read(name) for name in held.headers}
+
+
+def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
+    """The array of an ``.npy`` file; raises as :func:`open_npz`."""
+    refuse_special(path)
+    with open(path, "rb") as handle:
+        header = _header(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
+        _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
+        handle.seek(0)
+        return _array(handle)
+
+
+def refuse_special(path: str | os.PathLike[str]) -> None:
+    """A folder, or a pipe that would be waited for: what can be read is a file."""
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise InputError(f"{path} is a folder or a device, a file is expected.")
+
+
+def refuse_expanding(path: str | os.PathLike[str], n_bytes: int, *, remedy: str = "write it again uncompressed") -> None:
+    """Refuse more than a file of this size plausibly stands for."""
+    size = os.stat(path).st_size
+    if n_bytes > FREE + EXPANSION * size:
+        raise TooLargeError(
+            f"{path} has {size} bytes and declares {n_bytes}, more than {EXPANSION} times as many: it is damaged, or made to "
+            f"fill the memory; if it is neither, {remedy}."
+        )
+
+
+def _header(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> Header:
+    """Of an array that is the rest of a file or member of this size, or (``more``) the beginning of the rest."""
+    version = np.lib.format.read_magic(handle)
+    if version not in _HEADERS:
+        raise InputError(f"{what} has version {version} of NumPy's format: write it again as numbers or texts.")
+    counted = _Counted(handle)
+    try:
+        shape, _, dtype = _HEADERS[version](counted)
+    except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
+        raise InputError(f"{what} has a header that cannot be read ({type(error).__name__}): it is damaged.") from None
+    if dtype.hasobject:
+        raise InputError(f"{what} holds Python objects, which are not read from files: write numbers or texts.")
+    if any(length < 0 for length in shape):
+        raise InputError(f"{what} has the shape {shape}.")
+    count = math.prod(shape)
+    if count and not dtype.itemsize:
+        raise InputError(f"{what} has {count} values of no size.")
+    n_bytes = count * dtype.itemsize
+    rest = size - np.lib.format.MAGIC_LEN - counted.count
+    if n_bytes > rest or (n_bytes < rest and not more):
+        raise InputError(f"{what} declares {shape} of {dtype}, {n_bytes} bytes, but has {rest}: it is cut off or damaged.")
+    return Header(shape, dtype, n_bytes)
+
+
+class _Counted:
+    """A handle that counts what is read: members of an archive do not tell where they stand."""
+
+    def __init__(self, handle: IO[bytes]) -> None:
+        self._handle, self.count = handle, 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        """So many bytes, or all that are left."""
+        found = self._handle.read(size)
+        self.count += len(found)
+        return found
+
+
+def _array(handle: Any) -> np.ndarray:
+    found: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
+    return found

@@ -1,0 +1,120 @@
+"""Where nothing was observed an estimate must not be far larger than every reading: the bound, and what is done above it.
+
+With ``u = w x`` the estimate at an unobserved node is an average of its neighbors' u over its own w: a weight near zero,
+harmless where there is a reading, inflates it. The filter of the observed nodes does not depend on that w (eliminating
+the node leaves ``W_o L_o W_o`` for the others), so it is replaced by the same average of the neighbors' ``|w|``: the
+estimate is then an average of theirs, and nothing changes where there was a reading. Where an observed node is itself
+inflated by its neighbors, one weight for all nodes is used, whose estimates never exceed the largest reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.errors import AmplificationWarning
+from nareg.filters._iterate import Iterates
+from nareg.filters._system import FilterSystem, Penalty, scale_symmetric
+
+#: An unobserved node's estimate may be so many times the largest reading. On five sensor networks designs above it
+#: interpolated 1.5 to 5,000 times worse than one weight, those below it never 1.4 times.
+LARGEST_AMPLIFICATION = 2.0
+
+#: ``solve(system, rhs, tolerance)``
+Solve = Callable[[FilterSystem, np.ndarray, float], Iterates]
+
+
+@dataclass(frozen=True)
+class Bound:
+    """The largest estimate at an unobserved node over the largest reading, where it is, and how many exceed the limit."""
+
+    amplification: float = 0.0
+    node: int = -1
+    nodes: int = 0
+
+    @property
+    def exceeded(self) -> bool:
+        return self.amplification > LARGEST_AMPLIFICATION
+
+
+@dataclass
+class Replaced:
+    """How many signals had weights replaced, and the worst that would have come of the given ones."""
+
+    worst: Bound = Bound()
+    averaged: int = 0
+    single: int = 0
+
+    def safe(self, system: FilterSystem, seen: np.ndarray, signals: int, solve: Solve) -> FilterSystem:
+        """The system, or one within the limit in its place."""
+        found = bound(system, seen, solve)
+        if not found.exceeded:
+            return system
+        if found.amplification > self.worst.amplification:
+            self.worst = found
+        repaired = averaged(system, seen, solve)
+        if not bound(repaired, seen, solve).exceeded:
+            self.averaged += signals
+            return repaired
+        self.single += signals
+        return single(system)
+
+    def note(self, signals: int) -> str:
+        """What a Solution's method says about it."""
+        parts = []
+        if self.averaged:
+            parts.append(f"unobserved nodes weighted like their neighbors in {self.averaged} of {signals} signals")
+        if self.single:
+            parts.append(f"one weight for all nodes in {self.single} of {signals} signals")
+        return "".join(f"; {part}" for part in parts)
+
+    def warning(self, base: Penalty, signals: int) -> AmplificationWarning | None:
+        """What to say about it, if anything was replaced."""
+        if not self.worst.exceeded:
+            return None
+        found = self.worst
+        place = base.describe_node(found.node)
+        return AmplificationWarning(found.node, found.amplification, found.nodes, place=place, done=self.note(signals)[2:])
+
+
+def bound(system: FilterSystem, seen: np.ndarray, solve: Solve) -> Bound:
+    """The row of ``|H|`` at an unobserved node with the largest sum.
+
+    ``S(w) = D S(|w|) D`` with D the signs of w, and ``H(|w|)`` has no negative entry: its row sums are the estimate for
+    readings of one everywhere, those of ``|H(w)|`` the absolute estimate for readings D.
+    """
+    if system.w is None or not system.sdd or seen.all():
+        return Bound()
+    size = np.abs(system.w)
+    if size[seen].max() <= LARGEST_AMPLIFICATION * size[~seen].min():  # a maximum principle for w x
+        return Bound()
+    signs = np.where(system.w < 0, -1.0, 1.0)
+    rows = np.where(seen, 0.0, np.abs(solve(system, (system.c * signs)[:, None], 1e-3).x[:, 0]))
+    return Bound(float(rows.max()), int(np.argmax(rows)), int((rows > LARGEST_AMPLIFICATION).sum()))
+
+
+def averaged(system: FilterSystem, seen: np.ndarray, solve: Solve) -> FilterSystem:
+    """Unobserved nodes take the weight ``-L_mm^-1 L_mo |w_o|``; what is observed keeps weight and estimate."""
+    assert system.w is not None
+    L = system.penalty.L
+    missing = np.flatnonzero(~seen)
+    inner, across = sp.csr_array(L[missing][:, missing]), L[missing][:, np.flatnonzero(seen)]
+    part = FilterSystem(S=inner, c=np.zeros(missing.size), w=np.ones(missing.size), penalty=replace(system.penalty, L=inner))
+    found = solve(part, -(across @ np.abs(system.w[seen]))[:, None], 1e-10).x[:, 0]
+    w = system.w.copy()
+    w[missing] = np.where(found > 0, found, np.abs(w[missing]))
+    return _with(system, w)
+
+
+def single(system: FilterSystem) -> FilterSystem:
+    """One weight for all nodes, the geometric mean of the sizes of the given ones."""
+    assert system.w is not None
+    size = np.abs(system.w)
+    return _with(system, np.full(size.size, float(np.exp(np.mean(np.log(size[size > 0]))))))
+
+
+def _with(system: FilterSystem, w: np.ndarray) -> FilterSystem:
+    return replace(system, S=scale_symmetric(system.penalty.L, w), w=w)
