@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numbers
 import os
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ from nareg.errors import InputError, TooLargeError
 
 #: Largest number of nodes for which a function may form dense N x N matrices (about 72 MB each).
 DENSE_LIMIT = 3000
+
+#: No count, size or seed of a network is larger.
+LARGEST_INTEGER = 2**63 - 1
 
 Floats = np.ndarray[Any, np.dtype[np.floating]]
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
@@ -76,6 +80,19 @@ def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, r
     return array
 
 
+def whole_sparse(name: str, value: Any) -> None:
+    """Refuse a sparse matrix whose index arrays point outside it: SciPy's compiled loops would read and write there."""
+    if value.format not in ("csr", "csc", "bsr", "coo"):
+        return
+    try:
+        if value.format == "coo":
+            type(value)((value.data, value.coords), shape=value.shape)  # looks at the ends, which check_format does not
+        else:
+            value.check_format(full_check=True)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} is a damaged sparse matrix ({error}): build it again from its entries.") from None
+
+
 def signals(name: str, value: Any, n_nodes: int) -> Floats:
     """Graph signals: ``(n_nodes,)`` or ``(n_nodes, n_signals)``, finite, at least one signal."""
     remedy = "mark missing readings with a mask (interpolate(..., observed=mask)) or drop the node"
@@ -90,6 +107,15 @@ def _squares(name: str, array: Floats) -> None:
     largest = float(np.abs(array).max(initial=0))
     if largest > np.sqrt(np.finfo(array.dtype).max / array.size):
         raise InputError(f"{name} holds a value of size {largest:g}, whose square overflows: divide {name} by a constant.")
+
+
+def squares_survive(name: str, array: Floats) -> None:
+    """Refuse signals of which no second moment can be taken: their squares underflow."""
+    largest = float(np.abs(array).max(initial=0))
+    if 0 < largest < 1e-140:
+        raise InputError(
+            f"{name} holds nothing larger than {largest:g}, whose square underflows: multiply {name} by a constant."
+        )
 
 
 def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
@@ -116,6 +142,25 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
     kept = np.where(seen, array, array.dtype.type(0))
     _squares(name, kept)
     return kept
+
+
+def measurements(value: Any, observed: Any, n_nodes: int) -> tuple[Floats, Bools | None]:
+    """Noisy readings as (N, T) float64, zero where missing, and the mask (N, T); None where nothing is missing."""
+    if observed is None:
+        remedy = "say where there are readings with observed=numpy.isfinite(measurements)"
+        array = floats("measurements", value, ndim=(1, 2), remedy=remedy)
+        return signals("measurements", array, n_nodes).astype(np.float64).reshape(n_nodes, -1), None
+    array = floats("measurements", value, ndim=(1, 2), finite=False)
+    _lengths("measurements", array, n_nodes)
+    seen = array_of("observed", observed)
+    if seen.dtype == bool and seen.shape in ((n_nodes,), array.shape):
+        if not seen.any():
+            raise InputError("observed marks nothing as observed: at least one reading is needed.")
+    else:
+        seen = mask("observed", seen, n_nodes, array.shape[1] if array.ndim == 2 else None)
+    kept = partially_observed("measurements", array, seen, n_nodes).astype(np.float64).reshape(n_nodes, -1)
+    spread = seen.reshape(n_nodes, -1) & np.ones(kept.shape, dtype=bool)
+    return kept, None if spread.all() else spread
 
 
 def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
@@ -165,57 +210,94 @@ def noise(name: str, value: Any, n_nodes: int) -> Floats:
 
 def psd_matrix(name: str, value: Any, n_nodes: int, *, indefinite: bool = False) -> Floats:
     """A dense symmetric (PSD unless ``indefinite``) matrix of size ``n_nodes``."""
-    array = floats(name, value, ndim=(2,)).astype(np.float64)
+    given = floats(name, value, ndim=(2,))
+    array = given.astype(np.float64)
     if array.shape != (n_nodes, n_nodes):
         raise InputError(f"{name} has shape {array.shape}, expected ({n_nodes}, {n_nodes}).")
     dense_size(name, n_nodes)
-    scale = max(float(np.abs(array).max(initial=0.0)), np.finfo(float).tiny)
+    rounding = max(1e-8, 8 * float(np.finfo(given.dtype).eps))
+    diagonal = np.diagonal(array)
+    if not indefinite and (diagonal < 0).any():
+        i = int(np.flatnonzero(diagonal < 0)[0])
+        raise InputError(f"{name}[{i}, {i}] is {diagonal[i]:g}, negative: the diagonal of a covariance holds variances.")
+    # entry by entry: a faint block beside large entries is not rounding
+    size = np.sqrt(np.abs(diagonal))
     gap = np.abs(array - array.T)
-    if gap.max(initial=0.0) > 1e-8 * scale:
+    excess = gap - rounding * np.maximum(size[:, None] * size, np.maximum(np.abs(array), np.abs(array.T)))
+    if excess.max(initial=0.0) > 0:
+        bad = excess == excess.max()
         raise InputError(
-            f"{name} is not symmetric: entry {_first(gap == gap.max())} differs from its mirror by {gap.max():g}; "
+            f"{name} is not symmetric: entry {_first(bad)} differs from its mirror by {gap[bad].flat[0]:g}; "
             f"pass ({name} + {name}.T) / 2."
         )
     array = (array + array.T) / 2
     if not indefinite:
-        smallest = float(np.linalg.eigvalsh(array)[0])
-        if smallest < -1e-8 * scale * n_nodes:
-            raise InputError(f"{name} has a negative eigenvalue ({smallest:g}): a covariance is positive semidefinite.")
+        smallest = least_relative_eigenvalue(array)
+        if smallest < -rounding * n_nodes:
+            scaled = f"a negative eigenvalue ({smallest:g} with its diagonal scaled to ones)"
+            what = scaled if np.isfinite(smallest) else "a zero on its diagonal with entries beside it"
+            raise InputError(f"{name} has {what}: a covariance is positive semidefinite.")
     return array
+
+
+def least_relative_eigenvalue(matrix: Floats) -> float:
+    """Smallest eigenvalue of a symmetric matrix after its diagonal, which has no negative entry, is scaled to ones.
+
+    -inf where a zero on the diagonal has entries beside it. Scaled, a part in small units is judged by itself.
+    """
+    size = np.sqrt(np.diagonal(matrix))
+    some = size > 0
+    if matrix[~some].any():
+        return -np.inf
+    if not some.any():
+        return 0.0
+    size = size[some]
+    return float(np.linalg.eigvalsh(matrix[np.ix_(some, some)] / size[:, None] / size)[0])
+
+
+def _shown(value: Any) -> str:
+    """The value as a message shows it, in one short line; Python itself refuses to write thousands of digits."""
+    try:
+        text = repr(value)
+    except ValueError:
+        return f"a {type(value).__name__} with a number of more than {sys.get_int_max_str_digits()} digits"
+    return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"
 
 
 def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf, strict: bool = False) -> float:
     """A finite real number in ``[low, high]`` (``(low, high]`` if ``strict``)."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.floating, np.integer)):
-        raise InputError(f"{name} is {value!r}, a number is expected.")
+        raise InputError(f"{name} is {_shown(value)}, a number is expected.")
     try:
         result = float(value)
     except OverflowError:
         raise InputError(f"{name} is a number of more than 308 digits.") from None
     if not np.isfinite(result) or result < low or result > high or (strict and result == low):
         bounds = f"{'above' if strict else 'at least'} {low:g}" + (f" and at most {high:g}" if np.isfinite(high) else "")
-        raise InputError(f"{name} is {value!r}, it must be {bounds if np.isfinite(low) else 'finite'}.")
+        raise InputError(f"{name} is {_shown(value)}, it must be {bounds if np.isfinite(low) else 'finite'}.")
     return result
 
 
 def integer(name: str, value: Any, *, low: int) -> int:
     """An integer not below ``low``."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)) or value < low:
-        raise InputError(f"{name} is {value!r}, an integer of at least {low} is expected.")
+        raise InputError(f"{name} is {_shown(value)}, an integer of at least {low} is expected.")
+    if value > LARGEST_INTEGER:
+        raise InputError(f"{name} is {_shown(value)}, an integer of at most {LARGEST_INTEGER} is expected.")
     return int(value)
 
 
 def choice(name: str, value: Any, options: Sequence[str]) -> str:
     """One of ``options``."""
     if not isinstance(value, str) or value not in options:
-        raise InputError(f"{name} is {value!r}; choose one of {', '.join(map(repr, options))}.")
+        raise InputError(f"{name} is {_shown(value)}; choose one of {', '.join(map(repr, options))}.")
     return str(value)
 
 
 def generator(value: Any) -> np.random.Generator:
     """A ``numpy.random.Generator``; seeds and the legacy ``RandomState`` are refused."""
     if not isinstance(value, np.random.Generator):
-        raise InputError(f"rng is {value!r}, a numpy generator is expected: rng=numpy.random.default_rng(0).")
+        raise InputError(f"rng is {_shown(value)}, a numpy generator is expected: rng=numpy.random.default_rng(0).")
     return value
 
 

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
 Kernel = Callable[[np.ndarray], np.ndarray]
 
 
+#: Ways to measure how far two positions are apart.
+METRICS = ("euclidean", "haversine")
+
+
 class Graph:
     """An undirected weighted graph that cannot be changed.
 
@@ -45,6 +49,8 @@ class Graph:
         Node positions; (latitude, longitude) in degrees for networks on the Earth.
     names : sequence of N distinct strings, optional
         Station names.
+    metric : {"euclidean", "haversine"}
+        How far two positions are apart: in the coordinates' unit, or on the sphere (degrees in, kilometers out).
 
     Raises
     ------
@@ -64,15 +70,18 @@ class Graph:
            [ 0., -1.,  1.]])
     """
 
-    __slots__ = ("__weakref__", "_adjacency", "_cache", "_coordinates", "_names")
+    __slots__ = ("__weakref__", "_adjacency", "_cache", "_coordinates", "_metric", "_names")
 
-    def __init__(self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None) -> None:
+    def __init__(
+        self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None, metric: str = "euclidean"
+    ) -> None:
         matrix = _adjacency.checked(adjacency)
         n = matrix.shape[0]
         self._adjacency = _adjacency.read_only(matrix)
         self._cache: dict[str, Any] = {}
         self._coordinates: np.ndarray | None = None
         self._names: tuple[str, ...] | None = None
+        self._metric = _checks.choice("metric", metric, METRICS)
         if coordinates is not None:
             points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
             if points.shape[0] != n:
@@ -103,6 +112,11 @@ class Graph:
     def coordinates(self) -> np.ndarray | None:
         """(N, d) positions, or None."""
         return self._coordinates
+
+    @property
+    def metric(self) -> str:
+        """How positions are measured: ``"euclidean"`` or ``"haversine"``."""
+        return self._metric
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -172,6 +186,7 @@ class Graph:
             self._adjacency[index][:, index],
             coordinates=None if self._coordinates is None else self._coordinates[index],
             names=None if self._names is None else [self._names[i] for i in index],
+            metric=self._metric,
         )
 
     def describe_node(self, i: int) -> str:
@@ -190,6 +205,7 @@ class Graph:
             self.n_nodes == other.n_nodes
             and (self._adjacency != other._adjacency).nnz == 0
             and self._names == other._names
+            and self._metric == other._metric
             and same_place
         )
 
@@ -255,7 +271,7 @@ class Graph:
             raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
         if scale is not None and kernel != "gaussian":
             raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
-        metric = _checks.choice("metric", metric, ("euclidean", "haversine"))
+        metric = _checks.choice("metric", metric, METRICS)
         neighbours, distances = nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)
         cols, d = neighbours.ravel(), distances.ravel()
@@ -278,7 +294,7 @@ class Graph:
                 f"{d[e]:g}: choose a larger scale or another kernel."
             )
         directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
-        return cls(directed.maximum(directed.T), coordinates=points, names=names)
+        return cls(directed.maximum(directed.T), coordinates=points, names=names, metric=metric)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:

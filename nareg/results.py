@@ -5,15 +5,15 @@ from __future__ import annotations
 import enum
 import json
 import os
-import secrets
-import stat
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
+from nareg import _design_files
+from nareg._files import atomic_write as atomic_write
+from nareg._sparse_files import csr
 from nareg.errors import UNREADABLE, DatasetCorruptError, InputError
 from nareg.graph import operator_hash
 
@@ -182,6 +182,10 @@ class WeightDesign:
             f"  {c.solver}: {c.solver_status}",
             "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
         ]
+        silent = c.details.get("left_out")
+        if silent:
+            shown = ", ".join(map(str, silent[:5])) + (", ..." if len(silent) > 5 else "")
+            lines.append(f"  left out, without a reading: {shown} ({len(silent)} of {self.n_nodes})")
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -226,15 +230,10 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         If it is not a nareg design.
     """
     try:
-        with np.load(path, allow_pickle=False) as stored:
-            arrays = {name: stored[name] for name in stored.files}
-        meta = json.loads(str(arrays["meta"]))
-        if meta["format"] != FORMAT:
-            raise ValueError(f"format {meta['format']!r}, expected {FORMAT!r}")
+        arrays, meta = _design_files.read(path, FORMAT)
         n = arrays["penalty_indptr"].size - 1
         parts = (arrays["penalty_data"], arrays["penalty_indices"], arrays["penalty_indptr"])
-        penalty = sp.csr_array(parts, shape=(n, n))
-        penalty.check_format(full_check=True)
+        penalty = csr(*parts, (n, n), what="the penalty stored in it")
         entries = n + upper_edges(penalty)[0].size
         for name, shapes in (("weights", [(n,), (entries,)]), ("fit", [(n,)]), ("omega", [(n, n)])):
             if name in arrays and (arrays[name].shape not in shapes or not np.isfinite(arrays[name]).all()):
@@ -278,53 +277,6 @@ def symmetric_from_entries(entries: np.ndarray, i: np.ndarray, j: np.ndarray) ->
     matrix = sp.csr_array((np.concatenate([entries[:n], edge, edge]), (rows, cols)), shape=(n, n))
     matrix.sort_indices()
     return matrix
-
-
-#: Without it some systems change line ends.
-BINARY = getattr(os, "O_BINARY", 0)
-
-
-class atomic_write:
-    """Context manager: a binary handle whose content appears at ``path`` whole or not at all.
-
-    A file that is there keeps its mode, and a link what it points to.
-    """
-
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
-
-    def __enter__(self) -> Any:
-        try:
-            self._target = self.path.resolve()
-            self._target.parent.mkdir(parents=True, exist_ok=True)
-            if self._target.is_dir():
-                raise IsADirectoryError("it is a folder")
-            self._draft = self._target.with_name(f".{self._target.name}.{secrets.token_hex(4)}")
-            # 0o666 less the umask, as an ordinary new file has it
-            self._handle = os.fdopen(os.open(self._draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666), "w+b")
-        except OSError as error:
-            raise self._refusal(error) from None
-        return self._handle
-
-    def __exit__(self, kind: type[BaseException] | None, raised: BaseException | None, _: object) -> None:
-        try:
-            if kind is None:
-                self._handle.flush()
-                os.fsync(self._handle.fileno())
-                if self._target.exists():
-                    os.chmod(self._draft, stat.S_IMODE(self._target.stat().st_mode))
-            self._handle.close()
-            if kind is None:
-                os.replace(self._draft, self._target)
-        except OSError as error:
-            raise self._refusal(error) from None
-        finally:
-            self._draft.unlink(missing_ok=True)
-        if isinstance(raised, OSError):  # a full disk may show while it is being written
-            raise self._refusal(raised) from None
-
-    def _refusal(self, error: OSError) -> InputError:
-        return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
 def _plain(value: Any) -> Any:

@@ -1,8 +1,22 @@
-"""What a user would compare with: kernel ridge, total variation, band-limited least squares, LMMSE."""
+"""What a user would compare with: from kernel ridge and kriging to a rolling mean and the neighbors' median."""
 
 from nareg.baselines.bandlimited import bandlimited
+from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
 from nareg.baselines.kernel_ridge import kernel_ridge
+from nareg.baselines.kriging import Kriging, kriging
 from nareg.baselines.lmmse import lmmse
+from nareg.baselines.neighbor_median import neighbor_median
 from nareg.baselines.total_variation import total_variation
 
-__all__ = ["bandlimited", "kernel_ridge", "lmmse", "total_variation"]
+__all__ = [
+    "Kriging",
+    "bandlimited",
+    "interpolate_in_time",
+    "kernel_ridge",
+    "kriging",
+    "lmmse",
+    "neighbor_median",
+    "network_mean",
+    "rolling_mean",
+    "total_variation",
+]

@@ -1,13 +1,14 @@
-"""Run a linear estimator once per distinct mask."""
+"""Readings with gaps, and linear estimators run once per distinct mask."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from nareg import _checks
+from nareg.errors import InputError
 
 
 def per_mask(y: Any, observed: Any, n_nodes: int, estimate: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
@@ -24,9 +25,40 @@ def per_mask(y: Any, observed: Any, n_nodes: int, estimate: Callable[[np.ndarray
         readings = _checks.partially_observed("y", y, seen, n_nodes)
     columns = readings.reshape(n_nodes, -1).astype(np.float64)
     result = np.empty_like(columns)
-    patterns, group = np.unique(seen.reshape(n_nodes, -1), axis=1, return_inverse=True)
-    group = np.broadcast_to(group.ravel(), columns.shape[1]) if seen.ndim == 1 else group.ravel()
-    for p, mask in enumerate(patterns.T):
-        member = group == p
+    for mask, member in patterns(np.broadcast_to(seen.reshape(n_nodes, -1), columns.shape)):
         result[:, member] = estimate(columns[mask][:, member], mask)
     return result.reshape(readings.shape).astype(readings.dtype)
+
+
+def patterns(seen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Distinct columns of a boolean (N, T) array, and the indices of the columns that equal each."""
+    distinct, group = np.unique(seen, axis=1, return_inverse=True)
+    order = np.argsort(group.ravel(), kind="stable")
+    cuts = np.searchsorted(group.ravel()[order], np.arange(1, distinct.shape[1]))
+    yield from zip(distinct.T, np.split(order, cuts), strict=True)
+
+
+def series(y: Any, observed: Any) -> np.ndarray:
+    """Readings as a new (N, T) float64 array with NaN where there is none; without a mask, where ``y`` is NaN.
+
+    A time without a reading is allowed, and so is a station without one; infinite readings are not.
+    """
+    values = _checks.floats("y", y, ndim=(2,), finite=False).astype(np.float64)
+    if values.shape[0] == 0 or values.shape[1] == 0:
+        raise InputError(f"y has shape {values.shape}: at least one station and one time are needed.")
+    if observed is None:
+        if np.isinf(values).any():
+            i, t = np.argwhere(np.isinf(values))[0]
+            raise InputError(f"y[{i}, {t}] is {values[i, t]}: replace it by NaN where the reading is missing.")
+        return values
+    mask = _checks.array_of("observed", observed)
+    if mask.dtype != bool or mask.shape not in (values.shape, values.shape[:1]):
+        raise InputError(
+            f"observed has dtype {mask.dtype} and shape {mask.shape}, a boolean mask of shape {values.shape} is expected."
+        )
+    seen = np.broadcast_to(mask.reshape(values.shape[0], -1), values.shape)
+    bad = seen & ~np.isfinite(values)
+    if bad.any():
+        i, t = np.argwhere(bad)[0]
+        raise InputError(f"y[{i}, {t}] is {values[i, t]} but observed is True there: set observed to False.")
+    return np.where(seen, values, np.nan)

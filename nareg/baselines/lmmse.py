@@ -46,9 +46,15 @@ def lmmse(
     _checks.dense_size("lmmse", n, copies=3, alternative="use filters.denoise")
     R = moment(signals, second_moment, n, needs="lmmse")
     total = R + _checks.covariance(_checks.noise("noise", noise, n))
+    size = np.sqrt(np.diagonal(total))
+    size = np.where(size > 0, size, 1.0)
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        # least squares: R + Sigma may be singular where there is neither signal nor noise
-        return R[:, mask] @ np.linalg.lstsq(total[np.ix_(mask, mask)], readings, rcond=1e-12)[0]
+        # least squares in each node's own unit: R + Sigma may be singular where there is neither signal nor noise
+        unit = size[mask, None]
+        scaled = np.linalg.lstsq(
+            total[np.ix_(mask, mask)] / unit / unit.T, readings.reshape(unit.size, -1) / unit, rcond=1e-12
+        )[0]
+        return (R[:, mask] @ (scaled / unit)).reshape(n, *readings.shape[1:])
 
     return per_mask(y, observed, n, estimate)

@@ -67,7 +67,39 @@ class DenseDesign:
         )
 
     def solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
-        """The design for a shrinkage that is given, or None to choose it on signals X."""
+        """The design for a shrinkage that is given, or None to choose it on signals X.
+
+        Solved in the unit in which the signals' mean power is one: whatever is rounded or stopped early, readings in
+        another unit get the same design.
+        """
+        unit = float(np.trace(self.task.R)) / self.support.n
+        Sigma = self.task.Sigma
+        task = replace(self.task, R=self.task.R / unit, Sigma=None if Sigma is None else Sigma / unit)
+
+        def report(iteration: int, value: float, norm: float) -> None:
+            assert progress is not None
+            progress(iteration, self._given(value, unit), norm)
+
+        outcome = replace(self, task=task)._solve(
+            None if X is None else X / np.sqrt(unit), amount, None if progress is None else report
+        )
+        details = dict(outcome.details)
+        for name in ("held_out_risk", "held_out_scalar_risk", "best_scalar_mse", "best_two_parameter_likelihood"):
+            if details.get(name) is not None:
+                details[name] = self._given(details[name], unit)
+        if self.by_risk and details["held_out_error"] is not None:
+            details["held_out_error"] *= unit
+        # a filter's S has no unit; where there is no noise, S is the precision matrix
+        factor = 1.0 if self.by_risk else likelihood_scale(self.task) / (unit * likelihood_scale(task))
+        return replace(
+            outcome, entries=factor * outcome.entries, objective=self._given(outcome.objective, unit), details=details
+        )
+
+    def _given(self, value: float, unit: float) -> float:
+        """A value of the criterion in the unit of the signals as they were given."""
+        return value * unit if self.by_risk else value + self.support.n * float(np.log(unit))
+
+    def _solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
         family = self.family(self.task.R)
         scalar = family.data.at(family.start)
         assert scalar is not None

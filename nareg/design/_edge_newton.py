@@ -82,11 +82,16 @@ class Support:
 
 @dataclass(frozen=True)
 class Point:
-    """Unknowns inside the cone, the value there, and ``K^-1``."""
+    """Unknowns inside the cone, the value there, ``K^-1``, and the size against which a change of the value is small.
+
+    The size of a risk is the risk. A likelihood has a logarithm in it, which another unit of the readings shifts: its
+    size is ``tr(Theta R)``, N at the minimum.
+    """
 
     u: np.ndarray
     value: float
     P: np.ndarray
+    size: float
 
 
 class Objective(Protocol):
@@ -125,7 +130,8 @@ class RiskObjective:
         if found is None:
             return None
         P = found[0]
-        return Point(u, float(np.sum((P @ self.B) * P) - 2 * np.sum(P * self.D)) + self.constant, P)
+        value = float(np.sum((P @ self.B) * P) - 2 * np.sum(P * self.D)) + self.constant
+        return Point(u, value, P, abs(value))
 
     def _products(self, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``P B P`` and G."""
@@ -160,7 +166,8 @@ class LikelihoodObjective:
         found = inverse(self.support.matrix(u))
         if found is None:
             return None
-        return Point(u, float(u @ self.support.gather(self.R)) - found[1], found[0])
+        trace = float(u @ self.support.gather(self.R))
+        return Point(u, trace - found[1], found[0], abs(trace))
 
     def slope(self, point: Point) -> np.ndarray:
         return self.support.gather(self.R - point.P)
@@ -188,7 +195,10 @@ class Proximal:
 
     def at(self, u: np.ndarray) -> Point | None:
         point = self.base.at(u)
-        return None if point is None else replace(point, value=point.value + 0.5 * float(self.h @ (u - self.centre) ** 2))
+        if point is None:
+            return None
+        away = 0.5 * float(self.h @ (u - self.centre) ** 2)
+        return replace(point, value=point.value + away, size=point.size + away)
 
     def slope(self, point: Point) -> np.ndarray:
         return self.base.slope(point) + self.h * (point.u - self.centre)
@@ -219,7 +229,7 @@ def inverse(K: np.ndarray) -> tuple[np.ndarray, float] | None:
 
 @dataclass(frozen=True)
 class Reached:
-    """Where the Newton method ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / |value|``."""
+    """Where the Newton method ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / size``."""
 
     point: Point
     gradient_norm: float
@@ -240,7 +250,7 @@ def newton(
     """Levenberg-damped (projected) Newton from a start inside the cone; every step taken lowers the value.
 
     Stops where the relative gradient is below ``tolerance`` or a step of little damping gained less than ``enough``
-    of the value. Ctrl-C keeps the point reached.
+    of its size. Ctrl-C keeps the point reached.
     """
     point = objective.at(start)
     if point is None:
@@ -250,7 +260,7 @@ def newton(
         while True:
             gradient = objective.slope(point)
             free = (point.u > 0) | (gradient < 0) if nonnegative else np.ones(gradient.size, dtype=bool)
-            norm = float(np.linalg.norm(gradient[free]) * np.linalg.norm(point.u)) / (abs(point.value) or 1.0)
+            norm = float(np.linalg.norm(gradient[free]) * np.linalg.norm(point.u)) / (point.size or 1.0)
             if progress is not None and count:
                 progress(count, point.value, norm)
             if norm <= tolerance:
@@ -263,7 +273,7 @@ def newton(
                 message = "no further decrease"
                 break
             gained, point, count = point.value - taken.value, taken, count + 1
-            if gained < enough * abs(point.value) and damping < 1.0:
+            if gained < enough * point.size and damping < 1.0:
                 message = "little left to gain"
                 break
     except KeyboardInterrupt:

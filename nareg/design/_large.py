@@ -47,7 +47,7 @@ SMALLEST = 1e-8
 #: Arrays of one number per node and column that are held at once: columns, targets, both solutions, CG's own.
 ARRAYS = 7
 #: Largest and smallest single weight tried, times the one that weighs a node's data and its edges alike.
-SCALAR_RANGE = (1e-4, 1e4)
+SCALAR_RANGE = (1e-8, 1e4)
 #: Columns on which the single weight is chosen: its risk has one unknown, a few signals decide it.
 SCALAR_COLUMNS = 32
 

@@ -307,6 +307,7 @@ def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarra
     if second_moment is not None:
         return _checks.psd_matrix("second_moment", second_moment, n)
     X = _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+    _checks.squares_survive("signals", X)
     return X @ X.T / X.shape[1]
 
 
@@ -350,6 +351,26 @@ def local_status(descent: Descent, solved: Status = Status.CONVERGED) -> Status:
     if solved is Status.CONVERGED and descent.gradient_norm > STATIONARY:
         return Status.INACCURATE
     return solved
+
+
+def minimise_widely(function: Callable[[float], float], low: float, high: float) -> tuple[float, float, bool]:
+    """:func:`minimise_scale` of a function of the size of a weight, further out while that pays.
+
+    Also whether the minimum lies at an end: it was looked for until three decades lowered the value by less than 1e-9 of
+    it, or until 1e-30 of the first lower end and 1e12 of the first upper one.
+    """
+    first, last = low * 1e-30, high * 1e12
+    at, value = minimise_scale(function, low, high)
+    while at <= 1.01 * low or at >= high / 1.01:
+        down = at <= 1.01 * low
+        if (down and low <= first) or (not down and high >= last):
+            return at, value, True
+        low, high = (low * 1e-3, low) if down else (high, high * 1e3)
+        further, lower = minimise_scale(function, low, high)
+        if not lower < value - 1e-9 * abs(value):
+            return at, value, True
+        at, value = further, lower
+    return at, value, False
 
 
 def minimise_scale(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:

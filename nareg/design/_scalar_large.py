@@ -88,6 +88,8 @@ def node_invariant_large(
         w, objective = _discrepancy(risk, columns, float(c @ variance), float(np.sqrt(high[0])))
     else:
         w, objective = _smallest(risk, columns, low, high)
+    first, last = np.sqrt(c.mean() / base.L.diagonal().mean()) * np.array(SCALAR_RANGE)
+    at_bound = not first * np.exp(NEARBY) < w < min(float(last), float(np.sqrt(high[0]))) * np.exp(-NEARBY)
     return pack(
         f"node-invariant ({rule})",
         np.full(n, w),
@@ -100,7 +102,7 @@ def node_invariant_large(
         upper=high,
         solver="solves with sample columns and one-dimensional search",
         solver_status="done",
-        details={"w0": w * w, "n_probes": Z.shape[1]},
+        details={"w0": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
         settings={"rule": rule},
     )
 

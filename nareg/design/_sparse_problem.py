@@ -161,6 +161,21 @@ def white_parts(task: AnyProblem) -> tuple[sp.csr_array, np.ndarray]:
     return task.base.L, root(task.whitened().R).T
 
 
+def refuse_extreme(task: AnyProblem, needs: str, *, largest: float = np.inf) -> None:
+    """Refuse signals that are zero, or have more power in the coordinates ``C^1/2 x`` than the design can square."""
+    if isinstance(task, SparseProblem):
+        power = float(np.einsum("ir,ir->", task.white[1], task.white[1]))
+    else:
+        power = float(task.c @ np.diagonal(task.R))
+    if power <= 0:
+        raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+    if power > largest:
+        raise InputError(
+            f"signals (or second_moment) have a power of {power:g}, whose square overflows in the {needs} design: "
+            "divide signals by a constant, and noise by its square."
+        )
+
+
 def principal_direction(A: np.ndarray) -> np.ndarray:
     """Leading eigenvector of ``A A^T``, from the smaller of the two Gram matrices."""
     if A.shape[1] >= len(A):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg.design._local import feasible
-from nareg.design._problem import Problem, extreme_frequencies, minimise_scale
+from nareg.design._problem import Problem, extreme_frequencies, minimise_scale, minimise_widely
 
 
 def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
@@ -13,7 +13,10 @@ def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.nd
     first, last = extreme_frequencies(task.spectrum[0])
     typical = float(np.mean(task.c))
     ones = np.ones(task.n_nodes)
-    w, _ = minimise_scale(task.mse_along(ones), np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first))
+    span = np.sqrt(1e-4 * typical / last), np.sqrt(1e4 * typical / first)
+    # where a node has no data term K tends to a singular matrix with the weight
+    search = minimise_widely if (task.c > 0).all() else minimise_scale
+    w = search(task.mse_along(ones), *span)[0]
     found = feasible(w * ones, low, high)
     return found, task.mse(found)
 

@@ -15,13 +15,16 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg.design._completion import Completion
 from nareg.design._early import FEWEST, KEEP, Steps, choose_steps, deal, finish
 from nareg.design._groups import Groups
 from nareg.design._large import LargeTask, Warm, checked_columns, design_large
 from nareg.design._local import Progress
+from nareg.design._masks import gaps_found
 from nareg.design._probes import probes
 from nareg.design._problem import Problem, fit_weights
 from nareg.design._sampled import blind_columns
+from nareg.design._silent import GivenPerNode, without_silent
 from nareg.design.exact import DENSE_NODES
 from nareg.design.noise import estimate_noise
 from nareg.errors import InputError
@@ -33,6 +36,7 @@ def blind(
     graph: Any,
     *,
     measurements: Any,
+    observed: Any = None,
     noise: Any = None,
     lower: Any = None,
     upper: Any = None,
@@ -51,6 +55,8 @@ def blind(
     graph : Graph or (N, N) operator
     measurements : (N,) or (N, T) array
         Noisy readings; no clean signal is needed.
+    observed : bool array, (N,) or the shape of measurements, optional
+        True where a reading was taken; measurements may hold anything elsewhere. Default: everywhere. See Notes.
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance. Default: estimated per station by
         :func:`nareg.design.estimate_noise`, and reported.
@@ -70,7 +76,7 @@ def blind(
     n_probes : int
         Random probes for the noise term of the sampled solver, the same ones at every step.
     rng : numpy.random.Generator, optional
-        Deals the readings to folds and draws the probes.
+        Deals the readings to folds and draws the probes, and with gaps what the sampled solver fills in.
     progress : callable, optional
         ``progress(iteration, objective, relative gradient norm)``.
 
@@ -81,6 +87,17 @@ def blind(
         ``held_out_sure`` (mean over the folds at that number of steps, for the noise covariance used; the
         choice of the number makes it slightly optimistic), ``held_out_error`` (its standard error over folds)
         and ``optimism`` (held-out minus in-sample).
+
+    Notes
+    -----
+    With gaps the second moment of the readings is their expected one given what was read, under a Gaussian model fitted to
+    all readings (EM, started from and shrunk to the model of one weight). It is ``Y Y^T / T`` without gaps and tends to that
+    of the full readings as T grows, if readings are missing at random. The number of steps is chosen by moments over the
+    times that two stations share, which rest on no model. The sampled solver draws what is missing from the same model. With
+    gaps N may be up to 3,000.
+
+    A station without any reading is left out of the design (``certificate.details["left_out"]`` names it). It gets an
+    average of its neighbors' weights, with which :func:`nareg.filters.interpolate` estimates it as an average of them.
 
     Examples
     --------
@@ -98,7 +115,14 @@ def blind(
     folds = _checks.integer("folds", folds, low=2)
     generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
     tied = Groups(groups, n)
-    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    Y, seen = _checks.measurements(measurements, observed, n)
+    if seen is not None:
+        _checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
+        given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
+        live = seen.any(axis=1)
+        if not live.all():
+            options = {"folds": folds, "solver": solver, "n_probes": n_probes, "rng": generator, "progress": progress}
+            return without_silent(blind, base, Y, seen, given, options)
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
         raise InputError("solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense'.")
@@ -106,26 +130,34 @@ def blind(
     if not sampled:
         _checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
     estimated = noise is None
-    Sigma = estimate_noise(graph, Y) if estimated else _checks.noise("noise", noise, n)
+    Sigma = estimate_noise(base, Y, observed=seen) if estimated else _checks.noise("noise", noise, n)
     power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
-    if float(np.sum(Y**2)) / Y.shape[1] <= power:
+    if float(np.sum(Y**2)) <= _expected_noise(Sigma, seen, Y.shape[1]):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     told = {"noise_estimated": estimated, "noise_power": power}
+    completion = None if seen is None else Completion(base.L.toarray(), Y, seen, generator)
+    if seen is not None:
+        told |= gaps_found(base, seen)
     if sampled:
-        return blind_sampled(base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told)
+        return blind_sampled(
+            base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told, completion=completion
+        )
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
-    def task_for(columns: np.ndarray) -> Problem:
-        part = Y[:, columns]
-        R = part @ part.T / part.shape[1] - _checks.covariance(Sigma)
-        return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    def task_for(R: np.ndarray) -> Problem:
+        return Problem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
 
-    task = task_for(np.arange(Y.shape[1]))
+    def moment(columns: np.ndarray) -> np.ndarray:
+        return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
+
+    judged = moment if completion is None else completion.shared_moment
+    T = Y.shape[1] if completion is None else completion.n_times
+    task = task_for(moment(np.arange(T)))
     low, high = task.squared_bounds(lower, upper, default_lower=None)
     steps: Steps = KEEP
-    if Y.shape[1] >= FEWEST:
-        pairs = [(task_for(a), task_for(b)) for a, b in deal(Y.shape[1], folds, generator)]
+    if T >= FEWEST:
+        pairs = [(task_for(moment(a)), task_for(judged(b))) for a, b in deal(T, folds, generator)]
         steps = choose_steps(pairs, low, high, tied)
     return finish(
         "blind", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out SURE",
@@ -133,23 +165,33 @@ def blind(
     )  # fmt: skip
 
 
+def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
+    """Sum of the noise variances over all readings."""
+    variance = Sigma if Sigma.ndim == 1 else np.diag(Sigma)
+    return float(variance.sum() * n_times if seen is None else variance @ seen.sum(axis=1))
+
+
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
     n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
-    warm: Warm | None = None,
+    warm: Warm | None = None, completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns; a quarter of the readings is held out."""
     started = time.perf_counter()
-    T = Y.shape[1]
+    T = Y.shape[1] if completion is None else completion.n_times
+
+    def readings(times: np.ndarray) -> np.ndarray:
+        return Y[:, times] if completion is None else completion.draw(rng, times)
+
     c, n_probes = checked_columns(base, variance, fit, n_probes, T)
     Z = probes(base.L, n_probes, rng)
     search = None
     if T >= FEWEST:
         order = rng.permutation(T)
         few = T // 4
-        held_out = blind_columns(Y[:, order[:few]], variance, c, probes(base.L, n_probes, rng))
-        search = (blind_columns(Y[:, order[few:]], variance, c, Z), held_out)
-    columns = blind_columns(Y, variance, c, Z)
+        held_out = blind_columns(readings(order[:few]), variance, c, probes(base.L, n_probes, rng))
+        search = (blind_columns(readings(order[few:]), variance, c, Z), held_out)
+    columns = blind_columns(readings(np.arange(T)), variance, c, Z)
     stored = None if fit is None else c
     task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}

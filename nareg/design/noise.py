@@ -10,6 +10,8 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import lsmr
 
 from nareg import _checks
+from nareg.design import _noise_gaps
+from nareg.design._masks import station_levels
 from nareg.design.scalar import node_invariant
 from nareg.errors import InputError, SolverError
 from nareg.filters._system import Penalty, penalty
@@ -20,11 +22,13 @@ MAD_TO_STD = 1.4826
 FLOOR = 0.05
 #: Sparse least squares: exchanges of many variables that need not help, all exchanges, and the tolerance of each solve.
 BLOCK_EXCHANGES, EXCHANGES, LSMR_TOL = 3, 500, 1e-13
+#: Patterns of gaps times N^3 up to which "gcv" is the default: some ten seconds.
+WORK = 5e10
 #: A sign condition is broken by more than this share of the largest entry of b.
 ROUNDING = 1e-11
 
 
-def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) -> np.ndarray:
+def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, observed: Any = None) -> np.ndarray:
     """Noise variance of every node from (N, T) noisy readings.
 
     Parameters
@@ -37,7 +41,11 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) 
         that generalised cross-validation picks and solves ``E r_i^2 = sum_j (I - H)_ij^2 sigma_j^2`` for the
         variances, r the residual, by non-negative least squares, with dense matrices. ``"differences"`` does the
         same with each node's difference to the weighted mean of its neighbours and a robust spread (median
-        absolute deviation), which a few spikes do not disturb; its equations are sparse.
+        absolute deviation), which a few spikes do not disturb; its equations are sparse. With gaps the neighbors are
+        those that read at the same time; ``"gcv"`` then inverts a matrix per pattern of gaps, and the default is
+        ``"differences"`` where that takes long.
+    observed : bool array, (N,) or the shape of measurements, optional
+        True where a reading was taken; measurements may hold anything elsewhere. Default: everywhere.
 
     Returns
     -------
@@ -49,7 +57,7 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) 
     from node to node, variances come out too high. Each node's mean over time is removed first, because a
     constant offset between neighbours is signal. No variance is put below a twentieth of the median: least
     squares cannot tell how good such a station is, and an estimate near zero would be trusted blindly. A node
-    without neighbours gets the median.
+    without neighbours gets the median, and so does one with fewer than two readings.
 
     Examples
     --------
@@ -64,12 +72,14 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) 
     """
     base = penalty(graph)
     n = base.n_nodes
+    Y, seen = _checks.measurements(measurements, observed, n)
+    if seen is not None:
+        return with_gaps(base, Y, seen, method)
     if method is None:
         method = "gcv" if n <= _checks.DENSE_LIMIT else "differences"
     method = _checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
-    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     if Y.shape[1] < 2:
         raise InputError("measurements has one column: the noise of a station shows only over several readings, T >= 2.")
     if not base.L.nnz:
@@ -79,8 +89,42 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None) 
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
     variance = _from_differences(base.L, Y) if method == "differences" else _from_residuals(base, Y)
     joined = base.L.diagonal() > 0
-    median = float(np.median(variance[joined]))
-    return np.where(joined, np.maximum(variance, FLOOR * median), median)
+    return floored(variance, joined)
+
+
+def floored(variance: np.ndarray, known: np.ndarray) -> np.ndarray:
+    """No variance below a share of the median, and the median where nothing is known."""
+    median = float(np.median(variance[known]))
+    return np.where(known, np.maximum(variance, FLOOR * median), median)
+
+
+def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None) -> np.ndarray:
+    """The same from readings with gaps."""
+    n = base.n_nodes
+    count = seen.sum(axis=1)
+    known, largest = count > 1, float(np.abs(Y).max())
+    if not known.any():
+        raise InputError("observed leaves no station with two readings: noise shows only over several, T >= 2.")
+    seen = seen & known[:, None]
+    Y = np.where(seen, Y - station_levels(Y, seen)[:, None], 0.0)
+    if not np.abs(Y).max() > 1e-12 * largest:  # the fit of the levels leaves rounding
+        raise InputError("measurements do not vary over time: their noise cannot be seen.")
+    if not base.L.nnz:
+        raise InputError("graph has no edges: noise cannot be told from signal without neighbours.")
+    if method is None:
+        small = n <= _checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
+        method = "gcv" if small else "differences"
+    method = _checks.choice("method", method, ("gcv", "differences"))
+    if method == "gcv":
+        _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
+        A, b, weighed = _noise_gaps.from_residuals(base, Y, seen)
+        variance = nnls(A, b)[0]
+    else:
+        A, b, weighed = _noise_gaps.from_differences(base.L, Y, seen, MAD_TO_STD)
+        variance = _nonnegative_least_squares(A, b)
+    if not weighed.any():
+        raise InputError("observed has no two neighbors that read together: noise cannot be told from signal.")
+    return floored(variance, weighed)
 
 
 def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:

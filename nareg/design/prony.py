@@ -21,7 +21,14 @@ from nareg.design._groups import Groups
 from nareg.design._local import Progress, feasible
 from nareg.design._problem import Problem, local_status, minimise_scale, problem
 from nareg.design._program import Solved, SupportProgram, gram, root
-from nareg.design._sparse_problem import AnyProblem, SparseProblem, principal_direction, sparse_problem, white_parts
+from nareg.design._sparse_problem import (
+    AnyProblem,
+    SparseProblem,
+    principal_direction,
+    refuse_extreme,
+    sparse_problem,
+    white_parts,
+)
 from nareg.design._support_quadratic import SupportQuadratic
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
@@ -32,6 +39,8 @@ from nareg.results import Status, WeightDesign
 DENSE_NODES = 500
 SOLVERS = ("auto", "low-rank", "sdp", "clarabel", "scs")
 SCALES = ("mse", "bound")
+#: The norms of the criterion's gradient square the signals' power.
+LARGEST_POWER = 1e100
 
 
 def prony(
@@ -113,6 +122,7 @@ def prony(
         task = sparse_problem(base, signals=signals, noise=noise, fit=fit, needs="prony")
     else:
         task = problem(base, signals=signals, second_moment=second_moment, noise=noise, fit=fit, needs="prony")
+    refuse_extreme(task, "prony", largest=LARGEST_POWER)
     low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     if not low.any():
         return _nothing_to_do(task, low, high)

@@ -28,7 +28,7 @@ from nareg.design._local import Progress, ValueAndGradient, feasible, few_thread
 from nareg.design._lyapunov import StepOne, dense_step_one, factor, low_rank_step_one, lyapunov_factor
 from nareg.design._problem import Problem, local_status, problem
 from nareg.design._program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
-from nareg.design._sparse_problem import AnyProblem, SparseProblem, principal_direction, sparse_problem
+from nareg.design._sparse_problem import AnyProblem, SparseProblem, principal_direction, refuse_extreme, sparse_problem
 from nareg.design._starts import best_scalar, inverse_signal
 from nareg.design._support import pair_products
 from nareg.design._support_quadratic import SupportQuadratic
@@ -110,6 +110,7 @@ def relaxation(
     data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if solver in REFERENCES else _low_rank_task(base, data)
     if task is not None:
+        refuse_extreme(task, "relaxation")
         low, high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
         started = time.perf_counter()
         L, A = task.white
@@ -122,6 +123,7 @@ def relaxation(
             details={"symmetric_limit": step.value}, timings=timings, progress=progress,
         )  # fmt: skip
     dense = problem(base, **data, needs="relaxation", noise_required=True)
+    refuse_extreme(dense, "relaxation")
     low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
     white = dense.whitened()
     started = time.perf_counter()

@@ -79,8 +79,10 @@ def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, seco
 def lmmse_mse(R: np.ndarray, Sigma: np.ndarray) -> float:
     """``tr(R) - tr(R (R + Sigma)^-1 R)``: the mean squared error that no linear filter goes below."""
     total = R + _checks.covariance(Sigma)
-    values, vectors = np.linalg.eigh(total)
-    # a direction without signal and noise adds nothing: pseudo-inverse
+    # in each node's own unit; a direction without signal and noise adds nothing: pseudo-inverse
+    size = np.sqrt(np.diagonal(total))
+    size = np.where(size > 0, size, 1.0)
+    values, vectors = np.linalg.eigh(total / size[:, None] / size)
     keep = values > 1e-12 * max(values[-1], 1e-300)
-    projected = vectors[:, keep].T @ R
+    projected = vectors[:, keep].T @ (R / size[:, None])
     return float(max(np.trace(R) - np.sum(projected**2 / values[keep, None]), 0.0))

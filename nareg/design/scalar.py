@@ -15,9 +15,11 @@ from scipy.optimize import brentq
 
 from nareg import _checks
 from nareg.design import _scalar_large
-from nareg.design._problem import Problem, extreme_frequencies, fit_weights, minimise_scale, moment
+from nareg.design._masks import gaps_found
+from nareg.design._problem import Problem, extreme_frequencies, fit_weights, minimise_scale, minimise_widely, moment
+from nareg.design._scalar_gaps import GappyScalar
 from nareg.errors import InputError
-from nareg.filters._system import penalty
+from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
@@ -30,6 +32,7 @@ def node_invariant(
     signals: Any = None,
     second_moment: Any = None,
     measurements: Any = None,
+    observed: Any = None,
     noise: Any = None,
     fit: Any = None,
     n_probes: int = 64,
@@ -60,6 +63,8 @@ def node_invariant(
         ``E[x x^T]``, instead of signals.
     measurements : (N,) or (N, T) array, optional
         Noisy readings; several columns are pooled.
+    observed : bool array, (N,) or the shape of measurements, optional
+        True where a reading was taken, for rules "gcv" and "sure"; measurements may hold anything elsewhere. See Notes.
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance.
     fit : None, "noise" or (N,) array
@@ -73,12 +78,19 @@ def node_invariant(
     -------
     WeightDesign
         All weights equal ``sqrt(w0)``; ``objective`` is the rule's own criterion at ``w0``.
+        ``certificate.details["at_search_bound"]`` says that the search ended at one of its bounds: noise that a
+        smaller weight would serve better, or signals without any but constant parts. "oracle" goes beyond them while
+        that pays.
 
     Notes
     -----
     "chen-liu" is the rule of the node-adaptive paper's benchmark (an order of magnitude, after Chen and Liu
     2017), with ``theta = SNR^-1/2``. On disconnected graphs ``lambda_2`` is the smallest non-zero eigenvalue.
     At low SNR it can be far from the best single weight: compare with "oracle".
+
+    With ``observed``, "gcv" and "sure" judge the filter as :func:`nareg.filters.interpolate` will use it, by its residuals at
+    the readings of each time; up to 3,000 nodes. A station without any reading is listed in
+    ``certificate.details["left_out"]``.
 
     Above 3,000 nodes "oracle", "sure", "gcv" and "discrepancy" take signals or measurements, and noise variances, and
     work without dense matrices; w0 is then limited to condition numbers of 1e8, and has a sampling error from the
@@ -97,17 +109,28 @@ def node_invariant(
     n = base.n_nodes
     n_probes = _checks.integer("n_probes", n_probes, low=2)
     generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    Y, seen = (None, None) if measurements is None else _checks.measurements(measurements, observed, n)
+    if measurements is None and observed is not None:
+        raise InputError("observed says where measurements were taken: pass measurements too.")
+    if seen is not None and rule not in ("gcv", "sure"):
+        raise InputError(f"rule={rule!r} takes readings without gaps: use rule='gcv' or 'sure' with observed.")
     large = n > _checks.DENSE_LIMIT
-    if large:
+    if seen is not None:
+        _checks.dense_size(
+            "one weight from readings with gaps", n, copies=3, alternative="pass times at which all stations read"
+        )
+    elif large:
         _refuse_dense(rule, second_moment, noise, n)
     Sigma = None if noise is None else _checks.noise("noise", noise, n)
-    Y = None if measurements is None else _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     for name, value, rules in (
         ("measurements", Y, ("gcv", "sure", "discrepancy", "l-curve")),
         ("noise", Sigma, ("chen-liu", "sure", "discrepancy", "oracle")),
     ):
         if value is None and rule in rules:
             raise InputError(f"rule={rule!r} needs {name}.")
+    if seen is not None:
+        assert Y is not None
+        return _with_gaps(base, rule, Y, seen, Sigma, fit, generator)
     if large:
         data = Y if rule != "oracle" else _signals(signals, n)
         assert data is not None
@@ -117,6 +140,7 @@ def node_invariant(
         R = moment(signals, second_moment, n, needs=f"rule={rule!r}")
     else:
         assert Y is not None
+        _checks.squares_survive("measurements", Y)
         R = Y @ Y.T / Y.shape[1]
         if rule == "chen-liu":
             assert Sigma is not None
@@ -125,18 +149,43 @@ def node_invariant(
                 raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     c = fit_weights(fit, Sigma, n)
     task = Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
-    w0, objective = _Scalar(task, Y).choose(rule)
-    zero = np.zeros(n)
+    w0, objective, at_bound = _Scalar(task, Y).choose(rule)
+    return _packed(task, rule, w0, objective, at_bound)
+
+
+def _with_gaps(
+    base: Penalty, rule: str, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None, fit: Any, rng: np.random.Generator
+) -> WeightDesign:
+    """The weight that suits the readings of each time best."""
+    n = base.n_nodes
+    _checks.squares_survive("measurements", Y)
+    c = fit_weights(fit, Sigma, n)
+    task = Problem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
+    search = _Scalar(task, None).range
+    criteria = GappyScalar(task.L, c, Y, seen, Sigma if rule == "sure" else None, rng)
+    w0, objective = minimise_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
+    return _packed(task, rule, w0, objective, _at_bound(w0, search), gaps_found(base, seen))
+
+
+def _at_bound(w0: float, search: tuple[float, float]) -> bool:
+    """Whether a search ended at one of its bounds, but for its accuracy."""
+    return not 1.01 * search[0] < w0 < search[1] / 1.01
+
+
+def _packed(
+    task: Problem, rule: str, w0: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
+) -> WeightDesign:
+    n = task.n_nodes
     return task.pack(
         f"node-invariant ({rule})",
         np.full(n, np.sqrt(w0)),
         objective,
         Status.CONVERGED,
-        lower=zero,
+        lower=np.zeros(n),
         upper=np.full(n, np.inf),
         solver="eigendecomposition and one-dimensional search",
         solver_status="done",
-        details={"w0": w0},
+        details={"w0": w0, "at_search_bound": at_bound, **(details or {})},
         settings={"rule": rule},
     )
 
@@ -180,21 +229,22 @@ class _Scalar:
     def gain(self, w0: float) -> np.ndarray:
         return 1.0 / (1.0 + w0 * self.lam)
 
-    def choose(self, rule: str) -> tuple[float, float]:
+    def choose(self, rule: str) -> tuple[float, float, bool]:
+        """w0, the criterion there, and whether the search ended at one of its bounds."""
         if rule == "chen-liu":
             w0 = self.task.published_w0
-            return w0, w0
-        if rule == "discrepancy":
-            return self.discrepancy()
+            return w0, w0, False
+        if rule == "oracle":
+            return minimise_widely(self.risk(self.task.R), *self.range)
         if rule == "l-curve":
-            return self.corner()
-        criteria = {
-            "gcv": lambda: self.gcv,
+            return *self.corner(), False
+        if rule == "discrepancy":
+            w0, value = self.discrepancy()
+        else:
             # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
-            "sure": lambda: self.risk(self.task.R - self.task.Sigma_matrix),
-            "oracle": lambda: self.risk(self.task.R),
-        }
-        return minimise_scale(criteria[rule](), *self.range)
+            criterion = self.gcv if rule == "gcv" else self.risk(self.task.R - self.task.Sigma_matrix)
+            w0, value = minimise_scale(criterion, *self.range)
+        return w0, value, _at_bound(w0, self.range)
 
     def residual(self, w0: float) -> float:
         """``E ||C^1/2 (y - H y)||^2``."""

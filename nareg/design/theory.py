@@ -100,8 +100,7 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     weights = weights.weights if isinstance(weights, WeightDesign) else weights
     w = _checks.node_vector("weights", weights, task.n_nodes)
     w0 = _checks.number("w0", w0, low=0)
-    values = np.linalg.eigvalsh(task.Sigma_matrix)
-    if values[0] <= 1e-14 * max(values[-1], 1e-300):
+    if not (np.diagonal(task.Sigma_matrix) > 0).all() or _checks.least_relative_eigenvalue(task.Sigma_matrix) <= 1e-14:
         raise InputError("noise is singular: Theorem 1 divides by it; give every direction some variance.")
     rho = float(x @ np.linalg.solve(task.Sigma_matrix, x))  # the only non-zero eigenvalue of x x^T Sigma^-1
     gamma = rho / (1 + rho)

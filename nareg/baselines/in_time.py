@@ -1,0 +1,130 @@
+"""What needs no graph: a rolling mean, interpolation in time, the network's mean."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.baselines._masks import series
+from nareg.errors import InputError
+
+
+def rolling_mean(y: Any, window: int, *, observed: Any = None) -> np.ndarray:
+    """Centered rolling mean of each station's readings.
+
+    Equal to ``pandas.DataFrame(y.T).rolling(window, center=True, min_periods=1).mean().T``: the mean of the readings that
+    the window holds. NaN where it holds none; :func:`interpolate_in_time` fills those.
+
+    Parameters
+    ----------
+    y : (N, T) array
+        NaN where missing.
+    window : int
+        Number of times.
+    observed : (N, T) or (N,) bool array, optional
+        Default: where ``y`` is not NaN.
+
+    Returns
+    -------
+    (N, T) float64 array
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.baselines.rolling_mean(np.array([[1.0, 2.0, np.nan, 6.0]]), 3)
+    array([[1.5, 1.5, 4. , 6. ]])
+    """
+    values = series(y, observed)
+    window = _checks.integer("window", window, low=1)
+    seen = np.isfinite(values)
+    counts = seen.sum(axis=1)
+    mean = np.where(seen, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    # sums of differences to the station's mean: a running sum of readings near 280 K would lose digits
+    sums = _running(np.where(seen, values - mean[:, None], 0.0), window)
+    held = _running(seen.astype(np.float64), window)
+    return np.where(held > 0, mean[:, None] + sums / np.maximum(held, 1), np.nan)
+
+
+def _running(values: np.ndarray, window: int) -> np.ndarray:
+    """Sum over the ``window`` times around each; where that is even, one more before than after."""
+    n, t = values.shape
+    total = np.concatenate([np.zeros((n, 1)), np.cumsum(values, axis=1)], axis=1)
+    last = np.arange(t) + (window - 1) // 2 + 1
+    return total[:, np.minimum(last, t)] - total[:, np.maximum(last - window, 0)]
+
+
+def interpolate_in_time(y: Any, *, times: Any = None, observed: Any = None) -> np.ndarray:
+    """Fill each station's gaps by a straight line between the readings before and after.
+
+    Before the first and after the last reading that reading is repeated. A station without a reading stays NaN.
+
+    Parameters
+    ----------
+    y : (N, T) array
+        NaN where missing.
+    times : (T,) array of numbers or datetime64, optional
+        Rising; default 0, 1, 2, ...
+    observed : (N, T) or (N,) bool array, optional
+        Default: where ``y`` is not NaN.
+
+    Returns
+    -------
+    (N, T) float64 array
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.baselines.interpolate_in_time(np.array([[np.nan, 2.0, np.nan, 6.0]]))
+    array([[2., 2., 4., 6.]])
+    """
+    values = series(y, observed)
+    clock = _clock(times, values.shape[1])
+    for row in values:
+        seen = np.isfinite(row)
+        if seen.any() and not seen.all():
+            row[~seen] = np.interp(clock[~seen], clock[seen], row[seen])
+    return values
+
+
+def _clock(times: Any, count: int) -> np.ndarray:
+    if times is None:
+        return np.arange(count, dtype=np.float64)
+    clock = _checks.array_of("times", times)
+    if clock.dtype.kind == "M":
+        clock = (clock - clock.min()) / np.timedelta64(1, "s") if clock.size else clock
+    clock = _checks.floats("times", clock, ndim=(1,)).astype(np.float64)
+    if clock.shape != (count,):
+        raise InputError(f"times has shape {clock.shape}, y has {count} times.")
+    if (np.diff(clock) <= 0).any():
+        raise InputError(f"times does not rise at index {int(np.flatnonzero(np.diff(clock) <= 0)[0]) + 1}: sort the columns.")
+    return clock
+
+
+def network_mean(y: Any, *, observed: Any = None) -> np.ndarray:
+    """The mean of all stations that read at a time, for every station; NaN where none reads.
+
+    Parameters
+    ----------
+    y : (N, T) array
+        NaN where missing.
+    observed : (N, T) or (N,) bool array, optional
+        Default: where ``y`` is not NaN.
+
+    Returns
+    -------
+    (N, T) float64 array
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.baselines.network_mean(np.array([[1.0, np.nan], [3.0, 5.0]]))
+    array([[2., 5.],
+           [2., 5.]])
+    """
+    values = series(y, observed)
+    seen = np.isfinite(values)
+    counts = seen.sum(axis=0)
+    mean = np.where(counts > 0, np.where(seen, values, 0.0).sum(axis=0) / np.maximum(counts, 1), np.nan)
+    return np.tile(mean, (values.shape[0], 1))

@@ -1,0 +1,138 @@
+"""Readings with gaps: which stations read together, and the graph as those stations see it.
+
+A station without a reading has no data term. Eliminating such stations from ``C + W L W`` leaves ``C_oo + W_o L_o W_o``
+for the others, ``L_o = L_oo - L_om L_mm^+ L_mo`` (Kron reduction): a Laplacian again where L is one, and the same for
+all weights. What a filter does with a pattern of gaps is thus what it does on the reduced graph without any.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import cho_factor, cho_solve, pinvh
+from scipy.sparse.csgraph import connected_components
+
+from nareg.filters._system import Penalty
+
+#: Entries below this share of the largest are rounding.
+ROUNDING = 1e-14
+#: Alternating least squares for station levels end after so many rounds.
+LEVEL_ITERATIONS = 500
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Stations that read together, and the times at which exactly they did."""
+
+    seen: np.ndarray
+    columns: np.ndarray
+
+
+def patterns(seen: np.ndarray) -> Iterator[Pattern]:
+    """The different columns of a mask (N, T), the most frequent first; those without a reading are left out."""
+    packed = np.packbits(seen, axis=0).T
+    _, first, group, count = np.unique(packed, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    for p in np.argsort(-count, kind="stable"):
+        if seen[:, first[p]].any():
+            yield Pattern(seen[:, first[p]], np.flatnonzero(group.ravel() == p))
+
+
+def kron_reduction(L: np.ndarray, seen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The dense reduced operator on the stations that read, and the (missing, read) matrix ``-L_mm^+ L_mo``.
+
+    The rows of the latter say how the others follow from them: ``u_m = A u_o``.
+    """
+    missing = ~seen
+    across, inner = L[np.ix_(missing, seen)], L[np.ix_(missing, missing)]
+    extension = np.zeros_like(across)
+    if missing.any():
+        scale = np.diag(inner).copy()
+        scale[scale <= 0] = 1.0
+        root = 1.0 / np.sqrt(scale)
+        scaled = root[:, None] * inner * root
+        # a part of the graph without a reading makes it singular; nothing follows there
+        reached = _reached(inner, across)
+        part = scaled[np.ix_(reached, reached)]
+        right = (root[:, None] * across)[reached]
+        try:
+            solved = cho_solve(cho_factor(part, lower=True), right)
+        except np.linalg.LinAlgError:  # an operator that is no Laplacian can be singular anywhere
+            solved = pinvh(part) @ right
+        extension[reached] = -root[reached, None] * solved
+    reduced = L[np.ix_(seen, seen)] + across.T @ extension
+    return (reduced + reduced.T) / 2, extension
+
+
+def _reached(inner: np.ndarray, across: np.ndarray) -> np.ndarray:
+    """Missing stations that some path connects with a station that read."""
+    labels = connected_components(sp.csr_array(inner), directed=False)[1]
+    touched = np.zeros(labels.max() + 1, dtype=bool)
+    touched[labels[across.any(axis=1)]] = True
+    return touched[labels]
+
+
+def reduced_penalty(base: Penalty, live: np.ndarray) -> tuple[Penalty, np.ndarray]:
+    """The network without the stations that never read, and how their ``u = w x`` follows from the others'."""
+    L, extension = kron_reduction(base.L.toarray(), live)
+    matrix = sp.csr_array(np.where(np.abs(L) > ROUNDING * np.abs(L).max(initial=0.0), L, 0.0))
+    if base.is_laplacian:  # and stays one: what rounding did to signs and row sums is undone
+        off = sp.csr_array(matrix - sp.diags_array(matrix.diagonal()))
+        off.data = np.minimum(off.data, 0.0)
+        excess = np.asarray(base.L.sum(axis=1)).ravel()
+        excess = np.where(excess > ROUNDING * base.L.diagonal(), excess, 0.0)
+        diagonal = excess[live] + extension.T @ excess[~live] - np.asarray(off.sum(axis=1)).ravel()
+        matrix = sp.csr_array(off + sp.diags_array(diagonal))
+    matrix.sort_indices()
+    names = np.flatnonzero(live)
+    described = base.describe_node
+    return Penalty(matrix, base.is_laplacian, lambda i: described(int(names[i]))), extension
+
+
+def extended_weights(w: np.ndarray, extension: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Weights of all stations, given those of the stations that read.
+
+    A station without a reading gets ``w_m = A |w|``: its estimate is then an average of its neighbors' with no
+    factor above one. Where nothing reaches it, it gets the median weight.
+    """
+    size = np.abs(w)
+    full = np.empty(live.size)
+    full[live] = w
+    follows = extension @ size
+    full[~live] = np.where(follows > 0, follows, np.median(size))
+    return full
+
+
+def station_levels(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Mean of each station as if it had read at all times, (N,): ``y_it ~ level_i + b_t`` by least squares.
+
+    A station that read in summer only is not warmer than its neighbors: what all stations have in common at a time is taken
+    out first. Without gaps these are the means over time. A station that never reads gets the mean of the others.
+    """
+    kept, mask = np.where(seen, Y, 0.0), seen.astype(float)
+    per_station, per_time = mask.sum(axis=1), mask.sum(axis=0)
+    sums, live, some = kept.sum(axis=1), per_station > 0, per_time > 0
+    level = np.divide(sums, per_station, out=np.zeros(len(Y)), where=live)
+    scale = float(np.abs(level).max(initial=0.0)) + float(np.abs(kept).max(initial=0.0))
+    common = np.zeros(Y.shape[1])
+    for _ in range(LEVEL_ITERATIONS if not seen.all() else 0):
+        common = np.divide(kept.sum(axis=0) - level @ mask, per_time, out=np.zeros_like(common), where=some)
+        common -= common[some].mean()
+        changed = np.divide(sums - mask @ common, per_station, out=np.zeros_like(level), where=live)
+        moved, level = float(np.abs(changed - level).max()), changed
+        if moved <= 1e-9 * scale:
+            break
+    return np.where(live, level, level[live].mean())
+
+
+def gaps_found(base: Penalty, seen: np.ndarray) -> dict[str, Any]:
+    """What a design with gaps reports: readings, missing readings, and stations without any by name."""
+    silent = np.flatnonzero(~seen.any(axis=1))
+    return {
+        "readings": int(seen.sum()),
+        "missing": int((~seen).sum()),
+        "left_out": [base.describe_node(int(i)) for i in silent],
+    }
