@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg.errors import InputError
@@ -24,29 +25,77 @@ class Centre(StrEnum):
     none = "none"
 
 
-def graph(path: Path, neighbours: int) -> tuple[Any, tuple[str, ...]]:
+class Network(NamedTuple):
+    """A graph, its nodes' names and readings in the same order, and all names that the station file has."""
+
+    graph: Any
+    names: tuple[str, ...]
+    readings: Any
+    stations: tuple[str, ...]
+
+
+def network(stations: Path, readings: Path, neighbours: int, *, strict: bool, designed: list[str] | None = None) -> Network:
+    """Stations and their readings; what was guessed is printed.
+
+    Stations without a column of readings are left out, unless the weights were designed for exactly ``designed``.
+    """
     from nareg import io
     from nareg.graph import Graph
 
-    if path.suffix.lower() == ".mtx":
-        graph = Graph(io.read_adjacency(path))
-        return graph, tuple(str(i) for i in range(graph.n_nodes))
-    table = io.read_stations(path)
-    return Graph.from_knn(table.coordinates, neighbours, metric=table.metric, names=table.names), table.names
+    if stations.suffix.lower() == ".mtx":
+        graph = Graph(io.read_adjacency(stations))
+        names = tuple(str(i) for i in range(graph.n_nodes))
+        table = io.read_readings(readings, names, strict=strict)
+        if table.names != names:
+            lost = next(name for name in names if name not in set(table.names))
+            raise InputError(f"{readings}: no column for station {lost!r}: every node of {stations} needs one.")
+        _print(table.notes)
+        return Network(graph, names, table, names)
+    found = io.read_stations(stations, strict=strict)
+    _print(found.notes)
+    rows = {name: i for i, name in enumerate(found.names)}
+    wanted = found.names
+    if designed is not None and [name for name in found.names if name in set(designed)] == designed:
+        wanted = tuple(designed)
+    table = io.read_readings(readings, wanted, strict=strict, keep_absent=wanted == tuple(designed or ()))
+    _print(table.notes)
+    coordinates = found.coordinates[[rows[name] for name in table.names]]
+    return Network(
+        Graph.from_knn(coordinates, neighbours, metric=found.metric, names=table.names), table.names, table, found.names
+    )
+
+
+def _print(notes: tuple[str, ...]) -> None:
+    for note in notes:
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
 
 
 def mean(values: np.ndarray, centre: Centre) -> np.ndarray:
-    """The mean to remove, (1, 1) or (N, 1), over what was read."""
+    """The mean to remove, (1, 1) or (N, 1), over what was read (NaN elsewhere)."""
+    from nareg.design._masks import station_levels
+
     if centre is Centre.none:
         return np.zeros((1, 1))
     if centre is Centre.overall:
         return np.full((1, 1), np.nanmean(values))
-    if np.isnan(values).all(axis=1).any():
-        raise InputError("--centre station: a station has no reading at all; use --centre global.")
-    return np.nanmean(values, axis=1, keepdims=True)
+    return station_levels(values, np.isfinite(values))[:, None]
 
 
-def variance(value: str, names: tuple[str, ...]) -> np.ndarray:
+def noise_variance(
+    noise: str | None, noise_std: str | None, names: tuple[str, ...], stations: tuple[str, ...]
+) -> np.ndarray | None:
+    """The variance of each name from ``--noise`` or ``--noise-std``; None where neither is given.
+
+    A file may also hold those of other stations.
+    """
+    if noise is not None and noise_std is not None:
+        raise InputError("--noise is a variance and --noise-std a standard deviation: give one of them.")
+    if noise is not None:
+        return _given(noise, names, stations, "--noise", "variance")
+    return None if noise_std is None else _given(noise_std, names, stations, "--noise-std", "std") ** 2
+
+
+def _given(value: str, names: tuple[str, ...], stations: tuple[str, ...], option: str, column: str) -> np.ndarray:
     from nareg import io
 
     try:
@@ -54,22 +103,25 @@ def variance(value: str, names: tuple[str, ...]) -> np.ndarray:
     except ValueError:
         if not is_file(value):
             raise InputError(
-                f"--noise {value!r} is neither a number nor a CSV file with the columns station, variance."
+                f"{option} {value!r} is neither a number nor a CSV file with the columns station, {column}."
             ) from None
-        found = io.read_column(value, names, "variance")
+        found = io.read_column(value, names, column, others=stations)
         if (found < 0).any():
             worst = int(found.argmin())
             raise InputError(
-                f"{value}: the variance of station {names[worst]!r} is {found[worst]:g}, which is negative."
+                f"{value}: the {column} of station {names[worst]!r} is {found[worst]:g}, which is negative."
             ) from None
+        if not found.any():
+            raise InputError(f"{value}: the {column} is zero everywhere: without noise there is nothing to remove.") from None
         return found
-    return np.full(len(names), _positive(number))
-
-
-def _positive(value: float) -> float:
-    if not (np.isfinite(value) and value >= 0):
-        raise InputError(f"--noise is {value:g}: a variance is a finite number of at least 0.")
-    return value
+    if not (np.isfinite(number) and number >= 0):
+        raise InputError(f"{option} is {number:g}: it must be a finite number above 0.")
+    if number == 0:
+        raise InputError(
+            f"{option} is 0: without noise there is nothing to remove; give the noise of the readings, or leave the option out "
+            "to have it estimated (nareg clean, or nareg design --method blind or sure)."
+        )
+    return np.full(len(names), number)
 
 
 def is_file(name: str) -> bool:

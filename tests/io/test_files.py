@@ -74,8 +74,6 @@ def test_bad_station_files_are_named(tmp_path, text, words):
     ("text", "words"),
     [
         ("A,B,C\n1,2,3\n", "first column is 'A'"),
-        ("time,A,B\nt,1,2\n", "no column for station 'C'"),
-        ("time,A,B,C,D\nt,1,2,3,4\n", "column 'D' is no station"),
         ("time,A,A,B\nt,1,2,3\n", "column 'A' stands there twice"),
         ("time,A,B,C\nt,1,two,3\n", "line 2, column 'B': 'two' is not a number"),
     ],
@@ -90,9 +88,6 @@ def test_other_bad_files_are_named(tmp_path):
         io.read_stations(tmp_path / "absent.csv")
     with pytest.raises(InputError, match="is a folder"):
         io.read_stations(tmp_path)
-    (tmp_path / "latin.csv").write_bytes("station,x,y\nBréhat,1,2\n".encode("latin-1"))
-    with pytest.raises(InputError, match="not UTF-8"):
-        io.read_stations(tmp_path / "latin.csv")
     with pytest.raises(InputError, match="no column 'weight'"):
         io.read_weights(write(tmp_path, "w.csv", "station,w\nA,1\n"), ["A"])
     with pytest.raises(InputError, match="no weight for station 'B'"):
@@ -105,8 +100,13 @@ def test_other_bad_files_are_named(tmp_path):
         with pytest.raises(InputError, match="cannot be read"):
             io.read_stations(name)
     head = "%%MatrixMarket matrix coordinate real general\n"
-    for text in ("hello", head + "2 2 1\n1 99999999999999999999 1\n", head + "1000000000000 1000000000000 0\n"):
-        with pytest.raises(InputError, match="not a MatrixMarket file"):
+    bad = "not a MatrixMarket file"
+    for text, message in (
+        ("hello", bad),
+        (head + "2 2 1\n1 99999999999999999999 1\n", bad),
+        (head + "1000000000000 1000000000000 0\n", "declares 16000000000000"),
+    ):
+        with pytest.raises(InputError, match=message):
             io.read_adjacency(write(tmp_path, "g.mtx", text))
     (tmp_path / "r.npz").write_text("hello")
     with pytest.raises(InputError, match="not an NPZ file"):

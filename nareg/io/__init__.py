@@ -1,0 +1,38 @@
+"""Tables in and out: station coordinates, readings and weights as CSV, NPZ, pandas frames or MatrixMarket.
+
+Formats
+-------
+stations    a row per station: ``station``, then ``latitude, longitude`` (degrees) or ``x, y``; ``altitude`` may follow
+readings    wide: ``time``, then a column per station; or long: ``time, station, value``
+weights     a row per station: ``station, weight``
+adjacency   MatrixMarket (``.mtx``), a graph instead of coordinates
+
+Missing is an empty cell, NA, N/A, #N/A, NaN, null, none, missing or a hyphen. Column names may also be ``id``, ``lat``,
+``lng``, ``datetime``, ``date`` and the like. Whatever is guessed beyond that is a sentence in the table's ``notes``:
+separators, decimal commas, numbers such as -9999 that mean missing, the order of day and month, columns and stations that
+are left out. ``strict=True`` refuses to guess.
+"""
+
+from nareg.io._columns import read_column, read_fit, read_weights, write_weights
+from nareg.io._matrix_market import read_adjacency
+from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
+from nareg.io._stations import read_stations, stations_from_frame
+from nareg.io._tables import Readings, Stations
+from nareg.io._write import write_readings, write_rows
+
+__all__ = [
+    "Readings",
+    "Stations",
+    "read_adjacency",
+    "read_column",
+    "read_fit",
+    "read_readings",
+    "read_stations",
+    "read_weights",
+    "readings_from_frame",
+    "readings_to_frame",
+    "stations_from_frame",
+    "write_readings",
+    "write_rows",
+    "write_weights",
+]

@@ -1,0 +1,83 @@
+"""One number per station: weights, data-term weights, variances."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._file import FileTable
+from nareg.io._names import distinct
+from nareg.io._notes import Notes
+from nareg.io._write import write_rows
+
+
+def read_column(
+    path: str | os.PathLike[str], stations: Sequence[str], column: str, *, others: Sequence[str] = ()
+) -> np.ndarray:
+    r"""Read one number per station, in the given order, from a CSV with the columns ``station`` and ``column``.
+
+    Parameters
+    ----------
+    path : path
+        The file; nothing in it is guessed.
+    stations : sequence of str
+        Stations that all must be there.
+    column : str
+        Name of the column of numbers.
+    others : sequence of str
+        Stations that may be there too. Any other is refused: the file may belong to another network.
+
+    Returns
+    -------
+    ndarray (N,)
+        The numbers.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "noise.csv"
+    >>> _ = path.write_text("station,variance\nA,1.5\nB,2\n")
+    >>> read_column(path, ["B", "A"], "variance")
+    array([2. , 1.5])
+    """
+    table = FileTable(path, Notes(str(path), strict=True))
+    lowered = [name.lower() for name in table.header]
+    for needed in ("station", column):
+        if needed not in lowered:
+            raise InputError(f"{path}: no column {needed!r}; it has {', '.join(table.header)}.")
+        if lowered.count(needed) > 1:
+            raise InputError(f"{path}: column {needed!r} stands there twice.")
+    (names,), values = table.load([lowered.index("station")], [lowered.index(column)], finite=True)
+    distinct(str(path), list(names))
+    numbers = dict(zip(names, values[:, 0].tolist(), strict=True))
+    absent = [name for name in stations if np.isnan(numbers.get(name, np.nan))]
+    if absent:
+        raise InputError(f"{path}: no {column} for station {absent[0]!r}: every station in the station file needs one.")
+    known = {*stations, *others}
+    unknown = [name for name in numbers if name not in known]
+    if unknown:
+        raise InputError(f"{path}: {unknown[0]!r} is no station in the station file: is this {column} of another network?")
+    return np.array([numbers[name] for name in stations])
+
+
+def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray:
+    """Read weights written by :func:`write_weights`, in the order of ``stations``."""
+    return read_column(path, stations, "weight")
+
+
+def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray | None:
+    """The ``fit`` column of a weights file (data-term weights), or None if it has none."""
+    header = FileTable(path, Notes(str(path), strict=True)).header
+    return read_column(path, stations, "fit") if "fit" in [name.lower() for name in header] else None
+
+
+def write_weights(
+    path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray, fit: np.ndarray | None = None
+) -> None:
+    """Write one weight per station as CSV, with the data-term weights where the design has them."""
+    columns = [weights] if fit is None else [weights, fit]
+    rows = ([s, *(repr(float(v)) for v in values)] for s, *values in zip(stations, *columns, strict=True))
+    write_rows(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)

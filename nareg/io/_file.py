@@ -1,0 +1,189 @@
+"""A text file as header and blocks of cells, with the line of every row.
+
+Python's csv module cuts quoted text into cells; text without a quote is cut by its separators alone, which is much faster.
+pandas' own reader is not used for that: it fills short rows up in silence, and does not tell the line of a row.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice, repeat
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._notes import Notes
+from nareg.io._numbers import Numbers
+from nareg.io._text import read_text
+
+SEPARATORS = (",", ";", "\t", "|")
+SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+#: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
+SAMPLE, SAMPLE_CELLS = 20, 10_000
+#: Cells that are held as text at a time.
+BLOCK = 1 << 19
+
+
+class FileTable:
+    """A CSV file: header, a sample of rows, then all rows on request.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    notes : Notes
+        Where guesses go.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], notes: Notes) -> None:
+        self.source, self.notes = str(path), notes
+        text = read_text(path, notes)
+        self._quotes = '"' in text
+        self._lines = text.rstrip("\n").split("\n")
+        del text
+        start = next((i for i, line in enumerate(self._lines) if line.strip()), None)
+        if start is None:
+            raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
+        declared = None
+        if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:
+            declared, start = self._lines[0][4], 1  # a line by which spreadsheets name the separator
+        self._start = start
+        self._separator = self._choose_separator(declared)
+        self.header, *self._sample = self._first(self._separator, checked=True)
+        if not self._sample:
+            raise InputError(f"{self.source} has a header and no rows.")
+        self.lines = np.empty(0, dtype=np.int64)
+
+    @property
+    def comma(self) -> bool:
+        """Whether a comma may be a decimal mark."""
+        return self._separator != ","
+
+    def head(self, index: int) -> list[str]:
+        """The first cells of a column."""
+        return [row[index] for row in self._sample]
+
+    def column(self, index: int) -> str:
+        """The name of a column, as sentences have it."""
+        return f"column {self.header[index]!r}" if self.header[index] else f"column {index + 1}, which has no name"
+
+    def line(self, row: int) -> str:
+        """The place of a row that was loaded."""
+        return f"line {self.lines[row]}"
+
+    def place(self, row: int, column: int) -> str:
+        """The place of a cell that was loaded."""
+        return f"{self.line(row)}, {self.column(column)}"
+
+    def load(
+        self, texts: Sequence[int], numbers: Sequence[int], *, finite: bool = False
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        """Texts of some columns and numbers (R, C) of others."""
+        lines: list[np.ndarray] = []
+        done = 0
+
+        def where(row: int, column: int) -> str:
+            return f"line {lines[-1][row - done]}, {self.column(numbers[column])}"
+
+        converter = Numbers(self.notes, where, comma=self.comma, finite=finite)
+        words: list[list[np.ndarray]] = [[] for _ in texts]
+        values = []
+        every = len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
+        for line, cells in self._blocks():
+            lines.append(line)
+            for column, found in zip(texts, words, strict=True):
+                found.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
+            wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
+            values.append(converter.convert(wanted, done))
+            done += len(line)
+        self.lines = np.concatenate(lines)
+        converter.finish()
+        return [np.concatenate(found) for found in words], np.concatenate(values)
+
+    def _choose_separator(self, declared: str | None) -> str:
+        """The one by which the first rows have as many cells as the header, two at least."""
+        if declared is not None:
+            self.notes.guess(f"the cells are separated by {declared!r}, as the first line says", "separate them by commas")
+            return declared
+        first = self._lines[self._start]
+        widths = {}
+        for separator in SEPARATORS:
+            if separator not in first:
+                continue
+            try:
+                rows = self._first(separator, checked=False)
+            except InputError:
+                continue
+            if len(rows[0]) > 1 and all(len(row) == len(rows[0]) or not any(row[len(rows[0]) :]) for row in rows):
+                widths[separator] = len(rows[0])
+        # where none fits, the commas or the only other one, so that the sentence about the first ragged row is right
+        present = [s for s in SEPARATORS if s in first]
+        best = max(widths, key=lambda s: widths[s]) if widths else "," if "," in first or len(present) != 1 else present[0]
+        if best != ",":
+            self.notes.guess(
+                f"the cells are separated by a {SHOWN[best]}", "separate them by commas and write decimal points",
+                refusal=f"the separator must be a comma (and the decimal mark a point); the header is {first[:80]!r}",
+            )  # fmt: skip
+        return best
+
+    def _first(self, separator: str, *, checked: bool) -> list[list[str]]:
+        """The header and a few rows below."""
+        rows = self._rows(separator, checked=checked)
+        _, header = next(rows)
+        number = min(SAMPLE, max(3, SAMPLE_CELLS // len(header)))
+        return [header, *(row for _, row in islice(rows, number))]
+
+    def _rows(self, separator: str, *, checked: bool = True) -> Iterator[tuple[int, list[str]]]:
+        """Line number and cells, stripped, of each row with content; the header is the first."""
+        text = (line + "\n" for line in islice(self._lines, self._start, None))
+        reader = csv.reader(text, delimiter=separator, strict=True)  # or an open quote takes in the rest
+        width = 0
+        try:
+            for row in reader:
+                cells = [cell.strip() for cell in row]
+                if any(cells):
+                    width = width or len(cells)
+                    line = reader.line_num + self._start
+                    yield line, self._checked(line, cells, width) if checked else cells
+        except csv.Error as error:
+            line = reader.line_num + self._start
+            raise InputError(f"{self.source}, line {line}: not readable as CSV ({error}).") from None
+
+    def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
+        if len(cells) < width or any(cell.strip() for cell in cells[width:]):
+            raise InputError(f"{self.source}, line {line}: {len(cells)} cells where the header has {width}.")
+        return cells[:width]  # without separators at the end of the line
+
+    def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Line numbers (R,) and cells (R, C) of the rows below the header, some at a time."""
+        size = max(1, BLOCK // len(self.header))
+        return self._quoted(size) if self._quotes else self._plain(size)
+
+    def _quoted(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        rows = self._rows(self._separator)
+        next(rows)
+        while some := list(islice(rows, size)):
+            yield self._block([line for line, _ in some], [cell for _, row in some for cell in row])
+
+    def _plain(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """The same of text without quotes, many rows at a time."""
+        separator, width = self._separator, len(self.header)
+        for start in range(self._start + 1, len(self._lines), size):
+            lines = self._lines[start : start + size]
+            numbers: Iterable[int] = range(start + 1, start + 1 + len(lines))
+            if set(map(str.count, lines, repeat(separator))) != {width - 1}:
+                rows = [
+                    (n, line.split(separator)) for n, line in zip(numbers, lines, strict=True) if line.strip(separator + " \t")
+                ]
+                lines = [separator.join(self._checked(n, row, width)) for n, row in rows]
+                numbers = [n for n, _ in rows]
+            if lines:
+                block, cells = self._block(numbers, separator.join(lines).split(separator))
+                blank = np.flatnonzero(cells[:, 0] == "")
+                blank = blank[[not any(cell.strip() for cell in cells[row]) for row in blank]] if blank.size else blank
+                yield np.delete(block, blank), np.delete(cells, blank, axis=0) if blank.size else cells
+
+    def _block(self, numbers: Iterable[int], flat: list[str]) -> tuple[np.ndarray, np.ndarray]:
+        return np.array(list(numbers), dtype=np.int64), np.array(flat, dtype=object).reshape(-1, len(self.header))

@@ -1,0 +1,114 @@
+"""What the columns of a table of readings are: times, then a column per station; or time, station and one number."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from nareg.errors import InputError
+from nareg.io._dates import parse
+from nareg.io._file import FileTable
+from nareg.io._frame import FrameTable
+from nareg.io._notes import Notes, listed
+from nareg.io._numbers import looks_numeric
+from nareg.io._vocabulary import BESIDE, MISSING, SENSOR, STATION, TIME, UNNAMED, VALUE, plain
+
+Table = FileTable | FrameTable
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings."""
+
+    time: tuple[int, ...]
+    station: int | None
+    values: tuple[int, ...]
+
+
+def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Layout:
+    """The layout of a table of readings, by its header and first rows."""
+    words = [plain(name) for name in table.header]
+    time = _time(table, words, stations, notes)
+    rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
+    rest = [i for i in rest if words[i] or any(table.head(i))]  # separators at the end of every line
+    station = _station(table, words, rest, stations, notes)
+    if station is None:
+        if not rest:
+            raise InputError(f"{notes.source}: the times are the only column; one per station is expected.")
+        return Layout(time, None, tuple(rest))
+    return Layout(time, station, (_value(table, words, [i for i in rest if i != station], notes),))
+
+
+def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
+    known = {s.strip() for s in stations} if stations is not None else set()
+    named = sorted((TIME.index(word), i) for i, word in enumerate(words) if word in TIME and table.header[i] not in known)
+    if named:
+        columns = {TIME[rank]: i for rank, i in reversed(named)}
+        if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
+            return columns["date"], columns["time"]
+        return (named[0][1],)
+    if isinstance(table, FrameTable) and table.counted:
+        notes.guess(
+            "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
+        )
+        return ()
+    if words[0] in UNNAMED:
+        return (0,)
+    if table.header[0] not in known and all(parse(cell) for cell in table.head(0)):
+        notes.guess(f"column {table.header[0]!r} holds the times", "name it 'time'")
+        return (0,)
+    if sum(parse(name) is not None for name in table.header) > 1:
+        raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
+    raise InputError(
+        f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
+    )
+
+
+def _counter(table: Table, index: int, word: str) -> bool:
+    """Whether a column only numbers the rows, as pandas writes its index."""
+    return word in UNNAMED and any(table.head(index)) and all(map(str.isdecimal, table.head(index)))
+
+
+def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
+    """The column of station names, if the table is long."""
+    names = {s.strip() for s in stations} if stations is not None else set()
+    if sum(table.header[i] in names for i in rest) > 1:
+        return None
+    candidates = [i for word in (*STATION, *SENSOR) for i in rest if words[i] == word]
+    candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
+    if names:  # of an id and a name, the one that the station table has
+        candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
+    if candidates:
+        return candidates[0]
+    if len(rest) == 2 and not any(table.header[i] in names for i in rest):
+        texts = [i for i in rest if all(map(_word, table.head(i)))]
+        numbers = [i for i in rest if looks_numeric(table.head(i), comma=table.comma)]
+        if len(texts) == len(numbers) == 1:
+            notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
+            return texts[0]
+    return None
+
+
+def _word(cell: str) -> bool:
+    """Whether a cell is a name and no spoilt number, missing reading or date."""
+    return cell[:1].isalpha() and cell.lower() not in MISSING and parse(cell) is None
+
+
+def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
+    """The column of readings in a long table."""
+    numeric = [i for i in rest if words[i] not in BESIDE and looks_numeric(table.head(i), comma=table.comma)]
+    named = [i for i in rest if words[i] in VALUE]
+    chosen = numeric if len(numeric) == 1 else named if len(named) == 1 else []
+    if not chosen:
+        which = [table.header[i] for i in (numeric or rest)]
+        raise InputError(
+            f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
+            f"({listed(which)}): keep one, named 'value'."
+        )
+    others = [table.header[i] for i in rest if i != chosen[0] and words[i] not in BESIDE]
+    if others:
+        notes.guess(
+            f"the readings are in column {table.header[chosen[0]]!r}; left out: {listed(others)}",
+            "keep the columns time, station and value",
+        )
+    return chosen[0]

@@ -1,0 +1,84 @@
+"""Which column is which station: as written, and else by what remains without case, spaces and leading zeros."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from nareg.errors import InputError
+from nareg.io._notes import Notes, be, count, listed
+
+WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
+
+
+def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: str = "column") -> dict[str, str]:
+    """The station of every column that is one; what else there is is noted, or refused."""
+    known = {station.strip(): station for station in stations}
+    found = {column: known[column.strip()] for column in columns if column.strip() in known}
+    taken = set(found.values())
+    loose_stations = _unique(station for station in stations if station not in taken)
+    loose_columns = _unique(column for column in columns if column not in found)
+    loose = {column: loose_stations[key] for key, column in loose_columns.items() if key in loose_stations}
+    if loose:
+        column, station = next(iter(loose.items()))
+        notes.guess(
+            f"{count(len(loose), f'{what} is', f'{what}s are')} matched with a station by ignoring case, spaces or leading "
+            f"zeros: {column!r} is taken as {station!r}",
+            "write the names as in the station table",
+        )
+        found |= loose
+    unknown = [column for column in columns if column not in found]
+    if columns and not found:
+        raise InputError(
+            f"{notes.source}: no {what} is a station; it has {listed(columns)}, and the stations are {listed(stations)}."
+        )
+    if unknown:
+        many = f"{count(len(unknown), f'{what} is', f'{what}s are')} not in the station table and left out: {listed(unknown)}"
+        remedy = f"the {what}s must be the names in the station file"
+        notes.guess(many, remedy, refusal=f"{what} {unknown[0]!r} is no station")
+    return found
+
+
+def absent(stations: Sequence[str], found: Iterable[str], notes: Notes, *, keep: bool, what: str = "column") -> list[str]:
+    """The stations to go on with, in their order; those without a column are noted, and left out unless kept."""
+    present = set(found)
+    missing = [station for station in stations if station not in present]
+    if missing:
+        end = "taken as missing" if keep else "left out"
+        notes.guess(
+            f"{count(len(missing), 'station has', 'stations have')} no {what} and {be(len(missing))} {end}: {listed(missing)}",
+            f"the {what}s must be the names in the station file",
+            refusal=f"no {what} for station {missing[0]!r}",
+        )
+    return list(stations) if keep else [station for station in stations if station in present]
+
+
+def distinct(source: str, stations: Sequence[str]) -> None:
+    """Refuse a list in which a name occurs twice."""
+    twice = next((name for name, number in Counter(stations).items() if number > 1), None)
+    if twice is not None:
+        raise InputError(f"{source}: station {twice!r} is listed twice.")
+
+
+def once(source: str, header: Sequence[str]) -> None:
+    """Refuse a header in which a name occurs twice."""
+    seen: set[str] = set()
+    for name in header:
+        if name in seen:
+            raise InputError(f"{source}: column {name!r} stands there twice.")
+        seen.add(name)
+
+
+def _unique(names: Iterable[str]) -> dict[str, str]:
+    """Names by their loose form, without those that share one."""
+    loose: dict[str, list[str]] = {}
+    for name in names:
+        loose.setdefault(_loose(name), []).append(name)
+    return {key: same[0] for key, same in loose.items() if len(same) == 1}
+
+
+def _loose(name: str) -> str:
+    plain = re.sub(r"\s+", " ", name.strip()).casefold()
+    number = WHOLE.fullmatch(plain)
+    return number[1] if number else plain

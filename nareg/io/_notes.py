@@ -1,0 +1,48 @@
+"""What was guessed while reading a table: collected as sentences, or refused."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from nareg.errors import InputError
+
+#: How many names a sentence lists.
+LISTED = 3
+
+
+class Notes:
+    """Sentences about one table; ``strict`` turns each guess into an :class:`InputError`."""
+
+    def __init__(self, source: str, strict: bool) -> None:
+        self.source, self.strict = source, strict
+        self._sentences: list[str] = []
+
+    def guess(self, what: str, remedy: str, *, place: str = "", refusal: str | None = None) -> None:
+        """Record a guess; refuse it, with the remedy, where nothing may be guessed."""
+        if self.strict:
+            raise InputError(f"{self.source}{place and ', ' + place}: {refusal or what}; {remedy}.")
+        self.fact(what)
+
+    def fact(self, what: str) -> None:
+        """Record what the user should know and what needs no guess."""
+        self._sentences.append(f"{self.source}: {what}.")
+
+    @property
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(self._sentences)
+
+
+def listed(names: Sequence[str]) -> str:
+    """The first few names in quotes, and how many more there are."""
+    more = len(names) - LISTED
+    return ", ".join(map(repr, names[:LISTED])) + (f" and {more} more" if more > 0 else "")
+
+
+def be(number: int) -> str:
+    """The verb after a number of things."""
+    return "is" if number == 1 else "are"
+
+
+def count(number: int, noun: str, plural: str | None = None) -> str:
+    """``1 column``, ``2 columns``."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"

@@ -1,0 +1,297 @@
+"""Readings from files, frames and archives: one way from cells to a table in time order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.io._archive import read_npz
+from nareg.io._file import FileTable
+from nareg.io._frame import FrameTable
+from nareg.io._layout import Layout, Table, recognize
+from nareg.io._names import absent, match, once
+from nareg.io._notes import Notes, count, listed
+from nareg.io._sentinels import remove
+from nareg.io._tables import Readings, Stations
+from nareg.io._times import Times, understand
+
+
+def read_readings(
+    path: str | os.PathLike[str],
+    stations: Sequence[str] | Stations | None = None,
+    *,
+    strict: bool = False,
+    keep_absent: bool = False,
+) -> Readings:
+    r"""Read readings from a text file (CSV), wide or long, or from NPZ.
+
+    Parameters
+    ----------
+    path : path
+        A wide table has a column of times, then a column per station. A long table has the columns time, station, value.
+        An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,).
+    stations : sequence of str or Stations, optional
+        The stations to read, in this order. Other columns are left out with a note.
+    strict : bool, default False
+        Refuse to guess: whatever else would be noted is an error that names the remedy.
+    keep_absent : bool, default False
+        Keep stations that the table lacks, with all readings missing. They are left out otherwise, with a note.
+
+    Returns
+    -------
+    Readings
+        Its ``notes`` say what was guessed.
+
+    Raises
+    ------
+    InputError
+        With file, line, column, cell and remedy.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "readings.csv"
+    >>> _ = path.write_text("Datetime;A;B\n2024-01-01 10:00;1,5;N/A\n2024-01-01 10:10;2,5;3\n")
+    >>> table = read_readings(path)
+    >>> table.values
+    array([[1.5, 2.5],
+           [nan, 3. ]])
+    >>> len(table.notes)
+    2
+    """
+    notes = Notes(str(path), strict)
+    if Path(path).suffix.lower() == ".npz":
+        names, labels, values = read_npz(path, notes)
+        return _from_columns(names, labels, values, _names(stations), notes, keep_absent, "station", lambda t: f"time {t}")
+    return _from_table(FileTable(path, notes), _names(stations), notes, keep_absent)
+
+
+def readings_from_frame(
+    frame: Any,
+    stations: Sequence[str] | Stations | None = None,
+    strict: bool = False,
+    *,
+    keep_absent: bool = False,
+) -> Readings:
+    """Take readings from a pandas frame: wide with an index or a column of times, or long.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As files are read by :func:`read_readings`. An index with a meaning counts as a column.
+    stations : sequence of str or Stations, optional
+        The stations to take, in this order.
+    strict, keep_absent : bool, default False
+        As in :func:`read_readings`.
+
+    Returns
+    -------
+    Readings
+        Its ``notes`` say what was guessed.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> index = pd.date_range("2024-01-01", periods=2, freq="10min")
+    >>> readings_from_frame(pd.DataFrame({"A": [1.0, 2.0], "B": [None, 3.0]}, index=index)).timestamps
+    array(['2024-01-01T00:00:00.000000000', '2024-01-01T00:10:00.000000000'],
+          dtype='datetime64[ns]')
+    """
+    notes = Notes("readings", strict)
+    return _from_table(FrameTable(frame, notes), _names(stations), notes, keep_absent)
+
+
+def readings_to_frame(readings: Readings) -> Any:
+    """The readings as a wide pandas frame, indexed by time where the labels are times.
+
+    Parameters
+    ----------
+    readings : Readings
+        A table.
+
+    Returns
+    -------
+    pandas.DataFrame
+        A row per time, a column per station.
+
+    Examples
+    --------
+    >>> table = Readings(("A", "B"), ("0", "1"), np.array([[1.5, 2.5], [3, 4]]), np.array([0.0, 1.0]))
+    >>> readings_to_frame(table).loc[1.0].tolist()
+    [2.5, 4.0]
+    """
+    import pandas as pd
+
+    index = pd.Index(readings.times if readings.timestamps is None else readings.timestamps, name="time")
+    if readings.zone is not None:
+        index = pd.DatetimeIndex(index).tz_localize(readings.zone)
+    return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
+
+
+def _names(stations: Sequence[str] | Stations | None) -> tuple[str, ...] | None:
+    return None if stations is None else stations.names if isinstance(stations, Stations) else tuple(stations)
+
+
+def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+    layout = recognize(table, stations, notes)
+    if layout.station is None:
+        return _wide(table, layout, stations, notes, keep)
+    return _long(table, layout, layout.station, stations, notes, keep)
+
+
+def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) -> tuple[np.ndarray, str]:
+    """The label of every row and the name of its column; the row numbers where there is none."""
+    if not layout.time:
+        return np.array([str(i) for i in range(rows)], dtype=object), ""
+    if len(layout.time) == 2:
+        texts[0] = np.array([f"{date} {time}".strip() for date, time in zip(*texts[:2], strict=True)], dtype=object)
+    return texts[0], table.column(layout.time[0])
+
+
+def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+    names = [table.header[i] for i in layout.values]
+    found = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
+    kept = [i for i in layout.values if table.header[i] in found]
+    names = [table.header[i] for i in kept]
+    twice = next((name for name in names if not name), None)
+    if twice is not None:
+        raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
+    once(notes.source, names)
+    texts, values = table.load(layout.time, kept)
+    labels, column = _labels(table, layout, texts, len(values))
+    place = table.line
+    return _from_columns(
+        [found[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
+    )
+
+
+def _from_columns(
+    names: Sequence[str],
+    labels: np.ndarray,
+    values: np.ndarray,
+    stations: tuple[str, ...] | None,
+    notes: Notes,
+    keep: bool,
+    what: str,
+    line: Any,
+    column: str | None = "times",
+) -> Readings:
+    """Readings of a row per station, in the order of ``stations``, in time order."""
+    if what == "station" and stations is not None:  # an archive, whose names are not matched yet
+        found = match(names, stations, notes, what)
+        values = values[[i for i, name in enumerate(names) if name in found]]
+        names = [found[name] for name in names if name in found]
+    values = np.array(values, dtype=float, order="C")
+    remove(values, notes)
+    times = understand(labels, column, line, notes) if column is not None else Times(None)
+    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, what)
+
+
+def _in_time_order(
+    labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, notes: Notes
+) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows sorted by time, those of one time merged."""
+    if stamps is None or len(stamps) < 2:
+        return labels, values, stamps
+    steps = np.diff(stamps)
+    zero = steps.dtype.type(0)
+    if (steps < zero).any():
+        backwards = int((steps < zero).sum())
+        notes.guess(f"times do not increase ({count(backwards, 'step')} back) and are sorted", "sort the rows by time")
+        order = np.argsort(stamps, kind="stable")
+        labels, values, stamps = labels[order], values[:, order], stamps[order]
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(stamps) > zero]))
+    if len(starts) < len(stamps):
+        twice = labels[1:][np.diff(stamps) == zero][0]
+        notes.guess(
+            f"{count(len(stamps) - len(starts), 'row repeats', 'rows repeat')} the time of another ({twice!r}); "
+            "their readings are averaged",
+            "keep one row per time",
+        )
+        seen = np.isfinite(values)
+        sums = np.add.reduceat(np.where(seen, values, 0.0), starts, axis=1)
+        number = np.add.reduceat(seen, starts, axis=1, dtype=np.int64)
+        values = np.divide(sums, number, out=np.full(sums.shape, np.nan), where=number > 0)
+        labels, stamps = labels[starts], stamps[starts]
+    return labels, values, stamps
+
+
+def _in_order(
+    names: Sequence[str],
+    labels: np.ndarray,
+    values: np.ndarray,
+    stamps: np.ndarray | None,
+    zone: str | None,
+    stations: tuple[str, ...] | None,
+    notes: Notes,
+    keep: bool,
+    what: str,
+) -> Readings:
+    """The rows in the order of the stations, and a note about those that never read."""
+    silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
+    if silent:
+        notes.fact(f"{count(len(silent), 'station has', 'stations have')} no reading: {listed(silent)}")
+    if stations is not None:
+        place = {name: i for i, name in enumerate(names)}
+        wanted = absent(stations, names, notes, keep=keep, what=what)
+        ordered = np.full((len(wanted), values.shape[1]), np.nan)
+        there = [i for i, name in enumerate(wanted) if name in place]
+        ordered[there] = values[[place[wanted[i]] for i in there]]
+        names, values = wanted, ordered
+    return Readings(tuple(names), tuple(labels), values, stamps, zone, notes.sentences)
+
+
+def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+    import pandas as pd
+
+    if not layout.time:
+        raise InputError(f"{notes.source}: no column of times beside the stations: name it 'time'.")
+    texts, numbers = table.load([*layout.time, station], layout.values)
+    labels, column = _labels(table, layout, texts, len(numbers))
+    values, sites = numbers[:, 0], texts[-1]
+    if "" in sites:
+        raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
+    site, names = pd.factorize(sites)
+    if stations is not None:
+        found = match(list(names), stations, notes, "station")
+        rows = np.array([name in found for name in names])[site]
+        site, labels, values = site[rows], labels[rows], values[rows]
+        kept = np.flatnonzero(rows)
+        site, index = pd.factorize(np.array([found.get(name) for name in names], dtype=object)[site])
+        names = index
+    else:
+        kept = np.arange(len(values))
+    row, unique = pd.factorize(labels)
+    first = kept[np.unique(row, return_index=True)[1]]
+    remove(values, notes)
+    times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
+    unique, stamps = np.asarray(unique, dtype=object), times.stamps
+    if stamps is not None:
+        stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
+        unique, row = unique[keep_first], of_label[row]
+    n, t = len(names), len(unique)
+    _checks.memory(
+        f"{notes.source}: a table of {n:,} stations by {t:,} times",
+        24.0 * n * t,
+        alternative="round the times to a common step",
+    )
+    seen = np.isfinite(values)
+    flat = site[seen] * t + row[seen]
+    number = np.bincount(flat, minlength=n * t)
+    if (number > 1).any():
+        i, j = divmod(int(np.argmax(number > 1)), t)
+        notes.guess(
+            f"{count(int((number - 1).clip(0).sum()), 'reading repeats', 'readings repeat')} station and time of another "
+            f"({names[i]!r}, {unique[j]!r}); they are averaged",
+            "keep one row per station and time",
+        )
+    sums = np.bincount(flat, weights=values[seen], minlength=n * t)
+    values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
+    return _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, "row")

@@ -1,0 +1,143 @@
+"""Station tables: names, coordinates and, where there is one, the altitude."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._file import FileTable
+from nareg.io._frame import FrameTable
+from nareg.io._layout import Table
+from nareg.io._names import distinct
+from nareg.io._notes import Notes, count, listed
+from nareg.io._tables import Stations
+from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENTINELS, STATION, UNNAMED, plain
+
+
+def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
+    r"""Read station coordinates from a text file (CSV).
+
+    Parameters
+    ----------
+    path : path
+        A row per station: ``station`` (or ``station_id``, ``id``, ``name``), then ``latitude`` and ``longitude`` in degrees
+        (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow.
+    strict : bool, default False
+        Refuse to guess: whatever else would be noted is an error that names the remedy.
+
+    Returns
+    -------
+    Stations
+        Its ``notes`` say what was guessed or left out.
+
+    Raises
+    ------
+    InputError
+        With file, line, column, cell and remedy.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "stations.csv"
+    >>> _ = path.write_text("ID,Lat,Lng,Elevation\nA,48.1,-2.4,12\nB,48.2,-3.3,80\n")
+    >>> read_stations(path).altitude
+    array([12., 80.])
+    """
+    notes = Notes(str(path), strict)
+    return _stations(FileTable(path, notes), notes)
+
+
+def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
+    """Take station coordinates from a pandas frame.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame
+        As files are read by :func:`read_stations`; the names may be its index.
+    strict : bool, default False
+        Refuse to guess.
+
+    Returns
+    -------
+    Stations
+        Its ``notes`` say what was guessed or left out.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> stations_from_frame(pd.DataFrame({"lat": [48.1, 48.2], "lon": [-2.4, -3.3]}, index=["A", "B"])).names
+    ('A', 'B')
+    """
+    notes = Notes("stations", strict)
+    return _stations(FrameTable(frame, notes), notes)
+
+
+def _stations(table: Table, notes: Notes) -> Stations:
+    words = [plain(name) for name in table.header]
+    header = ", ".join(table.header)
+    name = _first(words, STATION, table)
+    if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
+        name = 0
+    if name is None:
+        options = " or ".join(map(repr, ("station", "id", "name")))
+        raise InputError(f"{notes.source}: no column {options}; it has {header}.")
+    latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, ("x",), ("y",)))
+    degrees = latitude is not None and longitude is not None
+    pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
+    if len(pair) < 2:
+        raise InputError(f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}.")
+    altitude = _first(words, ALTITUDE, table)
+    used = {name, *pair} | ({altitude} if altitude is not None else set())
+    extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
+    if extra:
+        notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
+    (names, *places), values = table.load([name, *pair], [*pair, *([] if altitude is None else [altitude])], finite=True)
+    for row in np.flatnonzero(names == "")[:1]:
+        raise InputError(f"{notes.source}, {table.line(row)}: the station has no name.")
+    distinct(notes.source, list(names))
+    codes = np.isin(values[:, :2], SENTINELS).all(axis=1) & degrees  # -999, -999 is nowhere on earth
+    values[codes, :2] = np.nan
+    lost = np.isnan(values[:, :2]).any(axis=1)
+    if lost.any():
+        first = int(np.flatnonzero(lost)[0])
+        if lost.all():
+            raise InputError(
+                f"{notes.source}, {table.line(first)}: station {names[first]!r} has no coordinates, and no other station has; "
+                "fill them in."
+            )
+        notes.guess(
+            f"{count(int(lost.sum()), 'station has', 'stations have')} no coordinates, left out: {listed(list(names[lost]))}",
+            "fill them in or drop the row",
+            place=table.line(first),
+            refusal=f"station {names[first]!r} has no coordinates",
+        )
+    far = (np.abs(values[:, :2]) > [90, 360]).any(axis=1)
+    if degrees and far.any():
+        row = int(np.flatnonzero(far)[0])
+        there = ", ".join(place[row] for place in places)
+        raise InputError(
+            f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: a latitude of at most 90 "
+            "and a longitude of at most 360 degrees are expected; columns x and y are for other coordinates."
+        )
+    values = values[~lost]
+    return Stations(
+        tuple(names[~lost]),
+        np.ascontiguousarray(values[:, :2]),
+        "haversine" if degrees else "euclidean",
+        None if altitude is None else values[:, 2].copy(),
+        notes.sentences,
+    )
+
+
+def _first(words: Sequence[str], role: Sequence[str], table: Table) -> int | None:
+    """The column with the first of these names that the table has; None without one."""
+    word = next((word for word in role if word in words), None)
+    if word is None:
+        return None
+    if words.count(word) > 1:
+        raise InputError(f"{table.source}: column {table.header[words.index(word)]!r} stands there twice.")
+    return list(words).index(word)

@@ -1,0 +1,65 @@
+"""The two tables that every command reads, as Python sees them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Stations:
+    """Station names, coordinates and the metric that fits them.
+
+    Attributes
+    ----------
+    names : tuple of str
+        N names, all different.
+    coordinates : (N, 2) float64
+        Latitude and longitude in degrees, or x and y.
+    metric : str
+        ``"haversine"`` for degrees, ``"euclidean"`` for x and y.
+    altitude : (N,) float64, optional
+        In the unit of the table, NaN where it has none; None without such a column.
+    notes : tuple of str
+        What was guessed or left out while reading, one sentence each.
+    """
+
+    names: tuple[str, ...]
+    coordinates: np.ndarray
+    metric: str
+    altitude: np.ndarray | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Readings with station names and times; NaN where a reading is missing.
+
+    Attributes
+    ----------
+    names : tuple of str
+        N station names.
+    times : tuple of str
+        T labels, as they stand in the table.
+    values : (N, T) float64
+        The readings.
+    timestamps : (T,) datetime64[ns] or float64, optional
+        The same times to compute with, increasing; numbers where the labels are numbers. None if the labels are not times.
+    zone : str, optional
+        ``"UTC"`` where the table has a time zone, to which ``timestamps`` are converted; None where it has none.
+    notes : tuple of str
+        What was guessed or left out while reading, one sentence each.
+    """
+
+    names: tuple[str, ...]
+    times: tuple[str, ...]
+    values: np.ndarray
+    timestamps: np.ndarray | None = None
+    zone: str | None = None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def observed(self) -> np.ndarray:
+        """(N, T) True where there is a reading."""
+        return np.isfinite(self.values)

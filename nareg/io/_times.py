@@ -1,0 +1,156 @@
+"""Labels of rows to times: ISO, epochs, numbers, and dates whose order of day and month the whole column decides."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._dates import Date, parse
+from nareg.io._notes import Notes, be, count
+
+DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
+#: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
+EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e14, 4.2e15, 10**6, "microseconds"),
+          (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
+ISO_REMEDY = "write times as 2024-01-31 10:00"
+
+
+@dataclass(frozen=True)
+class Times:
+    """What the labels mean: timestamps (R,), or None; ``zone`` is "UTC" where the labels have offsets."""
+
+    stamps: np.ndarray | None
+    zone: str | None = None
+
+
+def understand(labels: np.ndarray, column: str, line: Callable[[int], str], notes: Notes) -> Times:
+    """The times of texts (R,); ``line(r)`` names the place of the r-th."""
+    import pandas as pd
+
+    quick = _iso(labels)
+    if quick is not None:
+        return quick
+    numbers = np.array(pd.to_numeric(labels, errors="coerce"), dtype=float)
+    commas = [bool(re.fullmatch(r"[+-]?\d+,\d+", label)) for label in labels] if np.isnan(numbers).any() else []
+    if commas and all(c or not np.isnan(n) for c, n in zip(commas, numbers, strict=True)):
+        numbers = np.array([float(label.replace(",", ".")) for label in labels])
+    numeric = np.isfinite(numbers)
+    if numeric.all():
+        return _numeric(labels, numbers, column, notes)
+    dates = [parse(label) for label in labels]
+    dated = np.array([date is not None for date in dates])
+    like = dated if dated.sum() >= numeric.sum() else numeric
+    if 2 * like.sum() <= len(labels):
+        notes.guess(
+            f"{column} does not hold times ({labels[0]!r}): rows are taken as evenly spaced, in the order of the table",
+            f"{ISO_REMEDY} or as numbers",
+        )
+        return Times(None)
+    if not like.all():
+        row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
+        _refuse(notes, line(row), column, labels[row], model)
+    return _dated(labels, [date for date in dates if date is not None], column, line, notes)
+
+
+def _refuse(notes: Notes, place: str, column: str, label: str, model: str) -> None:
+    what = f"{label!r} is not a time like {model!r}" if label else "the row has no time"
+    raise InputError(f"{notes.source}, {place}, {column}: {what}; correct it or drop the row.")
+
+
+def _iso(labels: np.ndarray) -> Times | None:
+    """The common case, fast: every label is ISO 8601 with a date, and all have the same offset or none."""
+    import pandas as pd
+
+    if not all("-" in label for label in labels):
+        return None
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            index: Any = pd.to_datetime(labels, format="ISO8601", errors="coerce")
+            if not isinstance(index, pd.DatetimeIndex) or index.hasnans:
+                return None
+            if index.tz is not None:
+                return Times(_naive(index.tz_convert("UTC")), "UTC")
+            return Times(_naive(index))
+        except (ValueError, TypeError, OverflowError, Warning):
+            return None
+
+
+def _naive(index: Any) -> np.ndarray:
+    return np.asarray(index.tz_localize(None).as_unit("ns").to_numpy()).astype("datetime64[ns]")
+
+
+def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
+    """Compact dates, time since 1970, or plain numbers."""
+    if all(DIGITS.fullmatch(label) for label in labels) and len({len(label) for label in labels}) == 1:
+        parsed = [parse(label) for label in labels]
+        stamps = [None if date is None or not 1900 <= date.year <= 2100 else date.nanoseconds() for date in parsed]
+        if None not in stamps:
+            notes.guess(f"numbers in {column} such as {labels[0]} are read as dates", ISO_REMEDY)
+            return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"))
+    for low, high, per_second, unit in EPOCHS:
+        if numbers.min() >= low and numbers.max() <= high:
+            notes.guess(f"numbers in {column} such as {labels[0]} are read as {unit} since 1970, UTC", ISO_REMEDY)
+            scale = 10**9 // per_second
+            whole = np.floor(numbers)
+            exact = [int(label) for label in labels] if all(map(str.isdecimal, labels)) else whole.astype(np.int64)
+            ns = np.array(exact, dtype=np.int64) * scale + np.rint((numbers - whole) * scale).astype(np.int64)
+            return Times(ns.view("datetime64[ns]"), "UTC")
+    return Times(numbers)
+
+
+def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> Times:
+    day_first = _day_first(labels, dates, column, line, notes)
+    stamps = [date.nanoseconds(day_first=day_first) for date in dates]
+    if None in stamps:
+        row = stamps.index(None)
+        raise InputError(
+            f"{notes.source}, {line(row)}, {column}: {labels[row]!r} is no date between the years 1678 and 2261; correct it."
+        )
+    offsets = {date.offset for date in dates}
+    if None in offsets and len(offsets) > 1:
+        number = sum(date.offset is None for date in dates)
+        notes.guess(
+            f"{count(number, 'time')} without a time zone, among others with one, {be(number)} taken as UTC",
+            "write the zone everywhere",
+        )
+    elif len(offsets) > 1:
+        notes.fact(f"{column} holds {len(offsets)} time zones; all times are converted to UTC")
+    return Times(np.array(stamps, dtype=np.int64).view("datetime64[ns]"), None if offsets == {None} else "UTC")
+
+
+def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> bool:
+    """Whether 3/4/2024 is a day of April: by a number above 12 anywhere, else by the more regular steps."""
+    rows = [r for r, date in enumerate(dates) if not date.ordered]
+    if not rows:
+        return True
+    first = next((r for r in rows if dates[r].first > 12), None)
+    second = next((r for r in rows if dates[r].second > 12), None)
+    if first is not None and second is not None:
+        raise InputError(
+            f"{notes.source}, {column}: {labels[first]!r} ({line(first)}) has the day first and {labels[second]!r} "
+            f"({line(second)}) the month: {ISO_REMEDY}."
+        )
+    if first is not None or second is not None:
+        day_first = first is not None
+        why = f"as {labels[first if first is not None else second]!r} shows"
+    else:
+        day_first = _irregularity(dates, True) <= _irregularity(dates, False)
+        why = "which gives the more regular steps" if len(rows) > 2 else "as in most countries"
+    notes.guess(f"dates such as {labels[rows[0]]!r} are read {'day' if day_first else 'month'} first, {why}", ISO_REMEDY)
+    return day_first
+
+
+def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:
+    """Impossible dates, steps back in time, and the range of steps: the smaller the more likely."""
+    stamps = [date.nanoseconds(day_first=day_first) for date in dates]
+    found = np.array([s for s in stamps if s is not None], dtype=np.int64)
+    steps = np.diff(found)
+    steps = steps[steps != 0]  # a long table repeats a time for every station
+    return stamps.count(None), int((steps < 0).sum()), float(np.ptp(steps.astype(float))) if steps.size else 0.0

@@ -1,0 +1,60 @@
+"""Bytes: encodings, line ends, and files that are no text."""
+
+from __future__ import annotations
+
+import gzip
+
+import numpy as np
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+
+STATIONS = "station,x,y\nBréhat,1,2\nÎle de Sein,2,3\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-32"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_unicode_needs_no_note(tmp_path, encoding, end):
+    (tmp_path / "s.csv").write_bytes(STATIONS.replace("\n", end).encode(encoding))
+    stations = io.read_stations(tmp_path / "s.csv", strict=True)
+    assert stations.names == ("Bréhat", "Île de Sein")
+    np.testing.assert_array_equal(stations.coordinates, [[1, 2], [2, 3]])
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252"])
+def test_latin_1_is_noted(tmp_path, encoding):
+    (tmp_path / "s.csv").write_bytes(STATIONS.encode(encoding))
+    stations = io.read_stations(tmp_path / "s.csv")
+    assert stations.names == ("Bréhat", "Île de Sein")
+    assert "the text is not UTF-8 and is read as Latin-1" in stations.notes[0]
+    with pytest.raises(InputError, match="the text is not UTF-8; save it as CSV UTF-8"):
+        io.read_stations(tmp_path / "s.csv", strict=True)
+
+
+def test_damaged_text_is_refused(tmp_path):
+    (tmp_path / "s.csv").write_bytes(STATIONS.encode("utf-16")[:-1])
+    with pytest.raises(InputError, match="starts like UTF-16 text but is damaged"):
+        io.read_stations(tmp_path / "s.csv")
+    (tmp_path / "s.csv").write_bytes(STATIONS.encode("utf-16-le"))
+    with pytest.raises(InputError, match="holds zero bytes"):
+        io.read_stations(tmp_path / "s.csv")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "words"),
+    [
+        ("s.xlsx", b"PK\x03\x04....", "an Excel workbook or another archive"),
+        ("s.csv", b"PK\x03\x04....", "an Excel workbook or another archive"),
+        ("s.xls", b"\xd0\xcf\x11\xe0", "an Excel workbook"),
+        ("s.parquet", b"PAR1....", "a Parquet file"),
+        ("s.parquet", b"hello", "a .parquet file by its name"),
+        ("s.csv.gz", gzip.compress(b"station,x,y\n"), "compressed"),
+        ("s.nc", b"CDF\x01", "a NetCDF file"),
+    ],
+)
+def test_what_is_no_text_is_refused_with_the_way_out(tmp_path, name, data, words):
+    (tmp_path / name).write_bytes(data)
+    for read in (io.read_stations, io.read_readings):
+        with pytest.raises(InputError, match=f"is {words}.* export it as CSV, or read it with pandas and pass the frame"):
+            read(tmp_path / name)

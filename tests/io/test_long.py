@@ -1,0 +1,108 @@
+"""Long tables: time, station, one number."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+
+
+def read(tmp_path, text, *arguments, **options):
+    path = tmp_path / "r.csv"
+    path.write_text(text, encoding="utf-8")
+    return io.read_readings(path, *arguments, **options)
+
+
+@pytest.mark.parametrize(
+    "header", ["time,station,value", "Date,Station_ID,Temperature", "timestamp,id,pm25", "datetime,name,Reading"]
+)
+def test_long_tables_are_recognized(tmp_path, header):
+    text = header + "\n2024-01-01,A,1\n2024-01-01,B,2\n2024-01-02,B,4\n"
+    table = read(tmp_path, text, strict=True)
+    assert (table.names, table.times) == (("A", "B"), ("2024-01-01", "2024-01-02"))
+    np.testing.assert_array_equal(table.values, [[1, np.nan], [2, 4]])
+    table = read(tmp_path, text, ["B", "A"], strict=True)
+    np.testing.assert_array_equal(table.values, [[2, 4], [1, np.nan]])
+
+
+def test_wide_and_long_are_the_same(tmp_path, rng):
+    values = np.where(rng.random((6, 9)) < 0.3, np.nan, rng.standard_normal((6, 9)))
+    frame = pd.DataFrame(values.T, index=pd.date_range("2024-01-01", periods=9, freq="h", name="time"), columns=list("ABCDEF"))
+    long = frame.reset_index().melt("time", var_name="station", value_name="value").dropna().sample(frac=1, random_state=0)
+    long.to_csv(tmp_path / "long.csv", index=False)
+    frame.to_csv(tmp_path / "wide.csv")
+    wide = io.read_readings(tmp_path / "wide.csv", list("FEDCBA"), strict=True)
+    for table in (
+        io.read_readings(tmp_path / "long.csv", list("FEDCBA"), strict=True),
+        io.readings_from_frame(long, list("FEDCBA"), strict=True),
+        io.readings_from_frame(long.set_index(["time", "station"]), list("FEDCBA"), strict=True),
+        io.readings_from_frame(long.set_index("time"), list("FEDCBA"), strict=True),
+    ):
+        np.testing.assert_array_equal(table.values, wide.values)
+        np.testing.assert_array_equal(table.timestamps, wide.timestamps)
+
+
+def test_numbers_as_names_and_columns_beside(tmp_path):
+    text = "station_id,time,lat,lon,value,unit\n2,2024-01-01,48.1,-2,5,degC\n1,2024-01-01,48.2,-3,6,degC\n"
+    table = read(tmp_path, text, ["1", "2"])
+    np.testing.assert_array_equal(table.values, [[6], [5]])
+    assert table.notes == ()
+
+
+def test_of_several_numbers_the_one_named_value_or_none(tmp_path):
+    text = "time,station,temperature,humidity\n2024-01-01,A,1,50\n"
+    table = read(tmp_path, text)
+    np.testing.assert_array_equal(table.values, [[1]])
+    assert "the readings are in column 'temperature'; left out: 'humidity'" in table.notes[0]
+    with pytest.raises(InputError, match="keep the columns time, station and value"):
+        read(tmp_path, text, strict=True)
+    with pytest.raises(InputError, match="must have one column of readings, not 2 \\('pressure', 'humidity'\\): keep one"):
+        read(tmp_path, text.replace("temperature", "pressure"))
+
+
+def test_a_column_of_texts_may_hold_the_stations(tmp_path):
+    text = "time,where,value\n2024-01-01,A,1\n2024-01-01,B,2\n"
+    table = read(tmp_path, text)
+    assert "column 'where' holds the station names" in table.notes[0]
+    with pytest.raises(InputError, match="name it 'station'"):
+        read(tmp_path, text, strict=True)
+
+
+def test_repeated_readings_are_averaged(tmp_path):
+    text = "time,station,value\n2024-01-01,A,1\n2024-01-01,A,2\n2024-01-02,A,\n2024-01-02,A,7\n2024-01-01T00:00,A,6\n"
+    table = read(tmp_path, text)
+    np.testing.assert_array_equal(table.values, [[3, 7]])
+    assert table.times == ("2024-01-01", "2024-01-02")
+    assert "2 readings repeat station and time of another ('A', '2024-01-01'); they are averaged" in table.notes[0]
+    with pytest.raises(InputError, match="keep one row per station and time"):
+        read(tmp_path, text, strict=True)
+
+
+def test_stations_of_other_names(tmp_path):
+    text = "time,station,value\n2024-01-01,A,1\n2024-01-02,D,2\n2024-01-03,B,3\n"
+    table = read(tmp_path, text, ["A", "B", "C"])
+    assert table.names == ("A", "B")
+    assert table.times == ("2024-01-01", "2024-01-03")
+    assert len(table.notes) == 2
+    table = read(tmp_path, text, ["A", "B", "C"], keep_absent=True)
+    np.testing.assert_array_equal(table.values, [[1, np.nan], [np.nan, 3], [np.nan, np.nan]])
+
+
+def test_times_of_a_long_table_need_no_order_but_a_place(tmp_path):
+    text = "time,station,value\n2024-01-02,A,1\n2024-01-01,A,2\nsoon,A,3\n"
+    with pytest.raises(InputError, match="line 4, column 'time': 'soon' is not a time like '2024-01-02'"):
+        read(tmp_path, text)
+    table = read(tmp_path, text.replace("soon", "2024-01-03"), strict=True)
+    np.testing.assert_array_equal(table.values, [[2, 1, 3]])
+    with pytest.raises(InputError, match="line 3: the row has no station"):
+        read(tmp_path, text.replace("2024-01-01,A", "2024-01-01,"))
+
+
+def test_times_that_never_agree_are_refused_before_memory_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr("os.sysconf", lambda name: {"SC_PHYS_PAGES": 10, "SC_PAGE_SIZE": 100}[name])
+    rows = "".join(f"2024-01-01 00:{s:02d},{s},1\n" for s in range(10))
+    with pytest.raises(InputError, match=r"10 stations by 10 times needs about .* round the times to a common step"):
+        read(tmp_path, "time,station,value\n" + rows)

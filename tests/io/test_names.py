@@ -1,0 +1,134 @@
+"""Station tables, and which column of readings is which station."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+
+NAMES = ["station", "Station ID", "station_id", "ID", "Name", ""]
+PAIRS = [("latitude", "longitude"), ("Lat", "Lng"), ("LAT", "lon"), ("lat", "Long"), ("lat (deg)", "lon [deg]"), ("X", "y")]
+
+
+def write(tmp_path, name, text):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("pair", PAIRS)
+def test_names_of_the_columns(tmp_path, name, pair):
+    path = write(tmp_path, "s.csv", f"{name},{pair[0]},{pair[1]}\nA,48.1,-2.4\n1,48.2,-3.3\n")
+    stations = io.read_stations(path, strict=True)
+    assert stations.names == ("A", "1")
+    assert stations.metric == ("euclidean" if pair[0] == "X" else "haversine")
+    assert stations.altitude is None
+    np.testing.assert_array_equal(stations.coordinates, [[48.1, -2.4], [48.2, -3.3]])
+
+
+@pytest.mark.parametrize("name", ["altitude", "Elevation", "elev (m)"])
+def test_altitude(tmp_path, name):
+    stations = io.read_stations(write(tmp_path, "s.csv", f"id,lat,lon,{name},owner\nA,1,2,100,me\nB,1,3,,you\n"))
+    np.testing.assert_array_equal(stations.altitude, [100, np.nan])
+    assert stations.notes == (f"{tmp_path / 's.csv'}: 1 column is not needed and left out: 'owner'.",)
+
+
+def test_stations_without_coordinates_are_left_out(tmp_path):
+    path = write(tmp_path, "s.csv", "id,lat,lon,elevation\nA,1,2,5\nB,,3,6\nC,-999,-999,7\nD,N/A,NA,8\nE,2,2,9\n")
+    stations = io.read_stations(path)
+    assert stations.names == ("A", "E")
+    np.testing.assert_array_equal(stations.altitude, [5, 9])
+    assert "3 stations have no coordinates, left out: 'B', 'C', 'D'" in stations.notes[0]
+    with pytest.raises(InputError, match="line 3: station 'B' has no coordinates; fill them in or drop the row"):
+        io.read_stations(path, strict=True)
+
+
+def test_stations_in_frames(tmp_path):
+    frame = pd.DataFrame({"id": ["A", "B"], "lat": [48.1, 48.2], "lon": [-2.4, -3.3], "altitude": [1, 2]})
+    for same in (frame, frame.set_index("id"), frame.set_index("id").rename_axis(None)):
+        stations = io.stations_from_frame(same, strict=True)
+        assert (stations.names, stations.metric) == (("A", "B"), "haversine")
+        np.testing.assert_array_equal(stations.coordinates, frame[["lat", "lon"]])
+        np.testing.assert_array_equal(stations.altitude, [1, 2])
+    with pytest.raises(InputError, match="stations: no column 'station'"):
+        io.stations_from_frame(frame.drop(columns="id"))
+    with pytest.raises(InputError, match=r"stations, row 1: station 'B' is at 148\.2, -3\.3"):
+        io.stations_from_frame(frame.assign(lat=[48.1, 148.2]))
+
+
+def test_columns_that_are_no_stations_are_left_out(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A,notes,B,C\n2024-01-01,1,windy,2,3\n")
+    table = io.read_readings(path, ["B", "A"])
+    np.testing.assert_array_equal(table.values, [[2], [1]])
+    assert "2 columns are not in the station table and left out: 'notes', 'C'" in table.notes[0]
+    with pytest.raises(InputError, match="column 'notes' is no station; the columns must be the names in the station file"):
+        io.read_readings(path, ["B", "A"], strict=True)
+
+
+def test_stations_without_a_column(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A,B\n2024-01-01,1,2\n")
+    table = io.read_readings(path, ["C", "B", "D", "A"])
+    assert table.names == ("B", "A")
+    assert "2 stations have no column and are left out: 'C', 'D'" in table.notes[0]
+    table = io.read_readings(path, ["C", "B", "D", "A"], keep_absent=True)
+    np.testing.assert_array_equal(table.values, [[np.nan], [2], [np.nan], [1]])
+    assert "2 stations have no column and are taken as missing: 'C', 'D'" in table.notes[0]
+    for keep in (True, False):
+        with pytest.raises(InputError, match="no column for station 'C'; the columns must be the names in the station file"):
+            io.read_readings(path, ["C", "B", "A"], strict=True, keep_absent=keep)
+    with pytest.raises(InputError, match="no column is a station; it has 'A', 'B', and the stations are 'X', 'Y'"):
+        io.read_readings(path, ["X", "Y"])
+
+
+@pytest.mark.parametrize(
+    ("columns", "stations", "found"),
+    [
+        (["a", "B"], ["A", "B"], ["A", "B"]),
+        (["01", "2"], ["1", "2"], ["1", "2"]),
+        (["1.0", "2.0"], ["1", "2"], ["1", "2"]),
+        (["North  station", "B"], ["north station", "B"], ["north station", "B"]),
+        (["a", "A", "B"], ["A", "B"], ["A", "B"]),  # an exact name first
+        (["01", "001", "B"], ["1", "B"], ["B"]),  # two candidates are none
+        (["a", "B"], ["A", "á", "B"], ["A", "B"]),
+    ],
+)
+def test_names_that_differ_in_case_spaces_or_zeros(tmp_path, columns, stations, found):
+    text = "time," + ",".join(columns) + "\n2024-01-01," + ",".join(str(i) for i in range(len(columns))) + "\n"
+    table = io.read_readings(write(tmp_path, "r.csv", text), stations)
+    assert list(table.names) == found
+    assert table.notes
+    with pytest.raises(InputError, match=r"write the names as in the station table|is no station|no column for"):
+        io.read_readings(tmp_path / "r.csv", stations, strict=True)
+
+
+def test_spaces_around_names_do_not_matter(tmp_path):
+    table = io.read_readings(write(tmp_path, "r.csv", "time, A ,B\n2024-01-01,1,2\n"), ["A", "B"], strict=True)
+    assert table.names == ("A", "B")
+
+
+def test_archives_are_matched_by_name_too(tmp_path):
+    values = np.array([[1.0, 2.0], [3.0, np.inf], [5.0, 6.0]])
+    np.savez(tmp_path / "r.npz", values=values, names=np.array(["A", "b", "D"]), times=np.array(["2024-01-02", "2024-01-01"]))
+    table = io.read_readings(tmp_path / "r.npz", ["B", "C", "A"])
+    np.testing.assert_array_equal(table.values, [[np.nan, 3], [2, 1]])
+    assert table.times == ("2024-01-01", "2024-01-02")
+    assert len(table.notes) == 5
+    with pytest.raises(InputError, match="infinite reading"):
+        io.read_readings(tmp_path / "r.npz", ["B", "C", "A"], strict=True)
+
+
+def test_a_station_object_serves_as_names(tmp_path):
+    stations = io.read_stations(write(tmp_path, "s.csv", "id,x,y\nA,1,2\nB,2,3\n"))
+    table = io.read_readings(write(tmp_path, "r.csv", "time,B,A\n0,1,2\n"), stations)
+    assert table.names == ("A", "B")
+
+
+def test_a_number_per_station_may_stand_beside_those_of_others(tmp_path):
+    path = write(tmp_path, "v.csv", "station,variance\nA,1\nB,2\n")
+    np.testing.assert_array_equal(io.read_column(path, ["B"], "variance", others=["A"]), [2])
+    with pytest.raises(InputError, match="'A' is no station"):
+        io.read_column(path, ["B"], "variance")

@@ -1,0 +1,199 @@
+"""Times: what labels mean, their order, repetitions and zones."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nareg import io
+from nareg.errors import InputError
+from nareg.io._dates import parse
+
+
+def read(tmp_path, labels, *, strict=False, name="time", separator=","):
+    path = tmp_path / "r.csv"
+    rows = [separator.join([str(label), str(i)]) for i, label in enumerate(labels)]
+    path.write_text("\n".join([f"{name}{separator}A", *rows]), encoding="utf-8")
+    return io.read_readings(path, strict=strict)
+
+
+def stamps(*texts):
+    return np.array(texts, "datetime64[ns]")
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["2024-03-04 05:06", "2024-03-04T05:06:00", "2024-03-04T05:06Z", "2024-03-04 06:06+01:00", "2024-03-04T00:06:00.000-0500"],
+)
+def test_iso_needs_no_guess(tmp_path, label):
+    table = read(tmp_path, [label], strict=True)
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-03-04T05:06"))
+    assert table.times == (label,)
+    assert table.zone == (None if label.endswith(("05:06", "06:00")) else "UTC")
+
+
+def test_numbers_stay_numbers(tmp_path):
+    for labels in (["0", "1", "2.5"], ["2014", "2015"], ["-1.5", "0", "7"]):
+        table = read(tmp_path, labels, strict=True)
+        assert table.timestamps.dtype == np.float64
+        np.testing.assert_array_equal(table.timestamps, np.array(labels, dtype=float))
+        assert table.zone is None
+    np.testing.assert_array_equal(read(tmp_path, ["0,5", "1"], separator=";").timestamps, [0.5, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("labels", "words", "found"),
+    [
+        (["1704067200", "1704067800"], "seconds since 1970", ("2024-01-01T00:00", "2024-01-01T00:10")),
+        (["1704067200000", "1704067200001"], "milliseconds", ("2024-01-01T00:00", "2024-01-01T00:00:00.001")),
+        (["1704067200.5"], "seconds", ("2024-01-01T00:00:00.5",)),
+        (["1704067200000000123"], "nanoseconds", ("2024-01-01T00:00:00.000000123",)),
+        (["20240101", "20240102"], "read as dates", ("2024-01-01", "2024-01-02")),
+        (["202401012330", "202401020000"], "read as dates", ("2024-01-01T23:30", "2024-01-02")),
+        (["2024010123", "2024010200"], "read as dates", ("2024-01-01T23:00", "2024-01-02")),
+    ],
+)
+def test_numbers_that_are_times(tmp_path, labels, words, found):
+    table = read(tmp_path, labels)
+    np.testing.assert_array_equal(table.timestamps, stamps(*found))
+    assert words in table.notes[0]
+    assert table.times == tuple(labels)
+    with pytest.raises(InputError, match="write times as 2024-01-31 10:00"):
+        read(tmp_path, labels, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words", "found"),
+    [
+        (["13/04/2024", "14/04/2024"], "day first, as '13/04/2024' shows", ("2024-04-13", "2024-04-14")),
+        (["04/12/2024", "04/13/2024"], "month first, as '04/13/2024' shows", ("2024-04-12", "2024-04-13")),
+        (["01/02/2024", "02/02/2024", "03/02/2024"], "day first, which gives", ("2024-02-01", "2024-02-02", "2024-02-03")),
+        (["02/01/2024", "02/02/2024", "02/03/2024"], "month first, which gives", ("2024-02-01", "2024-02-02", "2024-02-03")),
+        (["03.04.2024 10:30"], "day first, as in most", ("2024-04-03T10:30",)),
+        (["3/4/24 1:05 PM"], "day first", ("2024-04-03T13:05",)),
+        (["31-12-1999 24:00"], "day first", ("2000-01-01",)),
+    ],
+)
+def test_the_whole_column_decides_on_day_and_month(tmp_path, labels, words, found):
+    table = read(tmp_path, labels)
+    np.testing.assert_array_equal(table.timestamps, stamps(*found))
+    assert words in table.notes[0]
+    with pytest.raises(InputError, match="write times as 2024-01-31 10:00"):
+        read(tmp_path, labels, strict=True)
+
+
+def test_day_and_month_in_both_orders_are_refused(tmp_path):
+    with pytest.raises(InputError, match=r"'13/04/2024' \(line 2\) has the day first and '04/13/2024' \(line 3\) the month"):
+        read(tmp_path, ["13/04/2024", "04/13/2024"])
+
+
+@pytest.mark.parametrize(
+    "label", ["5 Jan 2024 10:00", "Jan 5, 2024 10:00 AM", "2024/1/5 10:00", "Fri, 05-January-2024 10:00:00"]
+)
+def test_names_of_months(tmp_path, label):
+    assert read(tmp_path, [f'"{label}"']).timestamps[0] == stamps("2024-01-05T10:00")[0]
+
+
+def test_zones(tmp_path):
+    table = read(tmp_path, ["2024-01-01T00:00+01:00", "2024-01-01T00:30Z", "2024-01-01T03:00+02:00"])
+    np.testing.assert_array_equal(table.timestamps, stamps("2023-12-31T23:00", "2024-01-01T00:30", "2024-01-01T01:00"))
+    assert table.zone == "UTC"
+    assert "3 time zones; all times are converted to UTC" in table.notes[0]
+    labels = ["2024-01-01T00:00", "2024-01-01T00:30Z"]
+    assert "1 time without a time zone, among others with one, is taken as UTC" in read(tmp_path, labels).notes[0]
+    with pytest.raises(InputError, match="write the zone everywhere"):
+        read(tmp_path, labels, strict=True)
+
+
+def test_a_frame_may_count_time_from_its_start():
+    frame = pd.DataFrame({"A": [1.0, 2.0]}, index=pd.to_timedelta([0, 90], unit="min"))
+    np.testing.assert_array_equal(io.readings_from_frame(frame, strict=True).timestamps, [0.0, 5400.0])
+
+
+def test_labels_that_are_no_times(tmp_path):
+    for labels in (["t0", "t1", "t0"], ["10:00", "10:10"], ["", ""]):
+        table = read(tmp_path, labels)
+        assert table.timestamps is None
+        assert table.times == tuple(labels)
+        assert "rows are taken as evenly spaced" in table.notes[0]
+        with pytest.raises(InputError, match="or as numbers"):
+            read(tmp_path, labels, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        (["2024-01-01", "2024-01-02", "mean"], "line 4, column 'time': 'mean' is not a time like '2024-01-01'"),
+        (["2024-01-01", "2024-01-02", ""], "line 4, column 'time': the row has no time; correct it or drop the row"),
+        (["0", "1", "nan"], "line 4, column 'time': 'nan' is not a time like '0'"),
+        (["2024-01-01", "2024-02-30"], "line 3, column 'time': '2024-02-30' is no date between"),
+        (["2024-01-01", "1500-01-01"], "line 3, column 'time': '1500-01-01' is no date between the years 1678 and 2261"),
+        (["2024-01-01", "2024-01-02", "7"], "line 4, column 'time': '7' is not a time like"),
+    ],
+)
+def test_a_label_unlike_the_others_is_refused(tmp_path, labels, words):
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, labels)
+
+
+def test_times_are_sorted_with_their_labels(tmp_path):
+    labels = ["2024-01-03", "2024-01-01", "2024-01-02"]
+    table = read(tmp_path, labels)
+    assert table.times == ("2024-01-01", "2024-01-02", "2024-01-03")
+    np.testing.assert_array_equal(table.values, [[1, 2, 0]])
+    assert "times do not increase (1 step back) and are sorted" in table.notes[0]
+    with pytest.raises(InputError, match="sort the rows by time"):
+        read(tmp_path, labels, strict=True)
+    np.testing.assert_array_equal(read(tmp_path, ["5", "2", "2"]).values, [[1.5, 0]])
+
+
+def test_rows_of_one_time_are_averaged_over_what_was_read(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("time,A,B,C\n2024-01-01,1,,\n2024-01-01 00:00,2,5,\n2024-01-02,3,4,6\n2024-01-01,6,,\n")
+    table = io.read_readings(path)
+    np.testing.assert_array_equal(table.values, [[3, 3], [5, 4], [np.nan, 6]])
+    assert table.times == ("2024-01-01", "2024-01-02")
+    assert "2 rows repeat the time of another" in table.notes[1]
+    path.write_text("time,A\n2024-01-01,1\n2024-01-01,2\n")
+    with pytest.raises(InputError, match="keep one row per time"):
+        io.read_readings(path, strict=True)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.floats(-1e3, 1e3) | st.just(np.nan)), min_size=1, max_size=40))
+@settings(max_examples=60)
+def test_merging_is_pandas_mean_by_time(rows):
+    frame = pd.DataFrame({"time": [float(t) for t, _ in rows], "A": [v for _, v in rows], "B": 1.0})
+    table = io.readings_from_frame(frame)
+    expected = frame.groupby("time").mean()
+    np.testing.assert_array_equal(table.timestamps, expected.index)
+    np.testing.assert_allclose(table.values, expected.to_numpy().T, rtol=1e-12)
+
+
+@given(st.datetimes(datetime.datetime(1700, 1, 1), datetime.datetime(2200, 1, 1)))
+@settings(max_examples=100)
+def test_every_way_to_write_a_date_is_the_same(moment):
+    moment = moment.replace(microsecond=0)
+    expected = int(np.datetime64(moment, "ns").astype(np.int64))
+    for form in ("%Y-%m-%d %H:%M:%S", "%Y/%m/%dT%H:%M:%S", "%Y%m%d%H%M%S", "%d %B %Y %I:%M:%S %p", "%b %d, %Y %H:%M:%S"):
+        # strftime does not fill up years before 1000, which are not here
+        assert parse(moment.strftime(form)).nanoseconds() == expected
+    assert parse(moment.strftime("%d.%m.%Y %H:%M:%S")).nanoseconds(day_first=True) == expected
+    assert parse(moment.strftime("%m/%d/%Y %H:%M:%S")).nanoseconds(day_first=False) == expected
+    assert parse(moment.strftime("%Y-%m-%d %H:%M:%S+05:30")).nanoseconds() == expected - 330 * 60 * 10**9
+
+
+def test_labels_are_written_back_as_they_were(tmp_path):
+    table = read(tmp_path, ["2/1/2024", "13/1/2024"])
+    io.write_readings(tmp_path / "out.csv", table)
+    assert (tmp_path / "out.csv").read_text() == "time,A\n2/1/2024,0.0\n13/1/2024,1.0\n"
+
+
+def test_rows_of_many_times_need_no_regular_expression(tmp_path):
+    index = pd.date_range("2024-01-01", periods=3000, freq="min", tz="UTC")
+    table = read(tmp_path, index.astype(str), strict=True)
+    np.testing.assert_array_equal(table.timestamps, index.tz_localize(None).to_numpy().astype("datetime64[ns]"))
