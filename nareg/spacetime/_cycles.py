@@ -1,0 +1,194 @@
+"""Station means, and a smooth daily and yearly cycle, from noisy readings with gaps.
+
+Every station's coefficients are fitted by least squares and then shrunk: the coefficients of one kind are a field over the
+network with an exponential covariance, seen with an error. How large that error is, is read off coefficients at
+frequencies beside the cycle's own, where there is weather and noise but no cycle (empirical Bayes).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve
+
+from nareg.errors import InputError
+from nareg.spacetime._space import JITTER, Space
+
+DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
+PERIODS = {"day": DAY, "year": YEAR}
+#: A cycle is looked for when the readings span at least so many periods and have so many steps per period.
+FEWEST_PERIODS = {"day": 1.9, "year": 0.9}
+FEWEST_STEPS = 6
+#: Readings per function of time that a station needs for a cycle of its own.
+FEWEST_PER_WAVE = 3
+#: Harmonics per cycle, where there are enough steps per period.
+HARMONICS = {"day": 2, "year": 1}
+#: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
+RANGES = (0.05, 0.15, 0.5, 1.5)
+SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
+
+
+@dataclass(frozen=True, eq=False)
+class Cycles:
+    """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Cycles that are in it, of ``"day"`` and ``"year"``.
+    harmonics : tuple of int
+    level : (K, N) array
+        Coefficients per station: mean, then cosine and sine of every harmonic of every cycle.
+    common : (K,) array
+        The network's own coefficient.
+    ranges : (K,) array
+        Range of the coefficient's field, in the unit of the distances; 0 where all stations share one.
+    dual : (K, N) array
+        ``coefficient at a place = common + correlation with the stations @ dual``.
+    variance : (K,) array
+        Variance of the coefficient's field around ``common``.
+    """
+
+    names: tuple[str, ...]
+    harmonics: tuple[int, ...]
+    level: np.ndarray
+    common: np.ndarray
+    ranges: np.ndarray
+    dual: np.ndarray
+    variance: np.ndarray
+
+    def basis(self, seconds: np.ndarray) -> np.ndarray:
+        """The functions of time, (T, K)."""
+        columns = [np.ones_like(seconds)]
+        for name, count in zip(self.names, self.harmonics, strict=True):
+            columns += _waves(seconds, PERIODS[name], range(1, count + 1))
+        return np.column_stack(columns)
+
+    def at(self, seconds: np.ndarray) -> np.ndarray:
+        """Mean and cycles of every station, (T, N)."""
+        return self.basis(seconds) @ self.level
+
+    def at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
+        """Coefficients (K, M) at places without a station."""
+        family = space.families[0]
+        level = np.repeat(self.common[:, None], points.shape[0], axis=1)
+        for k, reach in enumerate(self.ranges):
+            if reach > 0:
+                level[k] += space.cross_correlation(family, float(reach), points) @ self.dual[k, : space.n]
+        return level
+
+    def restricted(self, space: Space, stations: np.ndarray) -> Cycles:
+        """Of some of the stations; ``space`` is where these are. The level at other places interpolates theirs."""
+        level = self.level[:, stations]
+        dual = np.zeros_like(level)
+        for k, reach in enumerate(self.ranges):
+            if reach > 0:
+                K = space.correlation(space.families[0], float(reach))
+                K.flat[:: space.n + 1] += JITTER
+                dual[k] = np.linalg.solve(K, level[k] - self.common[k])
+        return replace(self, level=level, dual=dual)
+
+
+def _waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
+    angle = 2 * np.pi * seconds / period
+    return [wave(k * angle) for k in multiples for wave in (np.cos, np.sin)]
+
+
+def find(
+    seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...]
+) -> tuple[tuple[str, ...], tuple[int, ...]]:
+    """Which cycles the readings can show, and with how many harmonics."""
+    if not dated:
+        if wanted and wanted != "auto":
+            raise InputError(f"cycles is {wanted!r} but times are numbers, which have no days or years: pass dates as times.")
+        return (), ()
+    span = float(seconds[-1] - seconds[0]) + step
+    names, harmonics = [], []
+    for name in PERIODS if wanted == "auto" else wanted:
+        steps = PERIODS[name] / step
+        if span >= FEWEST_PERIODS[name] * PERIODS[name] and steps >= FEWEST_STEPS:
+            names.append(name)
+            harmonics.append(max(1, min(HARMONICS[name], int(steps) // 4)))
+        elif wanted != "auto":
+            raise InputError(
+                f"cycles names {name!r} but the times span {span / PERIODS[name]:.2g} of them with {steps:.2g} steps each: "
+                f"at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} are needed; leave it out."
+            )
+    return tuple(names), tuple(harmonics)
+
+
+def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Space, wanted: str | tuple[str, ...]) -> Cycles:
+    """Means and cycles of readings (T, N), NaN where missing."""
+    names, harmonics = find(seconds, step, dated, wanted)
+    N = y.shape[1]
+    empty = Cycles(names, harmonics, np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+    B = empty.basis(seconds)
+    K = B.shape[1]
+    beside = _beside(seconds, step, names)
+    X = np.column_stack([B, beside])
+    observed = np.isfinite(y)
+    ridge = 1e-9 * np.eye(X.shape[1])
+    ridge[0, 0] = 0.0  # the mean may be large, and is never open
+    coefficients, spreads = np.full((K, N), np.nan), np.full((K, N), np.nan)
+    powers = []
+    for i in range(N):
+        seen = observed[:, i]
+        count = int(seen.sum())
+        if count >= FEWEST_PER_WAVE * X.shape[1]:
+            # coefficients that a short record leaves open have a large variance, and the network decides
+            inverse = np.linalg.inv(X[seen].T @ X[seen] + ridge * count)
+            solution = inverse @ (X[seen].T @ y[seen, i])
+            coefficients[:, i], spreads[:, i] = solution[:K], np.diag(inverse)[:K]
+            powers.append(solution[K:] ** 2 / np.diag(inverse)[K:])
+        elif count:
+            coefficients[0, i], spreads[0, i] = y[seen, i].mean(), 1.0 / count
+    power = float(np.median(np.mean(powers, axis=1))) if powers else float(np.nanvar(y)) if observed.any() else 1.0
+    errors = spreads * power
+    parts = [_shrink(coefficients[k], errors[k], space) for k in range(K)]
+    level, common, ranges, dual, variance = (np.array(part) for part in zip(*parts, strict=True))
+    return Cycles(names, harmonics, level, common, ranges, dual, variance)
+
+
+def _beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
+    """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
+    span = float(seconds[-1] - seconds[0]) + step
+    own = {round(span / PERIODS[name]) * k for name in names for k in (1, 2)}
+    first = max((round(span / PERIODS[name]) for name in names), default=1)
+    free = [k for k in range(1, first + 6) if k not in own and k > first - 3][:4]
+    return np.column_stack(_waves(seconds - seconds[0], span, tuple(free)))
+
+
+def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> tuple[np.ndarray, float, float, np.ndarray, float]:
+    """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood."""
+    N = b.size
+    known = np.flatnonzero(np.isfinite(b))
+    dual = np.zeros(N)
+    if known.size == 0:
+        return np.zeros(N), 0.0, 0.0, dual, 0.0
+    z, v = b[known], np.maximum(error[known], 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300))
+    total = float(z.var())
+    if known.size < 3 or total == 0:
+        common = float(np.average(z, weights=v.min() / v))
+        level = np.full(N, common)
+        level[known] = z
+        return level, common, 0.0, dual, 0.0
+    family = space.families[0]
+    largest = float(space.distances.max()) if family != "graph" else 8.0
+    best: tuple[float, float, float, float, np.ndarray, np.ndarray] | None = None
+    for reach in (share * (largest or 1.0) for share in RANGES):
+        whole = space.correlation(family, reach)
+        for share in SHARES:
+            signal = share / (1 - share) * float(v.mean()) if share < SHARES[-1] else max(total, 30 * float(v.mean()))
+            S = signal * whole[np.ix_(known, known)] + np.diag(v + JITTER * signal)
+            factor = cho_factor(S, lower=True)
+            ones = cho_solve(factor, np.ones(known.size))
+            common = float(ones @ z / ones.sum())
+            alpha = cho_solve(factor, z - common)
+            score = 2 * float(np.log(np.diag(factor[0])).sum()) + float((z - common) @ alpha) + float(np.log(ones.sum()))
+            if best is None or score < best[0]:
+                best = (score, reach, signal, common, signal * alpha, whole[:, known])
+    assert best is not None
+    _, reach, signal, common, weights, cross = best
+    dual[known] = weights
+    return common + cross @ weights, common, reach if signal else 0.0, dual, signal

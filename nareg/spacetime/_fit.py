@@ -1,0 +1,228 @@
+"""Fit a graph state-space model to noisy, gappy readings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.design._local import few_threads
+from nareg.errors import InputError, TooLargeError
+from nareg.graph import Graph
+from nareg.results import Status
+from nareg.spacetime import _cycles, _times, _transforms
+from nareg.spacetime._em import DYNAMICS
+from nareg.spacetime._holdout import conformal_factors
+from nareg.spacetime._learn import Learned, Progress, Task, learn, windows_of
+from nareg.spacetime._model import SpaceTimeModel, checked_readings, masked
+from nareg.spacetime._outliers import absurd, stuck
+from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._space import Space
+from nareg.spacetime._transforms import Transform
+
+#: Largest number of stations: a pass costs about 20 N^3 operations per time.
+LARGEST = 500
+#: Evaluations of the likelihood per transform that "auto" compares.
+TRIAL = 8
+#: Smallest noise variance, relative to that of the readings.
+FLOOR = 1e-7
+
+
+def fit(
+    graph: Graph,
+    readings: Any,
+    *,
+    times: Any = None,
+    observed: Any = None,
+    noise: Any = "estimate",
+    dynamics: str = "auto",
+    transform: Any = "auto",
+    cycles: Any = "auto",
+    robust: bool = True,
+    rng: np.random.Generator | None = None,
+    progress: Callable[[str, float], None] | None = None,
+) -> SpaceTimeModel:
+    """Fit a graph state-space model to noisy readings with gaps, and to nothing else.
+
+    Parameters
+    ----------
+    graph : Graph
+        At most 500 stations; with coordinates (:meth:`Graph.from_knn`) distances count, without them only the graph.
+    readings : (N, T) array
+        NaN where missing.
+    times : (T,) array, optional
+        Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps are put on a finer grid.
+    observed : (N, T) bool array, optional
+        False where a reading is to be taken as missing.
+    noise : "estimate", number or (N,) array
+        Noise variance(s) in the squared unit of the readings, if they are known.
+    dynamics : {"auto", "scalar", "diagonal", "modes", "graph", "full"}
+        What A may be: one number, one number per station, one per eigenvector of the field's covariance, a matrix on
+        the graph's edges, or any matrix, each drawn towards one number. ``"auto"`` takes what predicts hidden readings best.
+    transform : "auto", None, "sqrt", "log" or pair of callables
+        Applied to the readings to make them more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
+        likelihoods of the first three where readings are skewed and not negative.
+    cycles : "auto", None or sequence of {"day", "year"}
+        Smooth cycles that are removed and put back.
+    robust : bool
+        Leave out of the fit what no model should see: stuck runs, absurd values, readings that all others contradict.
+    rng : numpy.random.Generator, optional
+        Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
+    progress : callable, optional
+        Called with the stage (a text) and the fraction that is done.
+
+    Returns
+    -------
+    SpaceTimeModel
+
+    Raises
+    ------
+    InputError
+        For input that cannot work; :class:`~nareg.errors.TooLargeError` above 500 stations.
+
+    Notes
+    -----
+    ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
+    where there is a reading. First the likelihood is maximized over one autoregression, an exponential, Matern or graph
+    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, as far as that predicts hidden
+    readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> truth = np.cumsum(0.1 * rng.standard_normal(300)) + np.zeros((9, 1))
+    >>> model = nareg.spacetime.fit(g, truth + 0.5 * rng.standard_normal((9, 300)), rng=rng)
+    >>> bool(abs(np.sqrt(model.noise).mean() - 0.5) < 0.05)
+    True
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(f"graph is a {type(graph).__name__}, a nareg.Graph is expected: nareg.Graph.from_knn(coordinates, k).")
+    y = checked_readings(readings, graph.n_nodes)
+    if graph.n_nodes > LARGEST:
+        raise TooLargeError(
+            f"graph has {graph.n_nodes} stations, more than the {LARGEST} that dense covariances serve: fit parts of the "
+            "network (graph.subgraph), or denoise every time by itself with nareg.design.blind."
+        )
+    if observed is not None:
+        y = masked(y, observed)
+    if np.isfinite(y).sum() < 10:
+        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed to learn anything.")
+    _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
+    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    wanted = _checked_cycles(cycles)
+    grid = _times.grid(_times.checked(times, y.shape[1]))
+    variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
+    if variances is not None and transform == "auto":
+        transform = None
+    unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
+    calm = np.where(unusable.T, np.nan, y)
+    if variances is not None and transform is not None:
+        raise InputError("noise and transform are both given: the variance of transformed readings is another; leave one out.")
+    space = Space.of(graph)
+    track = Progress(progress)
+    with few_threads(graph.n_nodes):
+        law = _transform(transform, calm, grid, space, wanted)
+        rows, unit, found = _prepare(calm, grid, law, space, wanted)
+        track.plan(_plan(rows))
+        task = Task(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
+        offset = found.at(grid.seconds_of(np.arange(grid.length)))
+        learned = learn(rows - offset, space, task, track)
+    return _model(graph, y, grid, law, unit, found, learned, unusable)
+
+
+def _model(
+    graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
+    unusable: np.ndarray,
+) -> SpaceTimeModel:  # fmt: skip
+    estimate, refinement = learned.estimate, learned.refinement
+    excluded = unusable.T | learned.excluded[grid.rows].T
+    seen = y[np.isfinite(y) & ~excluded]
+    factors = {} if learned.held_out is None else conformal_factors(learned.held_out)
+    chosen = f"{learned.parameters.family} correlation, order {learned.parameters.order}"
+    if refinement is not None:
+        chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
+    status = Status.CONVERGED
+    if not estimate.converged:  # EM's iterations were chosen by hidden readings; the parametric search ran out of its own
+        status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
+    return SpaceTimeModel(
+        graph=graph, transform=law, unit=unit, cycles=cycles, dynamics=estimate.dynamics, unit_noise=estimate.r,
+        parameters=learned.parameters, df=None if refinement is None else refinement.df, grid=grid, band_factors=factors,
+        status=status,
+        log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
+        readings=y, excluded=excluded,
+        details={
+            "chosen": chosen, "choices": learned.choices, "objective": list(estimate.objective), "gradient": estimate.gradient,
+            "hidden": 0 if learned.held_out is None else int(learned.held_out.truth.size),
+        },
+    )  # fmt: skip
+
+
+def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
+    if isinstance(noise, str):
+        raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
+    variances = _checks.noise("noise", noise, n)
+    if variances.ndim == 2:
+        raise InputError("noise is a covariance: this model has independent noise; pass variances, a number or (N,).")
+    spread = float(np.nanvar(y))
+    if (variances > 4 * spread).any() and spread > 0:
+        i = int(np.argmax(variances))
+        raise InputError(
+            f"noise[{i}] is {variances[i]:g} but the readings have a variance of {spread:g}: noise is a variance in the "
+            "squared unit of the readings; check its unit, or leave it out."
+        )
+    return variances
+
+
+def _checked_cycles(cycles: Any) -> str | tuple[str, ...]:
+    if cycles is None:
+        return ()
+    if not isinstance(cycles, (str, tuple, list, set, frozenset)):
+        raise InputError(f"cycles is {cycles!r}: pass 'auto', None, or names of {', '.join(map(repr, _cycles.PERIODS))}.")
+    if isinstance(cycles, str):
+        return "auto" if cycles == "auto" else (_checks.choice("cycles", cycles, tuple(_cycles.PERIODS)),)
+    return tuple(_checks.choice("cycles", name, tuple(_cycles.PERIODS)) for name in cycles)
+
+
+def _prepare(
+    y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
+) -> tuple[np.ndarray, float, _cycles.Cycles]:
+    """Transformed readings on the grid in a unit of their own spread, and their means and cycles."""
+    values = law.forward(y).T
+    spread = float(np.nanstd(values))
+    unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
+    rows = np.full((grid.length, space.n), np.nan)
+    rows[grid.rows] = values / unit
+    found = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
+    return rows, unit, found
+
+
+def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]) -> Transform:
+    """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""
+    seen = y[np.isfinite(y)]
+    if not (isinstance(transform, str) and transform == "auto"):
+        return _transforms.named(transform, seen)
+    laws = _transforms.candidates(seen)
+    if len(laws) == 1:
+        return laws[0]
+    scores = []
+    for law in laws:
+        rows, unit, found = _prepare(y, grid, law, space, wanted)
+        parts = windows_of(rows, 1)
+        windows = [(rows - found.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        start = first_guess(windows, space, space.families[0], 1, None)
+        fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
+        used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])
+        part = y[:, used]
+        part = part[np.isfinite(part)]
+        scores.append(fitted.log_likelihood + float(law.log_slope(part).sum()) - part.size * float(np.log(unit)))
+    return laws[int(np.argmax(scores))]
+
+
+def _plan(rows: np.ndarray) -> float:
+    """Rows that all passes together will see, roughly; stages that need fewer jump ahead."""
+    learning = sum(p.stop - p.start for p in windows_of(rows, 1))
+    return float(70 * learning + 10 * len(rows))

@@ -1,0 +1,107 @@
+"""Readings that are hidden from a fit, and what predictions of them are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.stats import norm
+
+#: Errors beyond so many robust standard deviations count as if they were there: a broken sensor must not choose a model.
+WINSOR = 5.0
+#: Levels of the bands that are calibrated.
+LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
+#: Fewer hidden readings than this calibrate nothing.
+FEWEST = 50
+#: Hidden readings that the Gaussian band counts for.
+PRIOR = 200
+
+
+def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """(T, N) True for hidden readings: half of them single ones, half in runs as long as the file's own gaps."""
+    observed = np.isfinite(y)
+    hidden = np.zeros_like(observed)
+    t, i = np.nonzero(observed)
+    wanted = int(share * t.size)
+    if wanted < 1:
+        return hidden
+    lengths = gap_lengths(observed)
+    singles = wanted if lengths.size == 0 else wanted // 2
+    chosen = rng.choice(t.size, singles, replace=False)
+    hidden[t[chosen], i[chosen]] = True
+    live = np.flatnonzero(observed.any(axis=0))
+    budget = 20 * wanted
+    while lengths.size and hidden.sum() < wanted and budget:
+        budget -= 1
+        station, start = int(rng.choice(live)), int(rng.integers(y.shape[0]))
+        stop = min(start + int(rng.choice(lengths)), y.shape[0])
+        hidden[start:stop, station] |= observed[start:stop, station]
+    # a station keeps at least half of its readings
+    hidden[:, 2 * hidden.sum(axis=0) > observed.sum(axis=0)] = False
+    return hidden
+
+
+def gap_lengths(observed: np.ndarray) -> np.ndarray:
+    """Lengths of the gaps inside each station's series, of at most a quarter of it; dead stations have none."""
+    lengths = []
+    T = observed.shape[0]
+    for column in observed.T:
+        seen = np.flatnonzero(column)
+        if seen.size > 1:
+            gaps = np.diff(seen) - 1
+            lengths.append(gaps[(gaps > 0) & (gaps <= T // 4)])
+    return np.concatenate(lengths) if lengths else np.empty(0, dtype=int)
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOut:
+    """Hidden readings with their predictions, in the model's (transformed) unit.
+
+    Attributes
+    ----------
+    truth, x, std : (H,) arrays
+        Reading, prediction, and standard deviation of reading minus prediction.
+    """
+
+    truth: np.ndarray
+    x: np.ndarray
+    std: np.ndarray
+
+    @property
+    def errors(self) -> np.ndarray:
+        return self.truth - self.x
+
+
+def winsorized_squares(errors: np.ndarray, scale: float) -> np.ndarray:
+    """Squared errors, cut where they are beyond :data:`WINSOR` times ``scale``."""
+    result: np.ndarray = np.minimum(errors**2, (WINSOR * scale) ** 2)
+    return result
+
+
+def robust_scale(errors: np.ndarray) -> float:
+    """Robust standard deviation of errors around zero."""
+    return 1.4826 * float(np.median(np.abs(errors))) if errors.size else 1.0
+
+
+def improvement(old: np.ndarray, new: np.ndarray, scale: float) -> tuple[float, float]:
+    """By how much the mean squared error falls from old to new errors, and the standard error of that, relative to the old."""
+    before, after = winsorized_squares(old, scale), winsorized_squares(new, scale)
+    gain = before - after
+    level = max(float(before.mean()), 1e-300)
+    return float(gain.mean()) / level, float(gain.std() / np.sqrt(gain.size)) / level
+
+
+def conformal_factors(held_out: HeldOut) -> dict[float, float]:
+    """Per level, what a Gaussian band has to be multiplied with to hold that share of the hidden readings.
+
+    The split conformal quantile, of H scores the ``ceil((H + 1) level)``-th smallest, drawn towards the Gaussian one as if
+    that had been seen in :data:`PRIOR` readings: a few dozen hidden readings know less than the model.
+    """
+    scores = np.sort(np.abs(held_out.errors) / held_out.std)
+    H = scores.size
+    if H < FEWEST:
+        return dict.fromkeys(LEVELS, 1.0)
+    ranks = [min(int(np.ceil((H + 1) * level)), H) - 1 for level in LEVELS]
+    share = H / (H + PRIOR)
+    raw = {level: float(scores[rank] / norm.ppf(0.5 + level / 2)) for level, rank in zip(LEVELS, ranks, strict=True)}
+    return {level: 1 + share * (factor - 1) for level, factor in raw.items()}

@@ -1,0 +1,391 @@
+"""Kalman filter and Rauch-Tung-Striebel smoother, dense, with gaps; what one pass over the readings gives.
+
+The state stacks the field at the last p times, ``z_t = (x_t, ..., x_{t-p+1})`` with p = 1 or 2::
+
+    x_t = A_1 x_{t-1} + ... + A_p x_{t-p} + e_t,    e_t ~ N(0, s_t Q)
+    y_t = x_t + v_t where there is a reading,         v_t ~ N(0, diag(r_t))
+
+Rows are times in this package's inner modules. What repeats is computed once: where the pattern of gaps and the variances
+stay the same, the covariances converge to their steady state, and the same array then serves every further time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
+
+from nareg.design._local import few_threads
+from nareg.errors import SolverError
+
+LOG_2PI = float(np.log(2 * np.pi))
+#: Covariances that differ by less than this share of their standard deviations are the same: the steady state is reached.
+STEADY = 1e-13
+
+
+@dataclass(frozen=True)
+class Dynamics:
+    """``A_1 .. A_p`` as numbers, (N,) diagonals or (N, N) matrices, and the covariances that belong to them.
+
+    Attributes
+    ----------
+    blocks : tuple of arrays, each (), (N,) or (N, N)
+    Q : (N, N) array
+        Covariance of the process noise per step.
+    P0 : (pN, pN) array
+        Covariance of the first state; its mean is zero.
+    """
+
+    blocks: tuple[np.ndarray, ...]
+    Q: np.ndarray
+    P0: np.ndarray
+
+    @property
+    def order(self) -> int:
+        return len(self.blocks)
+
+    @property
+    def n(self) -> int:
+        return int(self.Q.shape[0])
+
+    def matrix(self) -> np.ndarray:
+        """``[A_1 ... A_p]``, (N, pN)."""
+        eye = np.eye(self.n)
+        return np.hstack([A if A.ndim == 2 else A * eye for A in self.blocks])
+
+    def product(self, state: np.ndarray) -> np.ndarray:
+        """``[A_1 ... A_p] state`` for a state (pN,) or (pN, k)."""
+        if len(self.blocks) == 1:
+            return _times(self.blocks[0], state)
+        n = self.n
+        return _times(self.blocks[0], state[:n]) + _times(self.blocks[1], state[n:])
+
+    def mean_after(self, z: np.ndarray) -> np.ndarray:
+        """Mean of the next state."""
+        return np.concatenate([self.product(z), z[: z.size - self.n]])
+
+    def covariance_after(self, P: np.ndarray, scale: float) -> np.ndarray:
+        """Covariance of the next state."""
+        n, m = self.n, P.shape[0]
+        if m == n and self.blocks[0].ndim == 0:
+            return self.blocks[0] ** 2 * P + (self.Q if scale == 1 else scale * self.Q)
+        AP = self.product(P)
+        top = self.product(AP.T)
+        top = 0.5 * (top + top.T) + scale * self.Q
+        if m == n:
+            return top
+        result = np.empty_like(P)
+        result[:n, :n] = top
+        result[:n, n:] = AP[:, : m - n]
+        result[n:, :n] = result[:n, n:].T
+        result[n:, n:] = P[: m - n, : m - n]
+        return result
+
+
+def _times(A: np.ndarray, part: np.ndarray) -> np.ndarray:
+    if A.ndim == 2:
+        return A @ part
+    return (A if part.ndim == 1 or A.ndim == 0 else A[:, None]) * part
+
+
+@dataclass(frozen=True)
+class Moments:
+    """Sums over time of smoothed second moments, each weighted by ``1 / s_t``: what EM and gradients need.
+
+    With Student t steps the weights are those of the updated ``s_t`` (:attr:`Pass.scale`).
+
+    Attributes
+    ----------
+    S11, S10, S00 : arrays (N, N), (N, pN), (pN, pN)
+        ``sum E[x_t x_t']``, ``sum E[x_t z_{t-1}']``, ``sum E[z_{t-1} z_{t-1}']`` over the T - 1 steps.
+    first : (pN, pN) array
+        ``E[z_0 z_0']``.
+    """
+
+    S11: np.ndarray
+    S10: np.ndarray
+    S00: np.ndarray
+    first: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pass:
+    """What a pass over the readings gives.
+
+    Attributes
+    ----------
+    log_likelihood : float
+        Of the readings, in their (transformed) unit.
+    x, var : (T, N) arrays
+        Smoothed mean and variance of the field (filtered ones where only the filter ran).
+    innovations, innovation_variances : (T, N) arrays
+        Reading minus what the past predicts, and its variance; NaN without a reading.
+    moments : Moments or None
+    scale : (T,) array
+        Variance of every step relative to Q: as given, or with Student t steps the most probable after this pass,
+        ``(tr Q^-1 E[e_t e_t'] + df) / (N + df + 2)``.
+    points, point_variances : (T, M) arrays or None
+        The same for ``W x_t``, where W was given.
+    state, covariance : arrays
+        Filtered mean and covariance of the last state.
+    """
+
+    log_likelihood: float
+    x: np.ndarray
+    var: np.ndarray
+    innovations: np.ndarray
+    innovation_variances: np.ndarray
+    moments: Moments | None
+    scale: np.ndarray
+    points: np.ndarray | None
+    point_variances: np.ndarray | None
+    state: np.ndarray
+    covariance: np.ndarray
+
+
+def factor(matrix: np.ndarray, what: str) -> np.ndarray:
+    """Lower Cholesky factor (what stands above the diagonal is not zero), or an error that says of what."""
+    L, info = dpotrf(matrix, lower=1, clean=0)
+    if info:
+        raise SolverError(f"{what} is not positive definite in float64: the noise or the process noise is too small.")
+    return L
+
+
+@dataclass(frozen=True)
+class Correction:
+    """What readings at some stations do to a predicted covariance."""
+
+    stations: np.ndarray
+    L: np.ndarray  # factor of the innovations' covariance
+    gain: np.ndarray  # L^-1 H P, so that the correction of the mean is gain' L^-1 v
+    covariance: np.ndarray  # of the state after the readings
+    variances: np.ndarray  # of the innovations
+    constant: float  # of the log-likelihood
+
+
+def correct(P: np.ndarray, stations: np.ndarray, variances: np.ndarray) -> Correction:
+    """Correction by readings at ``stations`` (indices, increasing) with noise ``variances``."""
+    count = stations.size
+    everywhere = count == P.shape[0]
+    rows = P if everywhere else P[stations]
+    F = P.copy() if everywhere else rows[:, stations]
+    F.flat[:: count + 1] += variances
+    spread = F.diagonal().copy()
+    L = factor(F, "the covariance of the innovations")
+    gain = dtrtrs(L, rows if everywhere else np.asfortranarray(rows), lower=1)[0]
+    constant = -float(np.log(L.diagonal()).sum()) - 0.5 * count * LOG_2PI
+    return Correction(stations, L, gain, P - gain.T @ gain, spread, constant)
+
+
+def innovate(z: np.ndarray, y: np.ndarray, correction: Correction) -> tuple[np.ndarray, np.ndarray, float]:
+    """Corrected mean, innovations and log-likelihood of readings ``y`` at the correction's stations."""
+    v = y - z[correction.stations]
+    white = dtrtrs(correction.L, v, lower=1)[0]
+    return z + white @ correction.gain, v, correction.constant - 0.5 * float(white @ white)
+
+
+def _patterns(y: np.ndarray, r: np.ndarray, scale: np.ndarray) -> np.ndarray:
+    """A number per time; equal where gaps, variances and scale are."""
+    key = np.column_stack([np.where(np.isfinite(y), r, np.inf), scale])
+    return np.unique(key, axis=0, return_inverse=True)[1].ravel()
+
+
+def is_steady(P: np.ndarray, other: np.ndarray) -> bool:
+    """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
+    spread = np.sqrt(P.diagonal())
+    return bool((np.abs(P - other) <= STEADY * spread[:, None] * spread).all())
+
+
+@dataclass
+class Filtered:
+    """Every predicted and corrected mean and covariance; times in a steady state share their covariances."""
+
+    predicted: list[tuple[np.ndarray, np.ndarray]]
+    corrected: list[tuple[np.ndarray, np.ndarray]]
+    log_likelihood: float
+    innovations: np.ndarray
+    innovation_variances: np.ndarray
+
+
+def filter_pass(
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray, tick: Callable[[], None] | None
+) -> Filtered:
+    """Forward in time. ``y`` (T, N) with NaN, ``r`` (T, N), ``scale`` (T,), ``scale[t]`` for the step into time t."""
+    T, N = y.shape
+    observed = np.isfinite(y)
+    pattern = _patterns(y, r, scale)
+    z, P = np.zeros(dynamics.P0.shape[0]), dynamics.P0
+    predicted: list[tuple[np.ndarray, np.ndarray]] = []
+    corrected: list[tuple[np.ndarray, np.ndarray]] = []
+    log_likelihood = 0.0
+    innovations, spreads = np.full((T, N), np.nan), np.full((T, N), np.nan)
+    correction: Correction | None = None
+    for t in range(T):
+        repeats = t > 0 and pattern[t] == pattern[t - 1] and P is predicted[-1][1]
+        predicted.append((z, P))
+        if observed[t].any():
+            if not repeats or correction is None:
+                stations = np.flatnonzero(observed[t])
+                correction = correct(P, stations, r[t, stations])
+            z, v, part = innovate(z, y[t, correction.stations], correction)
+            log_likelihood += part
+            innovations[t, correction.stations] = v
+            spreads[t, correction.stations] = correction.variances
+            after = correction.covariance
+        else:
+            correction, after = None, P
+        corrected.append((z, after))
+        if t + 1 < T:
+            z = dynamics.mean_after(z)
+            again = pattern[t + 1] == pattern[t]
+            if not (repeats and again):
+                following = dynamics.covariance_after(after, float(scale[t + 1]))
+                P = P if again and is_steady(following, P) else following
+        if tick is not None:
+            tick()
+    return Filtered(predicted, corrected, log_likelihood, innovations, spreads)
+
+
+def run(
+    y: np.ndarray,
+    dynamics: Dynamics,
+    r: np.ndarray,
+    *,
+    scale: np.ndarray | None = None,
+    smooth: bool = True,
+    moments: bool = False,
+    df: float | None = None,
+    W: np.ndarray | None = None,
+    tick: Callable[[], None] | None = None,
+) -> Pass:
+    """Filter, and unless ``smooth`` is False smooth, the readings ``y`` (T, N), NaN where missing.
+
+    Parameters
+    ----------
+    r : (N,) or (T, N) array
+        Noise variances.
+    scale : (T,) array, optional
+        ``s_t``; default ones.
+    moments : bool
+        Also sum the second moments that EM needs.
+    df : float, optional
+        Degrees of freedom of Student t steps, whose variances are then updated.
+    W : (M, N) array, optional
+        Also return mean and variance of ``W x_t``.
+    """
+    T, N = y.shape
+    r = np.broadcast_to(r, (T, N))
+    scale = np.ones(T) if scale is None else scale
+    with few_threads(dynamics.P0.shape[0]):
+        forward = filter_pass(y, dynamics, r, scale, tick)
+        if smooth:
+            x, var, sums, scale, points, point_variances = _backward(forward, dynamics, scale, moments, df, W)
+    state, covariance = forward.corrected[-1]
+    if not smooth:
+        x = np.array([z[:N] for z, _ in forward.corrected])
+        var = np.array([P.diagonal()[:N] for _, P in forward.corrected])
+        sums = points = point_variances = None
+    return Pass(
+        forward.log_likelihood, x, np.maximum(var, 0.0), forward.innovations, forward.innovation_variances,
+        sums, scale, points, point_variances, state, covariance,
+    )  # fmt: skip
+
+
+class _Sums:
+    """Sums of smoothed covariances over time; those that repeat are added once, with their weight."""
+
+    def __init__(self, dynamics: Dynamics, surprises: bool):
+        n, m = dynamics.n, dynamics.P0.shape[0]
+        self.S11, self.S10, self.S00 = np.zeros((n, n)), np.zeros((n, m)), np.zeros((m, m))
+        self.weight, self.trace, self.surprises = 0.0, 0.0, surprises
+        self.waiting: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
+        if not surprises:
+            return
+        self.A = dynamics.matrix()
+        self.Q_inverse = dpotrs(factor(dynamics.Q, "the process noise"), np.eye(n, order="F"), lower=1)[0]
+        self.QA = self.Q_inverse @ self.A
+        self.AQA = self.A.T @ self.QA
+
+    def begin(self, V1: np.ndarray, C: np.ndarray, V0: np.ndarray) -> None:
+        """Covariances of the coming times: of ``x_t``, between ``x_t`` and ``z_{t-1}``, of ``z_{t-1}``."""
+        self.flush()
+        self.waiting = (V1, C, V0)
+        if self.surprises:
+            self.trace = float(np.vdot(self.Q_inverse, V1) - 2 * np.vdot(self.QA, C) + np.vdot(self.AQA, V0))
+
+    def flush(self) -> None:
+        if self.waiting is not None:
+            V1, C, V0 = self.waiting
+            self.S11 += self.weight * V1
+            self.S10 += self.weight * C
+            self.S00 += self.weight * V0
+        self.weight = 0.0
+
+    def surprise(self, x: np.ndarray, before: np.ndarray) -> float:
+        """``tr Q^-1 E[e e']`` of one step, with the covariances that wait."""
+        e = x - self.A @ before
+        return self.trace + float(e @ self.Q_inverse @ e)
+
+    def total(self, states: np.ndarray, weights: np.ndarray, V: np.ndarray) -> Moments:
+        self.flush()
+        n = self.S11.shape[0]
+        now, past = states[1:, :n], states[:-1]
+        weighted = now * weights[:, None]
+        return Moments(
+            self.S11 + weighted.T @ now,
+            self.S10 + weighted.T @ past,
+            self.S00 + (past * weights[:, None]).T @ past,
+            V + np.outer(states[0], states[0]),
+        )
+
+
+def _backward(
+    forward: Filtered, dynamics: Dynamics, scale: np.ndarray, moments: bool, df: float | None, W: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
+    """Backward in time. Only the oldest block of a state is new: the others stand in the state one time later."""
+    n, T, m = dynamics.n, len(forward.corrected), dynamics.P0.shape[0]
+    states, var = np.empty((T, m)), np.empty((T, n))
+    point_variances = None if W is None else np.empty((T, W.shape[0]))
+    scale = scale.copy()
+    sums = _Sums(dynamics, surprises=bool(df)) if moments or df else None
+    z, V = forward.corrected[-1]
+    G = before = V
+    key: tuple[Any, Any, Any] = (None, None, None)
+    for t in range(T - 1, -1, -1):
+        if t < T - 1:
+            mean, P = forward.corrected[t]
+            ahead_mean, ahead = forward.predicted[t + 1]
+            steady = key[0] is P and key[1] is ahead
+            if not (steady and key[2] is V):
+                oldest = P[m - n :]
+                if not steady:
+                    cross = dynamics.product(oldest.T)  # with the next state
+                    if m > n:
+                        cross = np.vstack([cross, oldest[:, : m - n].T])
+                    L = factor(ahead, "the predicted covariance")
+                    G = dpotrs(L, np.asfortranarray(cross), lower=1)[0].T
+                VG = V @ G.T
+                last = oldest[:, m - n :] + G @ (VG - ahead @ G.T)
+                last = 0.5 * (last + last.T)
+                before = last if m == n else np.block([[V[n:, n:], VG[n:]], [VG[n:].T, last]])
+                if sums is not None:
+                    sums.begin(V[:n, :n], VG if m == n else np.hstack([V[:n, n:], VG[:n]]), before)
+                key = (P, ahead, V)
+                if steady and is_steady(before, V):
+                    before = V
+            V = before
+            ahead_z = z
+            z = np.concatenate([ahead_z[n:], mean[m - n :] + G @ (ahead_z - ahead_mean)])
+            if sums is not None:
+                if df:
+                    scale[t + 1] = (sums.surprise(ahead_z[:n], z) + df) / (n + df + 2)
+                sums.weight += 1.0 / scale[t + 1]
+        states[t], var[t] = z, V.diagonal()[:n]
+        if W is not None and point_variances is not None:
+            point_variances[t] = np.einsum("ij,ij->i", W @ V[:n, :n], W)
+    total = None if sums is None else sums.total(states, 1.0 / scale[1:], V)
+    x = states[:, :n]
+    return x, var, total, scale, None if W is None else x @ W.T, point_variances

@@ -1,0 +1,99 @@
+"""What a space-time model returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.stats import norm
+
+from nareg import _checks
+from nareg.results import Status
+from nareg.spacetime._transforms import Transform
+
+
+@dataclass(frozen=True, eq=False)
+class Smoothed:
+    """Estimate and standard deviation for every station and time, gaps filled.
+
+    Attributes
+    ----------
+    x : (N, T) array
+        Mean of the field given all readings, in the unit of the readings.
+    std : (N, T) array
+        Its standard deviation.
+    noise : (N,) array
+        Noise variances of the transformed readings; what :meth:`interval` adds for readings.
+    status : Status
+    log_likelihood : float
+        Of the readings, in their unit.
+    times : (T,) array
+    """
+
+    x: np.ndarray
+    std: np.ndarray
+    status: Status
+    log_likelihood: float
+    times: np.ndarray
+    noise: np.ndarray = field(repr=False)
+    _center: np.ndarray = field(repr=False)
+    _var: np.ndarray = field(repr=False)
+    _transform: Transform = field(repr=False)
+    _factors: dict[float, float] = field(repr=False)
+
+    @property
+    def median(self) -> np.ndarray:
+        """(N, T) median of the field: with a transform below the mean, and best for absolute errors."""
+        return np.asarray(self._transform.backward(self._center))
+
+    def interval(self, level: float = 0.9, *, of: str = "field") -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end (N, T) of the band with this probability.
+
+        Parameters
+        ----------
+        level : float
+            Between 0 and 1.
+        of : {"field", "reading"}
+            What the band holds: the field, or a new reading with its noise. Both are stretched by the factor that makes
+            the readings' band hold this share of the hidden readings (split conformal).
+        """
+        level = _checks.number("level", level, low=0, high=1, strict=True)
+        _checks.choice("of", of, ("field", "reading"))
+        var = self._var + self.noise[:, None] if of == "reading" else self._var
+        reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * self.band_factor(level) * np.sqrt(var)
+        ends = (self._transform.backward(self._center + sign * reach) for sign in (-1, 1))
+        lower, upper = ends
+        return np.asarray(lower), np.asarray(upper)
+
+    def band_factor(self, level: float) -> float:
+        """By how much a Gaussian band of this level is stretched: between calibrated levels, linearly."""
+        if not self._factors:
+            return 1.0
+        levels = sorted(self._factors)
+        return float(np.interp(level, levels, [self._factors[known] for known in levels]))
+
+
+@dataclass(frozen=True, eq=False)
+class Update:
+    """What one step of a stream gives.
+
+    Attributes
+    ----------
+    x, std : (N,) arrays
+        Estimate of the field now, and its standard deviation, in the unit of the readings.
+    innovations : (N,) array
+        Reading minus what the past predicted, in the unit of the readings; NaN without a reading.
+    scores : (N,) array
+        Innovations in standard deviations of the model's unit.
+    clipped : (N,) bool array
+        Readings so far from their prediction that they were moved to the edge of what is credible, or set aside.
+    log_likelihood : float
+        Of the readings of this step.
+    """
+
+    x: np.ndarray
+    std: np.ndarray
+    innovations: np.ndarray
+    scores: np.ndarray
+    clipped: np.ndarray
+    log_likelihood: float

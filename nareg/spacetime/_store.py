@@ -1,0 +1,255 @@
+"""Models and streams in files: plain arrays and one JSON text in an .npz, no pickle."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _array_files
+from nareg.errors import UNREADABLE, InputError, NaregError
+from nareg.graph import Graph
+from nareg.results import Status, atomic_write
+from nareg.spacetime import _times, _transforms
+from nareg.spacetime._cycles import PERIODS, Cycles
+from nareg.spacetime._kalman import Dynamics, factor
+from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._space import FAMILIES
+from nareg.spacetime._times import TimeGrid
+
+if TYPE_CHECKING:
+    from nareg.spacetime._model import SpaceTimeModel
+    from nareg.spacetime._stream import Stream
+
+FORMAT, STREAM_FORMAT = "nareg-spacetime-1", "nareg-spacetime-stream-1"
+
+
+def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
+    """Write a model; whole or not at all."""
+    _write(path, *_contents(model))
+
+
+def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
+    """Write a stream with its model; whole or not at all."""
+    arrays, facts = _contents(stream.model)
+    more, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in more.items()}
+    _write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
+
+
+def _write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    text = np.array(json.dumps(facts))
+    with atomic_write(path) as handle:
+        np.savez_compressed(handle, allow_pickle=False, facts=text, **arrays)
+
+
+def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and plain facts of a model."""
+    if model.transform.name == "custom":
+        raise InputError(
+            "the model's transform is a pair of functions, which no file can hold: fit with 'sqrt', 'log' or None."
+        )
+    coo = model.graph.adjacency.tocoo()
+    p, c, g = model.parameters, model.cycles, model.grid
+    facts = {
+        "format": FORMAT, "names": model.graph.names, "metric": model.graph.metric, "transform": model.transform.name,
+        "shift": model.transform.shift, "unit": model.unit, "df": model.df, "status": model.status.name,
+        "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "family": p.family,
+        "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
+        "harmonics": c.harmonics, "factors": [[level, factor] for level, factor in model.band_factors.items()],
+        "blocks": len(model.dynamics.blocks), "details": model.details,
+    }  # fmt: skip
+    arrays: dict[str, Any] = {
+        "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
+        "weight": coo.data, "times": g.values, "rows": g.rows, "Q": model.dynamics.Q, "P0": model.dynamics.P0,
+        "noise": model.unit_noise, "partials": p.partials, "log_noise": p.log_noise, "level": c.level, "common": c.common,
+        "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "readings": model.readings, "excluded": model.excluded,
+        **{f"A{k + 1}": A for k, A in enumerate(model.dynamics.blocks)},
+    }  # fmt: skip
+    if model.graph.coordinates is not None:
+        arrays["coordinates"] = model.graph.coordinates
+    return arrays, facts
+
+
+def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
+    """Read a model that :meth:`SpaceTimeModel.save` wrote.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    SpaceTimeModel
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a model.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg, pathlib, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.save(pathlib.Path(folder) / "model.npz")
+    ...     again = nareg.spacetime.load(pathlib.Path(folder) / "model.npz")
+    >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
+    True
+    """
+    return _read(path, FORMAT, "SpaceTimeModel.save", _model)
+
+
+def load_stream(path: str | os.PathLike[str]) -> Stream:
+    """Read a stream that :meth:`Stream.save` wrote; it goes on as if it had never stopped.
+
+    Parameters
+    ----------
+    path : str or path
+
+    Returns
+    -------
+    Stream
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a stream.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg, pathlib, tempfile
+    >>> rng = np.random.default_rng(0)
+    >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
+    >>> stream = model.stream()
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     stream.save(pathlib.Path(folder) / "stream.npz")
+    ...     again = nareg.spacetime.load_stream(pathlib.Path(folder) / "stream.npz")
+    >>> bool(np.array_equal(stream.update(np.ones(4)).x, again.update(np.ones(4)).x))
+    True
+    """
+    return _read(path, STREAM_FORMAT, "Stream.save", _stream)
+
+
+Made = TypeVar("Made")
+
+
+def _read(
+    path: str | os.PathLike[str], expected: str, writer: str, make: Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
+) -> Made:
+    try:
+        arrays = _array_files.read_npz(path)
+        facts = json.loads(str(arrays["facts"]))
+        if facts["format"] != expected:
+            raise ValueError(f"its format is {facts['format']!r}, not {expected!r}")
+        return make(arrays, facts)
+    except FileNotFoundError:
+        raise InputError(f"{path} does not exist.") from None
+    except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
+        raise InputError(f"{path} cannot be used ({str(error).rstrip('.')}): pass a file that {writer} wrote.") from None
+
+
+def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
+    from nareg.spacetime._model import SpaceTimeModel
+
+    n, T, order = int(a["noise"].size), int(a["times"].size), int(facts["blocks"])
+    names, harmonics = tuple(facts["cycles"]), tuple(map(int, facts["harmonics"]))
+    _need(tuple(a["shape"]) == (n, n) and order in (1, 2), "its sizes contradict each other")
+    _need(len(names) == len(harmonics) <= len(PERIODS) and set(names) <= set(PERIODS), f"its cycles are {names}")
+    _need(all(1 <= count <= 2 for count in harmonics), f"its harmonics are {harmonics}")
+    _need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
+    K = 1 + 2 * sum(harmonics)
+    floats = {
+        "Q": (n, n), "P0": (order * n, order * n), "noise": (n,), "log_noise": (n,), "partials": (order,), "readings": (n, T),
+        "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
+    }  # fmt: skip
+    for name, shape in floats.items():
+        _array(a, name, shape)
+    blocks = tuple(a[f"A{k + 1}"] for k in range(order))
+    _need(all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks), "A is no dynamics")
+    _need((a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all(), "it has negative variances")
+    _covariance(a, "Q")
+    _covariance(a, "P0")
+    _need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is no mask of its readings")
+    graph = Graph(
+        sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
+        coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],
+    )  # fmt: skip
+    numbers = {name: _number(facts, name) for name in ("log_variance", "log_reach", "logit_eta", "shift", "log_likelihood")}
+    positive = {name: _number(facts, name) for name in ("unit", "step") + (() if facts["df"] is None else ("df",))}
+    _need(min(positive.values()) > 0, "its unit, step or degrees of freedom are not positive")
+    process = Parameters(
+        facts["family"], numbers["log_variance"], numbers["log_reach"], numbers["logit_eta"], a["partials"], a["log_noise"]
+    )
+    return SpaceTimeModel(
+        graph=graph, transform=_transforms.restore(facts["transform"], numbers["shift"]), unit=positive["unit"],
+        cycles=Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
+        dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
+        grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
+        band_factors={float(level): float(factor) for level, factor in facts["factors"]}, readings=a["readings"],
+        excluded=a["excluded"], details=dict(facts["details"]),
+    )  # fmt: skip
+
+
+def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
+    rows, times = a["rows"], _times.checked(a["times"], T)
+    _need(rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(), "rows are no rows")
+    length = int(rows[-1]) + 1
+    _need(length <= max(_times.MOST_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
+
+
+def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
+    from nareg.spacetime._stream import Stream
+
+    model, own = _model(a, facts), facts["stream"]
+    m = model.dynamics.P0.shape[0]
+    _array(a, "stream_state", (m,))
+    _covariance(_array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
+    strikes = a["stream_strikes"]
+    _need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are no counts")
+    robust = None if own["robust"] is None else _number(own, "robust")
+    _need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is no row")
+    _need(robust is None or robust > 0, "its bound for outliers is not positive")
+    if "stream_prior" in a:
+        _covariance(_array(a, "stream_prior", (m, m)), "stream_prior")
+        stations = a["stream_corrected"]
+        increasing = stations.ndim == 1 and stations.dtype.kind == "i" and stations.size > 0 and (np.diff(stations) > 0).all()
+        _need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected names no stations")
+    stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
+    stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
+    return stream
+
+
+def _need(holds: bool | np.bool_, otherwise: str) -> None:
+    if not holds:
+        raise ValueError(otherwise)
+
+
+def _number(facts: dict[str, Any], name: str) -> float:
+    value = facts[name]
+    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value)), f"{name} is no number")
+    return float(value)
+
+
+def _array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    array = a[name]
+    _need(array.shape == shape and array.dtype == float, f"{name} has shape {array.shape} of {array.dtype}, not {shape}")
+    bad = np.isinf(array) if name == "readings" else ~np.isfinite(array)
+    _need(not bad.any(), f"{name} holds a value that is not finite")
+    return a
+
+
+def _covariance(a: dict[str, np.ndarray], name: str, *, definite: bool = True) -> None:
+    matrix = a[name]
+    largest = float(np.abs(matrix).max())
+    _need(float(np.abs(matrix - matrix.T).max()) <= 1e-8 * largest, f"{name} is not symmetric")
+    if definite:
+        factor(matrix, name)
+    else:
+        _need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is no covariance")

@@ -1,0 +1,211 @@
+"""Follow a network reading by reading."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.spacetime._extend import Extension
+from nareg.spacetime._kalman import Correction, correct, innovate, is_steady
+from nareg.spacetime._results import Update
+
+if TYPE_CHECKING:
+    from nareg.spacetime._model import SpaceTimeModel
+
+#: A station whose readings were out of bounds so many times in a row is set aside until they are credible again.
+PATIENCE = 3
+#: Longest jump in time, in steps: the state then has long returned to its mean.
+LONGEST_JUMP = 100_000
+
+
+class Stream:
+    """A Kalman filter that goes on where a model's readings ended; made by :meth:`SpaceTimeModel.stream`.
+
+    Attributes
+    ----------
+    model : SpaceTimeModel
+    time : datetime64 or float
+        Of the last step.
+    """
+
+    def __init__(self, model: SpaceTimeModel, state: np.ndarray, covariance: np.ndarray, row: int, robust: float | None):
+        self.model = model
+        self._z, self._P = state, covariance
+        self._row = row
+        self._robust = robust
+        self._strikes = np.zeros(model.n_nodes, dtype=int)
+        self._correction: Correction | None = None
+        self._prior: np.ndarray | None = None  # what the last correction corrected
+        self._steady = False
+
+    @property
+    def time(self) -> Any:
+        """Time of the last step."""
+        return self.model.time_of(self._row)
+
+    def update(self, y: Any, *, time: Any = None) -> Update:
+        """Take in the readings of one time.
+
+        Parameters
+        ----------
+        y : (N,) array
+            Readings, NaN where there is none.
+        time : datetime64, str or number, optional
+            Default: one step after the last.
+
+        Returns
+        -------
+        Update
+
+        Raises
+        ------
+        InputError
+            For another number of stations, an infinite reading, or a time that is not after the last one.
+        """
+        model = self.model
+        y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
+        if y.shape != (model.n_nodes,):
+            raise InputError(
+                f"y has {y.size} readings but the model has {model.n_nodes} stations: pass one per station, NaN if missing."
+            )
+        if np.isinf(y).any():
+            raise InputError(f"y[{int(np.flatnonzero(np.isinf(y))[0])}] is infinite: pass NaN for a missing reading.")
+        row = self._row + 1 if time is None else self._checked_row(time)
+        values = model.to_unit(y)
+        self._advance(row - self._row)
+        self._row = row
+        offset = model.offset_at(row)
+        now = values - offset
+        expected = self._z[: model.n_nodes]
+        F = self._P.diagonal()[: model.n_nodes] + model.unit_noise
+        scores = (now - expected) / np.sqrt(F)
+        clipped = np.zeros(y.size, dtype=bool)
+        predicted = model.to_readings(expected + offset)
+        if self._robust is not None:
+            with np.errstate(invalid="ignore"):
+                clipped = np.abs(scores) > self._robust
+            self._strikes = np.where(clipped, self._strikes + 1, np.where(np.isfinite(y), 0, self._strikes))
+            now = np.where(clipped, expected + np.sign(scores) * self._robust * np.sqrt(F), now)
+            now[self._strikes > PATIENCE] = np.nan
+        log_likelihood = self._correct(now)
+        mean, std = model.to_mean(self._z[: model.n_nodes] + offset, self._P.diagonal()[: model.n_nodes])
+        return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
+
+    def add_station(self, name: str | None, coordinates: Any) -> None:
+        """Let a station join: it comes last, and begins with its kriging estimate from the others.
+
+        Parameters
+        ----------
+        name : str or None
+            None where the model's graph has no names.
+        coordinates : (d,) array
+            As the graph's.
+
+        Raises
+        ------
+        InputError
+            If the graph has no coordinates, or the name is missing or taken.
+        """
+        model = self.model
+        points = model.checked_places(_checks.floats("coordinates", coordinates, ndim=(1,))[None])
+        names = model.graph.names
+        if names is not None and (not isinstance(name, str) or name in names):
+            taken = "taken" if isinstance(name, str) else "no text"
+            raise InputError(f"name is {name!r}, which is {taken}: give the station a name of its own.")
+        if names is None and name is not None:
+            raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")
+        extension = Extension.of(model.dynamics, model.parameters, model.space, points)
+        self.model = model.extended(points, None if name is None else [name])
+        self._z, self._P = extension.state(self._z), extension.covariance(self._P)
+        self._strikes = np.append(self._strikes, 0)
+        self._forget()
+
+    def remove_station(self, station: str | int) -> None:
+        """Let a station leave, by its name or position; what it read until now still counts.
+
+        Raises
+        ------
+        InputError
+            If there is no such station, or no other one.
+        """
+        gone = self.model.station_index(station)
+        smaller = self.model.without(gone)
+        n = self.model.n_nodes
+        keep = np.flatnonzero(np.arange(self._z.size) % n != gone)
+        self.model = smaller
+        self._z, self._P = self._z[keep], self._P[np.ix_(keep, keep)]
+        self._strikes = np.delete(self._strikes, gone)
+        self._forget()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the stream with its model, whole or not at all; :func:`load_stream` goes on to the last bit."""
+        from nareg.spacetime._store import save_stream
+
+        save_stream(self, path)
+
+    def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """What the stream knows beside its model: arrays, and plain facts."""
+        arrays = {"state": self._z, "covariance": self._P, "strikes": self._strikes}
+        if self._prior is not None and self._correction is not None:
+            arrays |= {"prior": self._prior, "corrected": self._correction.stations}
+        return arrays, {"row": self._row, "robust": self._robust, "steady": self._steady}
+
+    def restore(self, arrays: dict[str, np.ndarray], steady: bool) -> None:
+        """Take over what :meth:`snapshot` gave and the constructor did not get."""
+        self._strikes = arrays["strikes"]
+        if "prior" in arrays:
+            stations = arrays["corrected"]
+            self._prior, self._steady = arrays["prior"], steady
+            self._correction = correct(self._prior, stations, self.model.unit_noise[stations])
+
+    def _forget(self) -> None:
+        """No covariance of the past is of use any more."""
+        self._correction, self._prior, self._steady = None, None, False
+
+    def _checked_row(self, time: Any) -> int:
+        row = self.model.row_at(time)
+        if row == self._row:
+            raise InputError(f"time is {time}, in the step of {self.time} that is done: merge the readings of one step.")
+        if row < self._row:
+            raise InputError(
+                f"time is {time}, not after the last step at {self.time}: pass readings in the order of their times."
+            )
+        if row - self._row > LONGEST_JUMP:
+            raise InputError(
+                f"time is {time}, more than 100,000 steps after {self.time}: fit the model again, or check the unit of time."
+            )
+        return row
+
+    def _advance(self, steps: int) -> None:
+        """Predict; a covariance that no longer changes is kept, as the object that the next correction knows."""
+        dynamics = self.model.dynamics
+        settled = False
+        for step in range(steps):
+            self._z = dynamics.mean_after(self._z)
+            if settled:
+                continue
+            if step == 0 and self._steady and self._prior is not None:
+                self._P = self._prior
+                continue
+            following = dynamics.covariance_after(self._P, 1.0)
+            settled = step > 0 and is_steady(following, self._P)
+            again = step == 0 and self._prior is not None and is_steady(following, self._prior)
+            self._P = self._prior if again and self._prior is not None else following
+
+    def _correct(self, y: np.ndarray) -> float:
+        stations = np.flatnonzero(np.isfinite(y))
+        if stations.size == 0:
+            self._forget()
+            return 0.0
+        known = self._correction
+        self._steady = known is not None and self._P is self._prior and np.array_equal(known.stations, stations)
+        if not self._steady or known is None:
+            self._prior = self._P
+            known = self._correction = correct(self._P, stations, self.model.unit_noise[stations])
+        self._z, _, log_likelihood = innovate(self._z, y[stations], known)
+        self._P = known.covariance
+        return log_likelihood

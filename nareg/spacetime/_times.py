@@ -1,0 +1,167 @@
+"""Times of the readings, put on a regular grid of steps."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError, TooLargeError
+
+#: A grid may be finer than the median step by this factor, so that irregular times fall on it.
+FINEST = 8
+#: Times are off the grid by at most this share of the median step, or the grid gets finer.
+OFF_GRID = 0.02
+#: The grid may have this many times as many rows as there are readings' times, or this many rows in all.
+MOST_ROWS, FEW_ROWS = 20, 20_000
+SECOND = np.timedelta64(1, "s")
+#: Whole years that nanoseconds since 1970 reach.
+FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
+#: How a date begins; NumPy also takes "20240501" or "17", as years.
+ISO = re.compile(r"\d{4}-\d\d|NaT")
+
+
+@dataclass(frozen=True)
+class TimeGrid:
+    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise.
+
+    Attributes
+    ----------
+    start : float or datetime64
+    step : float
+    dated : bool
+        Whether times are dates.
+    rows : (T,) int array
+        The row of the grid that each of the user's times falls on.
+    length : int
+        Rows of the grid.
+    values : (T,) array
+        The user's times.
+    """
+
+    start: Any
+    step: float
+    dated: bool
+    rows: np.ndarray
+    length: int
+    values: np.ndarray
+
+    def seconds_of(self, rows: np.ndarray) -> np.ndarray:
+        """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
+        start = float((self.start - np.datetime64(0, "s")) / SECOND) if self.dated else float(self.start)
+        return start + self.step * np.asarray(rows, dtype=float)
+
+    def time_of(self, row: int) -> Any:
+        """Time of one row of the grid."""
+        return self.start + np.timedelta64(round(self.step * row * 1e9), "ns") if self.dated else self.start + self.step * row
+
+    def row_of(self, times: np.ndarray) -> np.ndarray:
+        """Rows (not rounded) of other times."""
+        since = (times - self.start) / SECOND if self.dated else np.asarray(times, dtype=float) - self.start
+        return np.asarray(since, dtype=float) / self.step
+
+
+def checked(times: Any, n_times: int) -> np.ndarray:
+    """Times as (T,) datetime64[ns] or float64, strictly increasing; None is 0, 1, 2, ..."""
+    if times is None:
+        return np.arange(n_times, dtype=float)
+    values = np.asarray(times)
+    if values.shape != (n_times,):
+        raise InputError(f"times has shape {values.shape} but readings has {n_times} columns: pass one time per column.")
+    if values.dtype.kind in "OU":
+        values = _dates(values)
+    if values.dtype.kind == "M":
+        given, values = values, values.astype("datetime64[ns]")
+        bad = np.isnat(values)
+        far = ~bad & ((given.astype("datetime64[Y]") < FIRST_YEAR) | (given.astype("datetime64[Y]") > LAST_YEAR))
+        if far.any():  # nanoseconds since 1970 would overflow, into another century
+            i = int(np.flatnonzero(far)[0])
+            raise InputError(f"times[{i}] is {given[i]}, outside the years 1678 to 2261: check the unit of time.")
+    elif values.dtype.kind in "iuf":
+        values = values.astype(float)
+        bad = ~np.isfinite(values)
+    else:
+        raise InputError(f"times has dtype {values.dtype}: pass datetime64 values, ISO texts or numbers.")
+    if bad.any():
+        raise InputError(f"times[{int(np.flatnonzero(bad)[0])}] is {values[bad][0]}: give every column a time.")
+    steps = np.diff(values)
+    if n_times > 1 and not (steps > steps[:1] * 0).all():
+        i = int(np.flatnonzero(~(steps > steps[:1] * 0))[0])
+        word = "repeats" if values[i + 1] == values[i] else "is before"
+        raise InputError(
+            f"times[{i + 1}] = {values[i + 1]} {word} times[{i}] = {values[i]}: sort the columns by time and merge duplicates."
+        )
+    return values
+
+
+def _dates(values: np.ndarray) -> np.ndarray:
+    texts = [value.isoformat() if hasattr(value, "isoformat") else str(value) for value in values]
+    if any(text.endswith("Z") or "+" in text[10:] or "-" in text[10:] for text in texts):
+        raise InputError("times have a time zone: convert them to UTC without one, or read the file with nareg.io.")
+    odd = next((text for text in texts if not ISO.match(text)), None)
+    try:
+        dates = np.array(texts, dtype="datetime64") if odd is None else None
+    except ValueError:
+        dates = None
+    if dates is None:
+        shown = texts[0] if odd is None else odd
+        raise InputError(f"times holds {shown!r}, which is no ISO date or number: pass datetime64 values or numbers.")
+    return dates
+
+
+def grid(times: np.ndarray) -> TimeGrid:
+    """The coarsest regular grid that the times fall on, up to 2 % of their median step."""
+    dated = times.dtype.kind == "M"
+    if times.size == 1:
+        return TimeGrid(times[0], 1.0, dated, np.zeros(1, dtype=int), 1, times)
+    since = (times - times[0]) / SECOND if dated else times - times[0]
+    since = np.asarray(since, dtype=float)
+    median = float(np.median(np.diff(since)))
+    for finer in range(1, FINEST + 1):
+        for step in (median / finer, _regressed(since, median / finer)):
+            rows = np.rint(since / step).astype(np.int64)
+            distinct = (np.diff(rows) > 0).all()
+            on_grid = distinct and np.abs(since / step - rows).max() <= OFF_GRID * finer
+            if on_grid:
+                break
+        if on_grid:
+            break
+    while not distinct:  # times closer together than the grid: refine until each has a row of its own
+        finer *= 2
+        step = median / finer
+        rows = np.rint(since / step).astype(np.int64)
+        distinct = (np.diff(rows) > 0).all()
+        if rows[-1] + 1 > max(MOST_ROWS * times.size, FEW_ROWS):
+            break
+    length = int(rows[-1]) + 1
+    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+        raise TooLargeError(
+            f"times spread over {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
+            "fit the dense parts one by one, or round the times."
+        )
+    return TimeGrid(times[0], step, dated, rows, length, times)
+
+
+def _regressed(since: np.ndarray, step: float) -> float:
+    """The step of times that jitter: their median step is off by a little, which adds up over a long record."""
+    rows = np.concatenate([[0.0], np.cumsum(np.maximum(np.rint(np.diff(since) / step), 1.0))])
+    return float(rows @ since / (rows @ rows))
+
+
+def on_steps(times: np.ndarray, step: float) -> TimeGrid:
+    """Other times on a grid whose step is known; times nearer than half a step are refused."""
+    dated = times.dtype.kind == "M"
+    since = np.asarray((times - times[0]) / SECOND if dated else times - times[0], dtype=float)
+    rows = np.rint(since / step).astype(np.int64)
+    if (np.diff(rows) <= 0).any():
+        i = int(np.flatnonzero(np.diff(rows) <= 0)[0])
+        raise InputError(
+            f"times[{i}] = {times[i]} and times[{i + 1}] = {times[i + 1]} fall into one step of the model, "
+            f"{step:g}{' s' if dated else ''}: merge them, or fit a model to these times."
+        )
+    length = int(rows[-1]) + 1
+    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+        raise TooLargeError(f"times spread over {length} steps for {times.size} readings: smooth the dense parts one by one.")
+    return TimeGrid(times[0], step, dated, rows, length, times)

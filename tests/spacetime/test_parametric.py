@@ -1,0 +1,136 @@
+"""The parametric likelihood: its gradient, its covariances, and that the search only ever goes up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nareg
+from nareg.spacetime import _parametric
+from nareg.spacetime._kalman import run
+from nareg.spacetime._parametric import ETA_PRIOR, NOISE_SPREAD, REACH_PRIOR, first_guess, maximize, second_order
+from nareg.spacetime._space import FAMILIES, Space
+from tests.spacetime.reference import dense, parameters, slopes
+
+
+def problem(seed=0, n=6, T=40, gaps=0.1, phi=(0.8,)):
+    """Two windows of readings that the returned parameters drew, and where the stations are."""
+    rng = np.random.default_rng(seed)
+    graph = nareg.Graph.from_knn(4 * rng.random((n, 2)), 3)
+    space = Space.of(graph)
+    truth = parameters(n, phi=phi, eta=0.1)
+    dynamics = truth.dynamics(space)
+    root, windows = np.linalg.cholesky(dynamics.Q), []
+    for _ in range(2):
+        z, y = np.linalg.cholesky(dynamics.P0) @ rng.standard_normal(dynamics.P0.shape[0]), np.empty((T, n))
+        for t in range(T):
+            y[t] = z[:n] + 0.5 * rng.standard_normal(n)
+            z = dynamics.mean_after(z)
+            z[:n] += root @ rng.standard_normal(n)
+        windows.append(np.where(rng.random(y.shape) < gaps, np.nan, y))
+    return windows, space, truth
+
+
+def penalized(windows, space, theta, start, *, fixed_noise):
+    """What the search maximizes, from the filter alone."""
+    k = 3 + start.order
+    now = replace(start, log_variance=theta[0], log_reach=theta[1], logit_eta=theta[2], partials=np.array(theta[3:k]))
+    if not fixed_noise:
+        now = replace(now, log_noise=np.array(theta[k:]))
+    value = sum(run(y, now.dynamics(space), now.noise, smooth=False).log_likelihood for y in windows)
+    if not fixed_noise:
+        value -= 0.5 * np.sum((now.log_noise - now.log_noise.mean()) ** 2) / NOISE_SPREAD**2
+    value -= 0.5 * ((theta[2] - ETA_PRIOR[0]) / ETA_PRIOR[1]) ** 2
+    return value - 0.5 * ((theta[1] - np.log(space.typical_range(start.family))) / REACH_PRIOR) ** 2
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("phi", [(0.8,), (0.8, -0.3)])
+@pytest.mark.parametrize("fixed_noise", [False, True])
+def test_gradient_is_that_of_the_filters_likelihood(family, phi, fixed_noise, monkeypatch):
+    """The function that L-BFGS is given, against central differences of the likelihood that the filter returns."""
+    windows, space, truth = problem(phi=phi)
+    given_to = []
+
+    def spy(function, theta, **options):
+        given_to.append(function)
+        return minimize(function, theta, **options)
+
+    minimize = _parametric.minimize
+    monkeypatch.setattr(_parametric, "minimize", spy)
+    start = replace(truth, family=family)
+    maximize(windows, space, start, fixed_noise=fixed_noise, iterations=1)
+    rng = np.random.default_rng(1)
+    theta = np.concatenate([[0.3, 0.5, -1.5], np.arctanh(phi) + 0.1, [] if fixed_noise else rng.normal(-1.3, 0.4, space.n)])
+    value, gradient = given_to[0](theta)
+    differences = slopes(lambda t: penalized(windows, space, t, start, fixed_noise=fixed_noise), theta)
+    assert -value == pytest.approx(penalized(windows, space, theta, start, fixed_noise=fixed_noise), rel=1e-10)
+    np.testing.assert_allclose(-gradient, differences, rtol=2e-5, atol=2e-5 * np.abs(differences).max())
+
+
+@pytest.mark.parametrize("fixed_noise", [False, True])
+@pytest.mark.parametrize("order", [1, 2])
+def test_search_never_goes_down_and_reports_what_it_reached(fixed_noise, order):
+    windows, space, _ = problem()
+    known = np.full(space.n, 0.25) if fixed_noise else None
+    start = first_guess(windows, space, "exponential", 1, known)
+    start = start if order == 1 else second_order(start)
+    values = []
+    fitted = maximize(windows, space, start, fixed_noise=fixed_noise, iterations=8, tick=values.append)
+    assert (np.diff(fitted.history) > 0).all()
+    assert fitted.history[0] == values[0]
+    assert fitted.objective == fitted.history[-1] == max(values)
+    again = sum(
+        run(y, fitted.parameters.dynamics(space), fitted.parameters.noise, smooth=False).log_likelihood for y in windows
+    )
+    assert fitted.log_likelihood == pytest.approx(again, rel=1e-10)
+    if fixed_noise:
+        np.testing.assert_allclose(fitted.parameters.noise, 0.25)
+
+
+def test_many_iterations_find_a_point_without_gradient():
+    windows, space, _ = problem(T=80)
+    start = first_guess(windows, space, "exponential", 1, None)
+    fitted = maximize(windows, space, start, fixed_noise=False, iterations=60)
+    theta = np.concatenate([_parametric._pack(fitted.parameters), fitted.parameters.log_noise])
+    gradient = slopes(lambda t: penalized(windows, space, t, start, fixed_noise=False), theta)
+    assert np.abs(gradient).max() < 0.05  # one unit of log-likelihood is a standard error
+    assert fitted.parameters.noise.mean() == pytest.approx(0.25, rel=0.15)
+
+
+@given(st.integers(0, 1000), st.floats(-0.95, 0.95), st.floats(-0.95, 0.95), st.sampled_from((1, 2)))
+def test_process_is_stationary(seed, first, second, order):
+    """The first state's covariance is what a step leaves unchanged."""
+    rng = np.random.default_rng(seed)
+    space = Space.of(nareg.Graph.from_knn(rng.random((4, 2)), 2))
+    dynamics = parameters(4, phi=(first, second)[:order]).dynamics(space)
+    np.testing.assert_allclose(dynamics.covariance_after(dynamics.P0, 1.0), dynamics.P0, atol=1e-10)
+
+
+@given(st.floats(-0.9, 0.9), st.floats(-0.9, 0.9))
+def test_coefficients_and_partial_autocorrelations_are_one_process(first, second):
+    process = parameters(3, phi=(first, second))
+    a = process.autoregression()[0]
+    np.testing.assert_allclose(process.with_coefficients(a).partials, process.partials, atol=1e-8)
+    assert (np.abs(np.roots([1.0, -a[0], -a[1]])) < 1).all()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_covariances_are_positive_definite_at_extreme_ranges(family):
+    space = Space.of(nareg.Graph.from_knn(np.repeat(np.random.default_rng(0).random((5, 2)), 2, axis=0), 3))
+    for log_reach in (-6.0, 0.0, 6.0):
+        K = replace(parameters(10, family=family, eta=1e-6), log_reach=log_reach).covariance(space)
+        np.testing.assert_allclose(K, K.T, atol=1e-12)
+        assert np.linalg.eigvalsh(K)[0] > 0
+        np.testing.assert_allclose(K.diagonal(), 1.0, rtol=1e-4)
+
+
+def test_likelihood_of_parameters_is_dense():
+    windows, space, truth = problem(n=4, T=8)
+    y = windows[0]
+    exact = dense(y, truth.dynamics(space), truth.noise, np.ones(len(y)))
+    assert run(y, truth.dynamics(space), truth.noise).log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-10)

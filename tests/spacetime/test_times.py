@@ -1,0 +1,156 @@
+"""Times on a grid: numbers and dates, even and uneven steps, and everything that is no time."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import nareg
+from nareg.errors import InputError, TooLargeError
+from nareg.spacetime._times import checked, grid, on_steps
+from tests.spacetime.reference import network
+
+DAY = np.timedelta64(1, "D")
+
+
+@given(st.integers(0, 1000), st.floats(1e-3, 1e6), st.floats(-1e6, 1e6), st.integers(2, 60))
+def test_numbers_on_a_grid_with_missing_rows(seed, step, start, n):
+    rng = np.random.default_rng(seed)
+    rows = np.cumsum(1 + (rng.random(n) < 0.2) * rng.integers(1, 5, n))
+    if np.median(np.diff(rows)) != 1:
+        return
+    found = grid(checked(start + step * rows, n))
+    np.testing.assert_array_equal(found.rows, rows - rows[0])
+    assert found.step == pytest.approx(step, rel=1e-6)
+    assert found.length == found.rows[-1] + 1
+    np.testing.assert_allclose(found.seconds_of(found.rows), start + step * rows, rtol=1e-6, atol=1e-6 * step)
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.datetime64("2024-01-01") + np.arange(5) * DAY,
+        ["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"],
+        [dt.date(2024, 1, d) for d in range(1, 6)],
+        [dt.datetime(2024, 1, d) for d in range(1, 6)],
+        pd.date_range("2024-01-01", periods=5),
+        pd.Series(pd.date_range("2024-01-01", periods=5)),
+        [pd.Timestamp(2024, 1, d) for d in range(1, 6)],
+        np.array(["2024-01-01", "2024-01-02", "2024-01-03", "2024-01-04", "2024-01-05"], dtype="datetime64[h]"),
+    ],
+)
+def test_every_way_to_write_a_date(times):
+    values = checked(times, 5)
+    assert values.dtype == "datetime64[ns]"
+    np.testing.assert_array_equal(values, np.datetime64("2024-01-01") + np.arange(5) * DAY)
+    found = grid(values)
+    assert (found.step, found.length, found.dated) == (86_400.0, 5, True)
+    assert found.time_of(7) == np.datetime64("2024-01-08")
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([0.0, 1.0, 1.0], r"times\[2\] = 1.0 repeats times\[1\]"),
+        ([0.0, 2.0, 1.0], r"times\[2\] = 1.0 is before times\[1\]"),
+        (["2024-01-02", "2024-01-01", "2024-01-03"], r"times\[1\] .* is before"),
+        ([0.0, np.nan, 1.0], r"times\[1\] is nan"),
+        ([0.0, 1.0, np.inf], r"times\[2\] is inf"),
+        (["2024-01-01", "NaT", "2024-01-03"], r"times\[1\] is NaT"),
+        ([0.0, 1.0], r"shape \(2,\) but readings has 3 columns"),
+        ([[0.0, 1.0, 2.0]], r"shape \(1, 3\)"),
+        ([True, False, True], "dtype bool"),
+        ([0j, 1j, 2j], "dtype complex"),
+        (["noon", "one", "two"], "'noon', which is no ISO date"),
+        (["0", "1", "2"], "'0', which is no ISO date or number"),
+        (["20240101", "20240102", "20240103"], "'20240101', which is no ISO date"),
+        (["2024-01-01", "2024-13-01", "2024-14-01"], "no ISO date"),
+        ([0, "2024-01-01", 1.5], "no ISO date or number"),
+        ([None, None, None], "no ISO date or number"),
+        (["2024-01-01T00:00Z", "2024-01-01T01:00Z", "2024-01-01T02:00Z"], "time zone"),
+        (["2024-01-01T00:00+01:00", "2024-01-01T01:00+02:00", "2024-01-01T02:00"], "time zone"),
+        (["2024-01-01T00:00-05:00", "2024-01-01T01:00-05:00", "2024-01-01T02:00-05:00"], "time zone"),
+        (pd.date_range("2024-01-01", periods=3, tz="Europe/Paris"), "time zone"),
+        (np.array(["1024-01-01", "2024-01-01", "3024-01-01"], dtype="datetime64[s]"), "outside the years 1678 to 2261"),
+        (["2024-01-01", "2824-01-01", "3024-01-01"], "outside the years 1678 to 2261"),
+    ],
+)
+def test_what_is_no_time(times, message):
+    with pytest.raises(InputError, match=message):
+        checked(times, 3)
+
+
+def test_no_times_are_counted_and_one_time_is_a_grid():
+    np.testing.assert_array_equal(checked(None, 3), [0.0, 1.0, 2.0])
+    single = grid(checked(["2024-01-01"], 1))
+    assert (single.length, single.rows.tolist()) == (1, [0])
+    assert single.time_of(0) == np.datetime64("2024-01-01")
+
+
+@pytest.mark.parametrize("n", [50, 5000])
+@pytest.mark.parametrize("jitter", [0.0, 0.01])
+def test_small_jitter_is_on_the_grid(jitter, n):
+    rng = np.random.default_rng(0)
+    times = np.delete(np.arange(n) + jitter * rng.uniform(-1, 1, n), [20, 21, 22])
+    found = grid(600.0 * times)
+    np.testing.assert_array_equal(found.rows, np.delete(np.arange(n), [20, 21, 22]))
+    assert found.step == pytest.approx(600.0, rel=1e-3)
+
+
+def test_uneven_steps_refine_the_grid():
+    uneven = np.sort(np.concatenate([np.arange(50.0), [3.25, 10.5, 20.75]]))
+    found = grid(uneven)
+    assert found.step == pytest.approx(0.25)
+    np.testing.assert_allclose(found.rows * found.step, uneven)
+
+
+@given(st.integers(0, 500))
+def test_random_times_get_a_row_each(seed):
+    times = np.sort(np.random.default_rng(seed).random(20))
+    if np.diff(times).min() < 1e-4:
+        return
+    found = grid(times)
+    assert (np.diff(found.rows) > 0).all()
+    assert np.abs(found.seconds_of(found.rows) - times).max() <= np.median(np.diff(times)) / 8
+
+
+def test_gap_of_days_is_rows_without_readings_and_a_gap_of_ages_is_refused():
+    times = np.concatenate([np.arange(100), 1000 + np.arange(100)]) * 600.0
+    assert grid(times).length == 1100
+    with pytest.raises(TooLargeError, match="fit the dense parts one by one"):
+        grid(np.concatenate([np.arange(100), 1e6 + np.arange(100)]))
+    with pytest.raises(TooLargeError, match="smooth the dense parts one by one"):
+        on_steps(np.array([0.0, 1e6]), 1.0)
+    with pytest.raises(InputError, match="fall into one step of the model"):
+        on_steps(np.array([0.0, 0.3, 1.0]), 1.0)
+
+
+def test_smoother_gives_back_the_users_times_and_sees_the_gap():
+    times = np.datetime64("2024-01-01") + np.concatenate([np.arange(30), 60 + np.arange(30)]) * np.timedelta64(1, "h")
+    model = network(n=5, T=60, gaps=0.0, times=times)
+    found = model.smooth()
+    assert found.x.shape == (5, 60)
+    np.testing.assert_array_equal(found.times, times)
+    # the field forgets across the gap: its first reading behind it is seen from one side
+    assert (found.std[:, 30] > 1.02 * found.std[:, 15]).all()
+    again = model.smooth(model.readings, times=times, robust=False)
+    np.testing.assert_allclose(again.x, model.smooth(robust=False).x, atol=1e-12)
+    with pytest.raises(InputError, match="pass times as well"):
+        model.smooth(model.readings[:, :10])
+    with pytest.raises(InputError, match="times are numbers, the model's are not"):
+        model.smooth(model.readings[:, :10], times=np.arange(10))
+    with pytest.raises(InputError, match="times is given without readings"):
+        model.smooth(times=times)
+
+
+def test_forecast_goes_on_in_the_models_steps():
+    times = np.datetime64("2024-01-01T00:00") + np.arange(20) * np.timedelta64(10, "m")
+    ahead = network(n=4, T=20, times=times).forecast(3)
+    np.testing.assert_array_equal(ahead.times, times[-1] + np.arange(1, 4) * np.timedelta64(10, "m"))
+    graph = nareg.graphs.grid((2, 2))
+    assert graph.n_nodes == ahead.x.shape[0]
