@@ -1,9 +1,24 @@
-"""Real networks: a registry with origin, licence and checksums, and loaders that never unpickle."""
+"""Real networks: a registry with origin, licence and checksums, and loaders that never unpickle; made-up ones and faults."""
 
+from nareg.datasets.faults import inject
 from nareg.datasets.loaders import available, load
 from nareg.datasets.network import SensorNetwork
 from nareg.datasets.node_classification import NodeClassification
 from nareg.datasets.radomeh import fetch
 from nareg.datasets.registry import DatasetInfo, data_root, info, names
+from nareg.datasets.simulated import SimulatedNetwork, simulated
 
-__all__ = ["DatasetInfo", "NodeClassification", "SensorNetwork", "available", "data_root", "fetch", "info", "load", "names"]
+__all__ = [
+    "DatasetInfo",
+    "NodeClassification",
+    "SensorNetwork",
+    "SimulatedNetwork",
+    "available",
+    "data_root",
+    "fetch",
+    "info",
+    "inject",
+    "load",
+    "names",
+    "simulated",
+]

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._array_files import open_npz, read_npy
+from nareg._sparse_files import csr, stored
 from nareg.datasets._info import DatasetInfo, arrays, not_found
-from nareg.datasets.node_classification import NodeClassification, Split, stored
-from nareg.errors import UNREADABLE, DatasetCorruptError
+from nareg.datasets.node_classification import NodeClassification, Split
+from nareg.errors import UNREADABLE, DatasetCorruptError, TooLargeError
 from nareg.graph import Graph
 
 
@@ -21,20 +23,24 @@ def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     """Planetoid, Geom-GCN, Shchur and Metattack files, told apart by the arrays that they hold."""
     first = next(iter(entry.files))
     data = arrays(entry, first, root)
-    features = stored(data if "x_data" in data else arrays(entry, list(entry.files)[1], root), "x").astype(np.float32)
+    file = str(root / first)
+    own = "x_data" in data
+    features = stored(
+        data if own else arrays(entry, list(entry.files)[1], root), "x", what=file if own else list(entry.files)[1]
+    )
     labels = data["y"].astype(np.int64)
     if "unlabelled_idx" in data:
         labels[data["unlabelled_idx"]] = -1
     prefix = "_shape"
     attacked = {
-        key.removesuffix(prefix): Graph(stored(data, key.removesuffix(prefix)).astype(np.float64))
+        key.removesuffix(prefix): Graph(stored(data, key.removesuffix(prefix), what=file).astype(np.float64))
         for key in data
         if "meta_adj" in key and key.endswith(prefix)
     }
     return NodeClassification(
         name=entry.name,
-        graph=Graph(stored(data, "adj").astype(np.float64)),
-        features=features,
+        graph=Graph(stored(data, "adj", what=file).astype(np.float64)),
+        features=features.astype(np.float32),
         labels=labels,
         n_classes=int(data["num_classes"]),
         splits=_splits(data),
@@ -75,10 +81,12 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     """OGB's raw arrays, which it has for what is too large for CSV files; nothing is unpickled."""
     data, label, *parts = _present(entry, root)
     try:
-        with np.load(data, allow_pickle=False) as held:
-            pairs, features = _whole(held["edge_index"]).T, held["node_feat"].astype(np.float32, copy=False)
-        with np.load(label, allow_pickle=False) as held:
-            labels = held["node_label"].astype(np.float64)
+        with open_npz(data) as held:
+            pairs, features = _whole(held.read("edge_index")).T, held.read("node_feat").astype(np.float32, copy=False)
+        with open_npz(label) as held:
+            labels = held.read("node_label").astype(np.float64)
+    except TooLargeError:
+        raise
     except UNREADABLE as error:
         raise DatasetCorruptError(f"{data.parent}: the arrays are not as OGB has them ({error}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
@@ -111,10 +119,12 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     """GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json``, ``role.json``; nothing is unpickled."""
     adjacency, feature, classes, role = _present(entry, root)
     try:
-        with np.load(adjacency, allow_pickle=False) as held:
-            rows = np.repeat(np.arange(held["indptr"].size - 1), np.diff(held["indptr"]))
-            pairs = np.stack([rows, _whole(held["indices"])], axis=1)
-        features = np.load(feature, allow_pickle=False).astype(np.float32)
+        features = read_npy(feature).astype(np.float32)
+        with open_npz(adjacency) as held:
+            indices, indptr = held.read("indices"), held.read("indptr")
+            ones = np.ones(indices.size, dtype=bool)  # the pattern alone
+            joined = csr(ones, indices, indptr, (indptr.size - 1, len(features)), what=str(adjacency)).tocoo()
+            pairs = np.stack([joined.row, joined.col], axis=1)
         numbered = {int(node): operator.index(label) for node, label in json.loads(classes.read_text()).items()}
         if min(numbered, default=0) < 0:
             raise ValueError(f"node {min(numbered)}")
@@ -122,6 +132,8 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         split = tuple(np.sort(_whole(np.array(roles[part]))) for part in ("tr", "va", "te"))
         labels = np.full(features.shape[0], -1, dtype=np.int64)
         labels[list(numbered)] = list(numbered.values())
+    except TooLargeError:
+        raise
     except UNREADABLE as error:
         raise DatasetCorruptError(
             f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not as GraphSAINT has them ({error}): "

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nareg._array_files import read_npz
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -88,5 +89,4 @@ def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
 
 def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
     """The arrays of an ``.npz`` file of the data set; nothing is unpickled."""
-    with np.load(locate(entry, relative, root), allow_pickle=False) as held:
-        return {key: held[key] for key in held.files}
+    return read_npz(locate(entry, relative, root))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +121,19 @@ def _pm25(entry: DatasetInfo, root: Path) -> SensorNetwork:
     )  # fmt: skip
 
 
+def _aqi36(entry: DatasetInfo, root: Path) -> SensorNetwork:
+    data = arrays(entry, next(iter(entry.files)), root)
+    shown, measured = data["pm25_missing"], data["pm25"]
+    network = build(
+        entry.name, shown, np.isfinite(shown), data["time"], "µg/m³",
+        data["lat"], data["lon"], data["station"].tolist(),
+        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+    )  # fmt: skip
+    month = data["time"].astype("datetime64[M]").astype(int) % 12 + 1
+    hidden = np.isfinite(measured) & ~np.isfinite(shown) & np.isin(month, (3, 6, 9, 12))[:, None]
+    return replace(network, reference=measured.T.astype(np.float64), held_out=np.ascontiguousarray(hidden.T))
+
+
 def _noaa_hourly(entry: DatasetInfo, root: Path) -> SensorNetwork:
     stations_file, readings_file = (root / f for f in entry.files)
     if not (stations_file.is_file() and readings_file.is_file()):
@@ -141,6 +155,7 @@ _LOADERS: dict[str, Callable[[DatasetInfo, Path], SensorNetwork | NodeClassifica
     "molene": _molene,
     "sea-surface-temperature": _sea_surface,
     "pm25-california": _pm25,
+    "aqi36": _aqi36,
     "noaa-hourly": _noaa_hourly,
     **{entry.name: _graph_loaders.LOADERS.get(entry.name, _graph_loaders.prepared) for entry in ENTRIES},
 }

@@ -33,6 +33,10 @@ class SensorNetwork:
     names : tuple of str
     source, licence, citation : str
     neighbours : int
+    reference : (N, T) float64 array or None
+        All that was measured, for data sets whose authors hide some readings; ``signals`` has the others alone.
+    held_out : (N, T) bool array or None
+        Hidden readings that published results score, by ``reference``.
     """
 
     name: str
@@ -47,6 +51,8 @@ class SensorNetwork:
     licence: str
     citation: str
     neighbours: int
+    reference: np.ndarray | None = None
+    held_out: np.ndarray | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -69,6 +75,8 @@ class SensorNetwork:
             graph=Graph.from_knn(coordinates, self.neighbours, metric="haversine", names=names),
             signals=self.signals[index],
             observed=self.observed[index],
+            reference=None if self.reference is None else self.reference[index],
+            held_out=None if self.held_out is None else self.held_out[index],
             coordinates=coordinates,
             names=names,
         )

@@ -208,9 +208,3 @@ class _Weighted:
     def _at(self, values: np.ndarray) -> np.ndarray:
         found: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
         return found
-
-
-def stored(value: Mapping[str, Any], name: str) -> sp.csr_array:
-    """A CSR matrix from the arrays ``name_data, name_indices, name_indptr, name_shape``."""
-    data, indices, indptr = (value[f"{name}_{part}"] for part in ("data", "indices", "indptr"))
-    return sp.csr_array((data, indices, indptr), shape=tuple(int(k) for k in value[f"{name}_shape"]))

@@ -76,6 +76,16 @@ _ALL = (
         how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
     ),
     DatasetInfo(
+        name="aqi36",
+        title="Hourly PM2.5 in Beijing, May 2014 to April 2015 (AQI-36)",
+        source="Microsoft Research, Urban Air; by way of the repository LMZZML/PriSTI",
+        licence="not stated by the source",
+        citation="Yi, Zheng, Zhang, Li, ST-MVL: Filling Missing Values in Geo-Sensory Time Series Data, IJCAI 2016",
+        shape="36 stations, 8759 hours, 24.58 % missing; 20,434 held-out readings in .held_out, their values in .reference",
+        files={"aqi36/aqi36.npz": "d24f48f6863251d9fb655516cb6eb1a5dbbf639aa256fff3accdf403e8e30529"},
+        how_to_get="prepare it from PriSTI's data/pm25/SampleData as data/README.md says",
+    ),
+    DatasetInfo(
         name="noaa-hourly",
         title="Hourly temperature, 109 US stations (a user's own file)",
         source="NOAA climate normals 1981-2010 in some papers, called 2010 in others",

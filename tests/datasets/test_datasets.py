@@ -17,6 +17,7 @@ PREPARED = {
     "molene": (37, 744, 0, 37, "K"),
     "sea-surface-temperature": (100, 1733, 0, 100, "°C"),
     "pm25-california": (93, 304, 12081, 2, "µg/m³"),
+    "aqi36": (36, 8759, 77508, 0, "µg/m³"),
 }
 
 
@@ -60,6 +61,24 @@ def test_pm25_zeros_are_missing_and_negative_values_are_kept(data_root):
     network = nareg.datasets.load("pm25-california", root=data_root)
     assert not (network.signals == 0).any()
     assert int((network.signals < 0).sum()) == 120
+
+
+def test_aqi36_hides_what_the_literature_scores(data_root):
+    """Counts and two errors that published tables state: linear interpolation in time and the network's mean."""
+    network = nareg.datasets.load("aqi36", root=data_root)
+    hidden = network.held_out
+    assert int(hidden.sum()) == 20434
+    assert not (hidden & network.observed).any()
+    assert np.isfinite(network.reference[hidden]).all()
+    np.testing.assert_array_equal(network.reference[network.observed], network.signals[network.observed])
+    assert int(np.isfinite(network.reference).sum() - network.observed.sum()) == 35737
+    line = nareg.baselines.interpolate_in_time(network.signals)
+    mean = nareg.baselines.network_mean(network.signals)
+    mean[np.isnan(mean)] = np.nanmean(network.signals)  # 426 hours at which no station reads
+    for estimate, mae in ((line, 14.68), (mean, 30.96)):
+        assert np.abs(estimate - network.reference)[hidden].mean() == pytest.approx(mae, abs=0.005)
+    part = network.select(np.arange(10))
+    assert part.held_out.shape == part.reference.shape == part.signals.shape
 
 
 def test_root_comes_from_the_argument_then_the_environment(monkeypatch, tmp_path):

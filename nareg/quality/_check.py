@@ -1,0 +1,137 @@
+"""Check readings against a space-time model."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.graph import Graph
+from nareg.quality import _silent, _single, _slow
+from nareg.quality._finding import Finding
+from nareg.quality._flags import Flag
+from nareg.quality._others import others
+from nareg.quality._residuals import FEWEST, Residuals, residuals
+from nareg.quality._results import Quality
+from nareg.spacetime import SpaceTimeModel, fit
+from nareg.spacetime._outliers import GROSS
+
+#: Tests that need no model, and those of single readings.
+SILENT = (_silent.dead, _silent.stuck)
+TESTS = (*SILENT, _single.spikes, _single.noisy)
+
+
+def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> Quality:
+    """Flag readings, and name the stations that look faulty, each with the evidence.
+
+    Parameters
+    ----------
+    model : SpaceTimeModel
+        Made by :func:`nareg.spacetime.fit`, which leaves gross outliers out of the fit.
+    readings : (N, T) array, optional
+        NaN where missing. Default: the readings that the model was fitted to.
+    times : (T,) array, optional
+        Needed for readings at other times than those of the fit.
+
+    Returns
+    -------
+    Quality
+
+    Notes
+    -----
+    A reading is bad (4) when it is more than five robust standard deviations from what all other readings say of it, and
+    suspect (3) from four on; both more where the neighbors are off as well, for a front is no fault. Readings of a stuck
+    sensor, in a wrong unit or clearly exchanged with another station's are bad; those of a drifting or noisy sensor are
+    suspect. Stations with fewer than 10 readings are not judged (2).
+
+    Drift, units and exchanges are judged against a prediction without any reading of the station, from the model's
+    parametric part: a model that learned correlations from the readings has learned the fault as well.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> readings = np.cumsum(0.1 * rng.standard_normal(200)) + 0.5 * rng.standard_normal((9, 200))
+    >>> readings[4, 100:130] = readings[4, 100]
+    >>> quality = nareg.quality.check(nareg.spacetime.fit(g, readings, rng=rng))
+    >>> print(quality.summary())
+    1,800 readings: 1,771 good, 29 bad
+      4, stuck: It reads ... 30 times in a row, from 100 to 129.
+    """
+    if not isinstance(model, SpaceTimeModel):
+        raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
+    found = residuals(model, readings, times)
+    seen = others(found)
+    findings = _slow.misplaced(found, seen)
+    if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
+        stations = sorted({finding.station for finding in findings})
+        findings += [finding for test in SILENT for finding in test(found) if finding.station in stations]
+        calm = found.readings.copy()
+        calm[stations] = np.nan
+        again = residuals(model, calm, times)
+        seen = others(again)
+        merged = again.scores.copy()
+        merged[:, stations] = found.scores[:, stations]
+        found = replace(again, readings=found.readings, scores=merged)
+    else:
+        stations, again = [], found
+    findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
+    slow, background = _slow.drift(found, seen)
+    return _quality(found, findings + slow, background)
+
+
+def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeModel | None = None) -> np.ndarray:
+    """One score per reading, larger for worse: the largest of all tests, in standard deviations.
+
+    Parameters
+    ----------
+    graph : Graph
+    readings : (N, T) array
+        NaN where missing.
+    times : (T,) array, optional
+    model : SpaceTimeModel, optional
+        Default: a model fitted to the readings.
+
+    Returns
+    -------
+    (N, T) array
+        NaN where there is no reading.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((3, 3))
+    >>> readings = np.cumsum(0.1 * rng.standard_normal(200)) + 0.5 * rng.standard_normal((9, 200))
+    >>> readings[4, 100] += 6
+    >>> scores = nareg.quality.scores(g, readings)
+    >>> [int(k) for k in np.unravel_index(np.argmax(scores), scores.shape)]
+    [4, 100]
+    """
+    if model is None:
+        return check(fit(graph, readings, times=times)).badness
+    if not isinstance(graph, Graph) or not isinstance(model, SpaceTimeModel) or graph.n_nodes != model.n_nodes:
+        raise InputError("model was not fitted to this graph: pass the graph of the fit, or leave model out.")
+    return check(model, readings, times=times).badness
+
+
+def _quality(found: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
+    there = np.isfinite(found.readings)
+    scores = found.by_station(found.scores)
+    sizes = np.abs(scores)
+    flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
+    flags[sizes > _single.DOUBTFUL] = Flag.SUSPECT
+    flags[sizes > GROSS] = Flag.BAD
+    badness = np.fmax(_single.alone(found), background)
+    for finding in findings:
+        at = (finding.station, finding.columns)
+        flags[at] = np.maximum(flags[at], finding.flag)
+        badness[at] = np.fmax(badness[at], finding.score if finding.level is None else finding.level)
+    flags[there.sum(axis=1) < FEWEST] = Flag.UNKNOWN
+    flags[~there] = Flag.MISSING
+    badness[~there] = np.nan
+    suspects = sorted((finding.suspect(found.names, found.grid.values) for finding in findings), key=lambda s: -s.score)
+    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), found.grid.values)

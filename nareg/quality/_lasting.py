@@ -1,0 +1,131 @@
+"""Errors that last: a sensor that drifts away from what the others say, or that is off by a constant for a while.
+
+For every width from a few readings to most of the record, a box and a ramp are laid at every place, and the generalized
+least squares estimate of their height is divided by its standard error. The station's mean, which the fit took from the same
+readings, is projected out. How far a network departs from the model shows in the pooled spread of these ratios, per width.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+from scipy.ndimage import maximum_filter1d, uniform_filter1d
+
+from nareg.quality._others import Others, convolve
+from nareg.spacetime._outliers import MAD_TO_STD
+
+#: Narrowest shape in steps, and the ratio of one width to the next.
+NARROWEST, RATIO = 4, 1.4
+#: Widest shape as a share of the record: what lasts longer is the station's mean.
+WIDEST = 0.9
+#: A shape needs this share of its steps with readings.
+COVERED = 0.3
+#: A shape counts for badness beyond so many times the clearest shape of a usual station.
+UNUSUAL = 1.5
+#: A station is suspect beyond so many times it, and so many standard deviations.
+BEYOND, LEAST = 1.8, 6.0
+#: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
+SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
+#: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
+#: With this weight spikes and lasting errors each rank first in their own files of five networks.
+WEIGHT = 0.22
+
+
+@dataclass(frozen=True, eq=False)
+class Scan:
+    """Results of one shape: ``ratio`` (places, N) in pooled standard deviations, ``height`` in the model's unit."""
+
+    name: str
+    width: int
+    ratio: np.ndarray
+    height: np.ndarray
+
+    def covering(self, rows: int) -> np.ndarray:
+        """(rows, N) largest ratio, in size, of any place of the shape that covers a step."""
+        padded = np.zeros((rows + self.width, self.ratio.shape[1]))
+        padded[self.width - 1 : self.width - 1 + len(self.ratio)] = np.abs(self.ratio)
+        # places t - width + 1 to t cover step t; they are padded rows t to t + width - 1, centered at t + width // 2
+        middle = self.width // 2
+        spread: np.ndarray = maximum_filter1d(padded, self.width, axis=0, mode="constant")
+        return spread[middle : middle + rows]
+
+
+def widths(rows: int) -> list[int]:
+    """Widths of the shapes."""
+    result: list[int] = []
+    width = float(NARROWEST)
+    while width <= WIDEST * rows:
+        if not result or round(width) > result[-1]:
+            result.append(round(width))
+        width *= RATIO
+    return result
+
+
+def scans(seen: Others) -> list[Scan]:
+    """Every shape and width over the residuals."""
+    T, N = seen.weighted.shape
+    live = seen.observed.any(axis=0)
+    constant = convolve(seen.kernel, np.ones((T, N)))
+    information = np.where(live, constant.sum(axis=0), 1.0)
+    total = seen.weighted.sum(axis=0)
+    n = next_fast_len(2 * T, real=True)
+    spectra = [rfft(part, n, axis=0) for part in (seen.weighted, constant, seen.observed.astype(float))]
+    whole = np.zeros((n, N))
+    whole[:T], whole[n - T + 1 :] = seen.kernel, seen.kernel[1:][::-1]
+    power = np.maximum(rfft(whole, axis=0).real, 0.0)
+    weights = np.full(len(power), 2.0)
+    weights[0] = 1.0
+    if n % 2 == 0:
+        weights[-1] = 1.0
+    result = []
+    for width in widths(T):
+        for name, shape in (("box", np.ones(width)), ("ramp", np.linspace(1 / width, 1, width))):
+            U = rfft(shape, n)
+            places = T - width + 1
+            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[:places] for spectrum in spectra[:2])
+            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[:places] / width
+            own = (weights * np.abs(U) ** 2) @ power / n
+            variance = own - cross**2 / information
+            good = live & (covered > COVERED) & (variance > 0.05 * own)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                height = np.where(good, (score - cross * total / information) / variance, 0.0)
+                ratio = np.where(good, height * np.sqrt(variance), 0.0)
+            some = ratio[good]
+            pooled = MAD_TO_STD * float(np.median(np.abs(some))) if some.size else 1.0
+            result.append(Scan(name, width, ratio / max(pooled, 1.0), height))
+    return result
+
+
+@dataclass(frozen=True)
+class Lasting:
+    """The clearest lasting error of a station."""
+
+    station: int
+    shape: str
+    start: int
+    stop: int
+    ratio: float
+    height: float
+
+
+def lasting(seen: Others) -> tuple[list[Lasting], np.ndarray]:
+    """The clearest lasting error of every suspect station, largest first, and the badness (rows, N) of all readings."""
+    T, N = seen.weighted.shape
+    shapes = scans(seen)
+    if not shapes:
+        return [], np.zeros((T, N))
+    ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in shapes])
+    peaks, live = ratios.max(axis=0), seen.observed.any(axis=0)
+    usual = float(np.median(peaks[live])) if live.any() else 0.0
+    errors = []
+    for i in np.flatnonzero(peaks > max(BEYOND * usual, LEAST)):
+        shape = shapes[int(np.argmax(ratios[:, i]))]
+        start = int(np.argmax(np.abs(shape.ratio[:, i])))
+        errors.append(Lasting(int(i), shape.name, start, start + shape.width, float(peaks[i]), float(shape.height[start, i])))
+    covering = np.max([shape.covering(T) for shape in shapes], axis=0)
+    covering[covering < UNUSUAL * usual] = 0.0
+    size = np.abs(uniform_filter1d(seen.residual, SMOOTHED, axis=0)) / np.where(seen.std > 0, seen.std, 1.0)
+    badness = WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
+    return sorted(errors, key=lambda e: -e.ratio), badness

@@ -1,0 +1,151 @@
+"""What the other stations say of a station: the whole series of one station left out, for all stations from one pass.
+
+The precision of all readings of a station, given those of the others, is Toeplitz with the spectrum::
+
+    M_i(w) = [(g(w) K + R)^-1]_ii,    g(w) K the field's spectrum of the parametric model, R the noise
+
+so the station's own weight in its smoothed value, and with it the prediction without it, is a convolution. The parametric
+model serves here, for its correlation knows only where stations are: one that learned correlations learns an exchange as well.
+Gaps of the other stations enter as larger noise. The test of any slow error of shape u is ``u' M e / sqrt(u' M u)``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
+
+from nareg.quality._residuals import Residuals
+from nareg.spacetime._kalman import run
+
+#: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
+ISOLATED = 2
+
+
+@dataclass(frozen=True, eq=False)
+class Others:
+    """Predictions without a station's own readings, in the model's unit, rows are steps of the grid.
+
+    Attributes
+    ----------
+    prediction : (rows, N) array
+        Field at a station from the other stations' readings, without mean and cycles.
+    residual : (rows, N) array
+        Reading minus prediction; where there is no usable reading, what the readings around say.
+    weighted : (rows, N) array
+        ``M e``, zero where there is no usable reading.
+    kernel : (rows, N) array
+        First column of every station's M.
+    std : (N,) array
+        Of a residual.
+    observed : (rows, N) bool array
+        Readings that count.
+    """
+
+    prediction: np.ndarray
+    residual: np.ndarray
+    weighted: np.ndarray
+    kernel: np.ndarray
+    std: np.ndarray
+    observed: np.ndarray
+
+
+def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """Symmetric Toeplitz matrices, given by their first columns (T, N), times the columns of values (T, N)."""
+    T = len(values)
+    n = next_fast_len(2 * T, real=True)
+    whole = np.zeros((n, kernel.shape[1]))
+    whole[:T] = kernel
+    whole[n - T + 1 :] = kernel[1:][::-1]
+    result: np.ndarray = irfft(rfft(whole, axis=0) * rfft(values, n, axis=0), n, axis=0)[:T]
+    return result
+
+
+def others(found: Residuals) -> Others:
+    """One pass of the parametric model, and from it every station's prediction without its own readings."""
+    model, y = found.model, found.y
+    parameters = model.parameters
+    noise = parameters.noise
+    usable = found.usable
+    done = run(np.where(usable, y, np.nan), parameters.dynamics(model.space), noise)
+    conditional, precision = kernels(found, noise)
+    own = np.where(usable, (y - done.x) / noise, 0.0)
+    prediction = done.x - convolve(conditional, own)
+    near = sum(np.roll(np.pad(found.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
+    counted = usable.any(axis=0) & np.isfinite(y) & ~found.frozen & ~(found.bad & (near <= ISOLATED))
+    residual = np.where(counted, y - prediction, done.x - prediction)
+    weighted = np.where(counted, convolve(precision, residual), 0.0)
+    return Others(prediction, residual, weighted, precision, np.sqrt(conditional[0] + noise), counted)
+
+
+@dataclass(frozen=True, eq=False)
+class Spectrum:
+    """Spectra of the precision of all readings, ``M_ij = root_i root_j W_i (1 + g L)^-1 W_j'``, on ``n`` frequencies.
+
+    Attributes
+    ----------
+    live : (L,) int array
+        Stations with usable readings.
+    root : (L,) array
+        One over the noise's standard deviation, which gaps enlarge.
+    W : (L, L) array
+    filtered : (L, F) array
+        ``1 / (1 + g L)``.
+    excess : (L,) array
+        By how much gaps enlarge the noise variance.
+    n : int
+    """
+
+    live: np.ndarray
+    root: np.ndarray
+    W: np.ndarray
+    filtered: np.ndarray
+    excess: np.ndarray
+    n: int
+
+    @classmethod
+    def of(cls, found: Residuals, n: int) -> Spectrum:
+        parameters = found.model.parameters
+        share = found.usable.mean(axis=0)
+        live = np.flatnonzero(share > 0)
+        noise = parameters.noise[live]
+        inflated = noise / share[live]
+        K = parameters.covariance(found.model.space)[np.ix_(live, live)]
+        a, _, q = parameters.autoregression()
+        wave = np.exp(-2j * np.pi * np.arange(n // 2 + 1) / n)
+        g = q / np.abs(1 - sum(c * wave ** (k + 1) for k, c in enumerate(a))) ** 2
+        root = 1 / np.sqrt(inflated)
+        eigenvalues, W = np.linalg.eigh(root[:, None] * K * root)
+        filtered = 1 / (1 + np.maximum(eigenvalues, 0.0)[:, None] * g)
+        return cls(live, root, W, filtered, inflated - noise, n)
+
+    def row(self, a: int) -> np.ndarray:
+        """(L, F) spectra between the a-th live station and all."""
+        result: np.ndarray = self.root[a] * self.root[:, None] * ((self.W * self.W[a]) @ self.filtered)
+        return result
+
+    def entry(self, a: int, b: int) -> np.ndarray:
+        """(F,) spectrum between two live stations."""
+        result: np.ndarray = self.root[a] * self.root[b] * ((self.W[a] * self.W[b]) @ self.filtered)
+        return result
+
+    def own(self) -> np.ndarray:
+        """(L, F) spectra of every live station with itself."""
+        result: np.ndarray = self.root[:, None] ** 2 * (self.W**2 @ self.filtered)
+        return result
+
+
+def kernels(found: Residuals, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(rows, N) autocovariance of a station's field given the others' readings, and inverse of that with its noise."""
+    T, N = found.y.shape
+    spectrum = Spectrum.of(found, next_fast_len(4 * T, real=True))
+    live = spectrum.live
+    conditional = np.maximum(1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2, 0.0)
+    own = 1 / (conditional + noise[live][:, None])
+    result = []
+    for part in (conditional, own):
+        columns = np.zeros((T, N))
+        columns[:, live] = irfft(part, spectrum.n, axis=1)[:, :T].T
+        result.append(columns)
+    return result[0], result[1]

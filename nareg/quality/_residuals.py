@@ -1,0 +1,137 @@
+"""What every reading is compared with: one smoothing pass that leaves out what cannot be right."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime._kalman import Pass
+from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
+from nareg.spacetime._times import TimeGrid
+
+#: Rounds of smoothing and leaving out; the set of bad readings seldom changes after the second.
+ROUNDS = 3
+#: Stations with fewer readings are not judged.
+FEWEST = 10
+#: Scores of neighbors count up to this size when they measure unrest; weight of calm in that, in neighborhoods.
+CAP, CALM = 5.0, 0.3
+
+
+@dataclass(frozen=True, eq=False)
+class Residuals:
+    """Readings and what the model says of them; rows are steps of the grid, in the model's unit without mean and cycles.
+
+    Attributes
+    ----------
+    model : SpaceTimeModel
+    grid : TimeGrid
+    readings : (N, T) array
+        As the user gave them.
+    y, offset : (rows, N) arrays
+        Readings without mean and cycles, NaN where missing; mean and cycles.
+    frozen, absurd : (rows, N) bool arrays
+        Readings in stuck runs; readings that no sensor of this network gives.
+    bad : (rows, N) bool array
+        Readings that the pass leaves out.
+    done : Pass
+    scores : (rows, N) array
+        Deletion residuals in standard deviations, over the station's own spread where that is larger than 1, and over
+        what neighbors do at that time where that is larger than usual: a front is no fault.
+    spread : (N,) array
+        Robust spread of the deletion residuals, at least 1.
+    """
+
+    model: SpaceTimeModel
+    grid: TimeGrid
+    readings: np.ndarray
+    y: np.ndarray
+    offset: np.ndarray
+    frozen: np.ndarray
+    absurd: np.ndarray
+    bad: np.ndarray
+    done: Pass
+    scores: np.ndarray
+    spread: np.ndarray
+
+    @property
+    def usable(self) -> np.ndarray:
+        """(rows, N) True for the readings that shape the estimate."""
+        return np.isfinite(self.y) & ~self.bad
+
+    @property
+    def n_nodes(self) -> int:
+        return int(self.y.shape[1])
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        names = self.model.graph.names
+        return tuple(str(i) for i in range(self.n_nodes)) if names is None else tuple(names)
+
+    @cached_property
+    def gaps(self) -> np.ndarray:
+        """(N, T) reading minus the estimate without it, in the unit of the readings."""
+        at = self.grid.rows
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = np.where(self.bad, 0.0, np.clip(self.done.var / self.model.unit_noise, 0.0, 1 - 1e-6))
+            others = self.y - (self.y - self.done.x) / (1 - share)
+        gap: np.ndarray = self.readings - self.model.to_readings((others + self.offset)[at]).T
+        return gap
+
+    def by_station(self, values: np.ndarray) -> np.ndarray:
+        """Rows of the grid as an (N, T) array at the readings' times."""
+        return values[self.grid.rows].T
+
+
+def residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) -> Residuals:
+    """Smooth the readings without stuck runs, absurd values and what all others contradict."""
+    y, grid = model._checked(readings, times, None)
+    rows, offset = model._rows(y, grid)
+    rows = rows - offset
+    frozen, wild = (_on_grid(test(y.T), grid) for test in (stuck, absurd))
+    bad = frozen | wild
+    if readings is None:
+        bad |= _on_grid(model.excluded.T, grid)
+    for _ in range(ROUNDS):
+        done = model._tails(np.where(bad, np.nan, rows), True, None)
+        kept = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
+        deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
+        scores = np.where(bad, deleted, kept)
+        spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
+        scores = scores / spread
+        scores = scores / unrest(np.where(frozen | wild, np.nan, scores), model.graph.adjacency)
+        with np.errstate(invalid="ignore"):
+            found = (np.abs(scores) > GROSS) | frozen | wild
+        if (found == bad).all():
+            break
+        bad = found
+    return Residuals(model, grid, y, rows, offset, frozen, wild, bad, done, scores, spread)
+
+
+def unrest(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
+    """(rows, N) spread of the neighbors' scores at a time and one step before and after, at least 1.
+
+    Squares are capped, so that a neighbor's fault hides nothing, and drawn to 1 as if by :data:`CALM` neighbors.
+    """
+    there = np.isfinite(scores)
+    squares = np.where(there, np.minimum(np.abs(scores), CAP) ** 2, 0.0)
+    counts = np.asarray(adjacency.sum(axis=1)).ravel()
+    weights = sp.diags_array(1 / np.where(counts > 0, counts, 1.0)) @ adjacency
+    near, known = ((weights @ part.T).T for part in (squares, there.astype(float)))
+    near, known = (part + _before(part) + _before(part[::-1])[::-1] for part in (near, known))
+    spread: np.ndarray = np.sqrt(np.maximum((1 + (near + CALM) / (known + CALM)) / 2, 1.0))
+    return spread
+
+
+def _before(values: np.ndarray) -> np.ndarray:
+    return np.vstack([np.zeros_like(values[:1]), values[:-1]])
+
+
+def _on_grid(values: np.ndarray, grid: TimeGrid) -> np.ndarray:
+    rows = np.zeros((grid.length, values.shape[1]), dtype=bool)
+    rows[grid.rows] = values
+    return rows

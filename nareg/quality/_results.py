@@ -1,0 +1,79 @@
+"""What quality control returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.quality._flags import Flag
+
+#: Kinds of suspects, worst first.
+KINDS = ("dead", "stuck", "unit", "swapped", "drift", "spikes", "noisy")
+
+
+@dataclass(frozen=True)
+class Suspect:
+    """A station with a fault, and why.
+
+    Attributes
+    ----------
+    station : int
+        Index of the station.
+    name : str
+        Its name in the graph, or its index as text.
+    kind : str
+        ``"dead"``, ``"stuck"``, ``"unit"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
+    score : float
+        In robust standard deviations, comparable between kinds; infinite for a dead station.
+    start, stop : time
+        First and last time of the fault.
+    evidence : str
+        One sentence.
+    """
+
+    station: int
+    name: str
+    kind: str
+    score: float
+    start: Any
+    stop: Any
+    evidence: str
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """Flags and scores of readings, and the stations that look faulty.
+
+    Attributes
+    ----------
+    flags : (N, T) int8 array
+        Codes of :class:`Flag`.
+    scores : (N, T) array
+        How many robust standard deviations a reading is from what all others say; NaN where it is missing.
+    badness : (N, T) array
+        Largest score of any test that a reading is part of, in standard deviations; NaN where it is missing.
+    suspects : tuple of Suspect
+        Largest score first.
+    times : (T,) array
+    """
+
+    flags: np.ndarray
+    scores: np.ndarray
+    badness: np.ndarray
+    suspects: tuple[Suspect, ...]
+    times: np.ndarray
+
+    def count(self, flag: Flag) -> int:
+        """Number of readings with a flag."""
+        return int((self.flags == flag).sum())
+
+    def summary(self) -> str:
+        """Counts of the flags, and one line per suspect."""
+        counts = ", ".join(f"{self.count(flag):,} {flag.name.lower()}" for flag in Flag if self.count(flag))
+        lines = [f"{self.flags.size:,} readings: {counts}"]
+        if not self.suspects:
+            lines.append("no suspect stations")
+        lines += [f"  {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in self.suspects]
+        return "\n".join(lines)

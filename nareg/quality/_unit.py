@@ -1,0 +1,130 @@
+"""A wrong unit: readings that fit the other stations after a conversion that people forget.
+
+The station's own mean was taken from the readings in doubt. So its level, too, is predicted from the other stations, by the
+same correlation in space; how well that works is measured by doing it for every station.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nareg.quality._others import Others
+from nareg.quality._residuals import FEWEST, Residuals
+from nareg.spacetime._outliers import MAD_TO_STD
+
+#: Name of a conversion, factor, constant: what was read is ``factor * truth + constant``.
+CONVERSIONS = (
+    ("in °F instead of °C", 1.8, 32.0),
+    ("in °C instead of °F", 1 / 1.8, -32 / 1.8),
+    ("in K instead of °C", 1.0, 273.15),
+    ("in °C instead of K", 1.0, -273.15),
+    ("10 times too large", 10.0, 0.0),
+    ("10 times too small", 0.1, 0.0),
+    ("100 times too large", 100.0, 0.0),
+    ("100 times too small", 0.01, 0.0),
+    ("1000 times too large", 1000.0, 0.0),
+    ("1000 times too small", 0.001, 0.0),
+    ("in km/h instead of m/s", 3.6, 0.0),
+    ("in m/s instead of km/h", 1 / 3.6, 0.0),
+    ("in knots instead of m/s", 1.943844, 0.0),
+    ("in m/s instead of knots", 1 / 1.943844, 0.0),
+    ("in mm instead of inches", 25.4, 0.0),
+    ("in inches instead of mm", 1 / 25.4, 0.0),
+)
+#: Readings are so many standard deviations from the other stations in the median; the conversion leaves this share of it.
+FAR, LEFT = 6.0, 0.25
+#: Where readings vary enough to show a factor, theirs is that near, as a ratio.
+NEAR = 1.35
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """Readings of a station from ``start`` to ``stop`` that fit after a conversion."""
+
+    station: int
+    name: str
+    start: int
+    stop: int
+    ratio: float
+    slope: float
+
+
+def conversions(found: Residuals, seen: Others) -> list[Conversion]:
+    """Stations that read in a wrong unit, from some time on, up to some time, or throughout."""
+    values = np.full(seen.residual.shape, np.nan)
+    values[found.grid.rows] = found.readings.T
+    enough = np.isfinite(values).sum(axis=0) >= FEWEST
+    if enough.sum() < 4:
+        return []
+    expected = found.model.to_readings(seen.prediction + found.offset - found.offset.mean(axis=0) + _levels(found, enough))
+    difference = values - expected
+    own = _median(difference)
+    level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
+    scatter = MAD_TO_STD * _median(np.abs(difference - own))
+    usual = float(np.hypot(level, np.median(scatter[enough]))) or 1.0
+    result = []
+    for i in np.flatnonzero(enough):
+        best = _station(values[:, i], expected[:, i], usual)
+        if best is not None:
+            name, start, stop, ratio, slope = best
+            result.append(Conversion(int(i), name, start, stop, ratio, slope))
+    return result
+
+
+def _station(y: np.ndarray, expected: np.ndarray, usual: float) -> tuple[str, int, int, float, float] | None:
+    seen = np.flatnonzero(np.isfinite(y))
+    z, x = y[seen], expected[seen]
+    plain = np.minimum(np.abs(z - x) / usual, 2 * FAR)
+    best: tuple[float, str, float, float, slice] | None = None
+    for name, factor, constant in CONVERSIONS:
+        converted = (z - constant) / factor
+        gain = np.cumsum(plain - np.minimum(np.abs(converted - x) / usual, 2 * FAR))
+        whole = float(gain[-1])
+        later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
+        a, b = int(np.argmax(later)), int(np.argmax(earlier))
+        value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
+        if best is None or value > best[0]:
+            best = (value, name, factor, constant, part)
+    assert best is not None
+    _, name, factor, constant, part = best
+    if seen[part].size < FEWEST:
+        return None
+    far = float(np.median(np.abs(z[part] - x[part])) / usual)
+    left = float(np.median(np.abs((z[part] - constant) / factor - x[part])) / usual)
+    slope = _slope(z[part], x[part])
+    if far < FAR or left > LEFT * far or left > 3.0:
+        return None
+    varied = MAD_TO_STD * float(np.median(np.abs(x[part] - np.median(x[part])))) > 2 * usual
+    if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
+        return None
+    return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, slope
+
+
+def _slope(z: np.ndarray, x: np.ndarray) -> float:
+    """Ratio of the spreads of readings and of what is expected, with the sign of their correlation."""
+    spread = float(np.median(np.abs(x - np.median(x))))
+    sign = 1.0 if np.sum((z - np.median(z)) * (x - np.median(x))) >= 0 else -1.0
+    return sign * float(np.median(np.abs(z - np.median(z)))) / spread if spread > 0 else 1.0
+
+
+def _levels(found: Residuals, enough: np.ndarray) -> np.ndarray:
+    """(N,) mean of every station, in the model's unit, from the others' medians by kriging, robustly."""
+    rows = np.full(found.y.shape, np.nan)
+    rows[found.grid.rows] = found.model.to_unit(found.readings).T
+    medians = _median(rows)
+    center = float(np.median(medians[enough]))
+    spread = MAD_TO_STD * float(np.median(np.abs(medians[enough] - center))) or 1.0
+    z = np.where(enough, np.clip(medians - center, -3 * spread, 3 * spread), 0.0)
+    parameters, space = found.model.parameters, found.model.space
+    K = parameters.covariance(space) / np.exp(parameters.log_variance)
+    precision = np.linalg.inv(K + np.diag(np.where(enough, 0.1, 1e6)))
+    weighted = precision @ (z - np.median(z[enough]))
+    others: np.ndarray = z - weighted / np.diag(precision) + center
+    return others
+
+
+def _median(values: np.ndarray) -> np.ndarray:
+    """Median of every column without its missing entries, 0 where there is none."""
+    return np.array([float(np.median(c[np.isfinite(c)])) if np.isfinite(c).any() else 0.0 for c in values.T])

@@ -1,0 +1,206 @@
+"""Every kind of fault is found, healthy networks are left alone, bad input gets an answer or a sentence."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.quality import Flag, check, scores
+
+from .conftest import N, T, drawn, known_model
+
+
+def kinds(quality, station: int) -> set[str]:
+    return {suspect.kind for suspect in quality.suspects if suspect.station == station}
+
+
+def test_a_healthy_network_has_no_suspects_and_hardly_a_bad_reading(rng):
+    bad = []
+    for _ in range(3):
+        coordinates, readings = drawn(rng)
+        quality = check(known_model(readings, coordinates))
+        assert quality.suspects == ()
+        bad.append((quality.flags == Flag.BAD).mean())
+    assert np.mean(bad) < 1e-4
+
+
+def test_spikes(case, rng):
+    coordinates, readings = case
+    at = rng.choice(T, 12, replace=False)
+    readings[5, at] += rng.choice([-1.0, 1.0], 12) * 3.0
+    quality = check(known_model(readings, coordinates))
+    assert (quality.flags[5, at] == Flag.BAD).mean() > 0.9
+    assert kinds(quality, 5) == {"spikes"}
+    suspect = quality.suspects[0]
+    assert suspect.name == "S5"
+    assert suspect.score > 5
+    assert "readings are" in suspect.evidence
+    flagged = np.flatnonzero(quality.flags[5] == Flag.BAD)
+    assert suspect.start == flagged[0]
+    assert suspect.stop == flagged[-1]
+
+
+def test_scores_of_readings_are_standard_normal(case):
+    coordinates, readings = case
+    values = check(known_model(readings, coordinates)).scores
+    assert abs(values.mean()) < 0.05
+    assert 0.85 < values.std() < 1.05
+
+
+def test_stuck(case):
+    coordinates, readings = case
+    readings[3, 100:130] = readings[3, 100]
+    quality = check(known_model(readings, coordinates))
+    assert (quality.flags[3, 101:130] == Flag.BAD).all()
+    assert quality.flags[3, 100] == Flag.GOOD  # the reading that is repeated was right
+    assert kinds(quality, 3) == {"stuck"}
+    assert "30 times in a row, from 100 to 129" in quality.suspects[0].evidence
+
+
+def test_dead_from_the_start_and_from_some_time_on(case):
+    coordinates, readings = case
+    readings[1] = np.nan
+    readings[2, 150:] = np.nan
+    quality = check(known_model(readings, coordinates))
+    assert kinds(quality, 1) == {"dead"}
+    assert kinds(quality, 2) == {"dead"}
+    assert (quality.flags[1] == Flag.MISSING).all()
+    assert (quality.flags[2, 150:] == Flag.MISSING).all()
+    assert "last 150 times" in next(s for s in quality.suspects if s.station == 2).evidence
+
+
+def test_noisy(case, rng):
+    coordinates, readings = case
+    readings[7] += 1.5 * rng.standard_normal(T)
+    quality = check(known_model(readings, coordinates))
+    assert "noisy" in kinds(quality, 7)
+    assert (quality.flags[7] != Flag.GOOD).all()
+
+
+@pytest.mark.parametrize("start", [0, 120])
+def test_drift(case, start):
+    coordinates, readings = case
+    readings[4, start:] += np.linspace(0, 4, T - start)
+    quality = check(known_model(readings, coordinates))
+    assert kinds(quality, 4) == {"drift"}
+    assert (quality.flags[4, -20:] >= Flag.SUSPECT).all()
+    assert {suspect.station for suspect in quality.suspects} == {4}
+    assert quality.badness[4, -60:].min() > np.quantile(quality.badness[np.arange(N) != 4], 0.99)
+
+
+@pytest.mark.parametrize(("factor", "constant", "name"), [(1.8, 32.0, "°F instead of °C"), (10.0, 0.0, "10 times too large")])
+@pytest.mark.parametrize("start", [0, 140])
+def test_unit(case, factor, constant, name, start):
+    coordinates, readings = case
+    readings[6, start:] = factor * readings[6, start:] + constant
+    level = np.full(N, 15.0)
+    level[6] = readings[6].mean()  # a fit takes the mean of what was read
+    quality = check(known_model(readings, coordinates, level=level))
+    assert kinds(quality, 6) == {"unit"}
+    assert name in quality.suspects[0].evidence
+    assert (quality.flags[6, start:] == Flag.BAD).all()
+    assert {suspect.station for suspect in quality.suspects} == {6}
+
+
+@pytest.mark.parametrize("spread", [0.0, 2.0])
+def test_swapped_from_some_time_on(case, rng, spread):
+    coordinates, readings = case
+    readings += spread * rng.standard_normal((N, 1))  # stations have a level of their own, or do not
+    other = int(np.argmax(np.linalg.norm(coordinates - coordinates[0], axis=1)))
+    readings[[0, other], 130:] = readings[[other, 0], 130:]
+    quality = check(known_model(readings, coordinates, level=readings.mean(axis=1)))
+    assert {s.station for s in quality.suspects} == {0, other}
+    assert {s.kind for s in quality.suspects} == {"swapped"}
+    assert abs(quality.suspects[0].start - 130) <= (5 if spread else 40)
+
+
+def test_flags_and_scores_are_missing_where_readings_are(case):
+    coordinates, readings = case
+    readings[:, 50] = np.nan
+    readings[9, 9:] = np.nan
+    quality = check(known_model(readings, coordinates))
+    missing = ~np.isfinite(readings)
+    assert ((quality.flags == Flag.MISSING) == missing).all()
+    assert (np.isnan(quality.scores) == missing).all()
+    assert (np.isnan(quality.badness) == missing).all()
+    assert (quality.flags[9, :9] == Flag.UNKNOWN).all()
+    assert quality.flags.dtype == np.int8
+
+
+def test_other_readings_than_those_of_the_fit(case, rng):
+    coordinates, readings = case
+    model = known_model(readings, coordinates)
+    later = model.simulate(rng, n_times=80)[1]
+    later[2, 40] += 5
+    quality = check(model, later, times=np.arange(80.0) + T)
+    assert quality.flags[2, 40] == Flag.BAD
+    assert quality.flags.shape == (N, 80)
+
+
+def test_scores_are_the_badness_of_a_check(case):
+    coordinates, readings = case
+    model = known_model(readings, coordinates)
+    np.testing.assert_array_equal(scores(model.graph, readings, model=model), check(model, readings).badness)
+
+
+def test_nothing_depends_on_the_order_of_the_stations(case, rng):
+    coordinates, readings = case
+    readings[4, 120:] += np.linspace(0, 4, T - 120)
+    readings[3, 100:130] = readings[3, 100]
+    order = rng.permutation(N)
+    one, two = check(known_model(readings, coordinates)), check(known_model(readings[order], coordinates[order]))
+    np.testing.assert_array_equal(one.flags[order], two.flags)
+    np.testing.assert_allclose(one.badness[order], two.badness, rtol=1e-6)
+
+
+def test_a_constant_station_is_stuck_and_twins_are_no_fault(rng):
+    coordinates = rng.uniform(0, 3, (N, 2))
+    coordinates[11] = coordinates[10]
+    readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)[1]
+    readings[8] = 3.0
+    quality = check(known_model(readings, coordinates))
+    assert {suspect.station for suspect in quality.suspects} == {8}
+    assert "stuck" in kinds(quality, 8)
+    assert np.isfinite(quality.badness).all()
+
+
+def test_two_stations_are_enough(rng):
+    coordinates, readings = drawn(rng, 2, 100)
+    readings[1, 50] += 6
+    quality = check(known_model(readings, coordinates))
+    assert quality.flags[1, 50] == Flag.BAD
+
+
+def test_readings_that_are_all_missing_are_all_missing(case):
+    coordinates, readings = case
+    quality = check(known_model(readings, coordinates), np.full((N, T), np.nan))
+    assert (quality.flags == Flag.MISSING).all()
+    assert {s.kind for s in quality.suspects} <= {"dead"}
+
+
+def test_bad_input_gets_a_sentence(case):
+    coordinates, readings = case
+    model = known_model(readings, coordinates)
+    with pytest.raises(InputError, match=r"model is a ndarray: pass the result of nareg\.spacetime\.fit"):
+        check(readings)
+    with pytest.raises(InputError, match="transposed"):
+        check(model, readings.T)
+    with pytest.raises(InputError, match="pass times as well"):
+        check(model, readings[:, :50])
+    with pytest.raises(InputError, match="is infinite"):
+        check(model, np.where(readings == readings[0, 0], np.inf, readings))
+    with pytest.raises(InputError, match="not fitted to this graph"):
+        scores(nareg.graphs.grid((3, 3)), readings, model=model)
+
+
+def test_summary_counts_and_names(case):
+    coordinates, readings = case
+    readings[3, 100:130] = readings[3, 100]
+    readings[1] = np.nan
+    text = check(known_model(readings, coordinates)).summary()
+    assert "29 bad" in text
+    assert "300 missing" in text
+    assert "S3, stuck:" in text
+    assert "S1, dead:" in text

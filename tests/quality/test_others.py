@@ -1,0 +1,135 @@
+"""Predictions from the other stations against dense conditionals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.fft import next_fast_len
+
+from nareg.quality._lasting import Scan, scans
+from nareg.quality._others import Spectrum, convolve, others
+from nareg.quality._residuals import residuals, unrest
+from nareg.quality._swapped import _Pairs
+
+from .conftest import drawn, known_model
+
+
+def joint_covariance(model, steps: int) -> np.ndarray:
+    """Covariance (steps, n, steps, n) of the field, from the autoregression's autocovariances."""
+    a, gamma, _ = model.parameters.autoregression()
+    c = [gamma[0, 0], gamma[0, 1]]
+    while len(c) < steps:
+        c.append(a[0] * c[-1] + a[1] * c[-2])
+    lags = np.abs(np.subtract.outer(np.arange(steps), np.arange(steps)))
+    return np.einsum("st,ij->sitj", np.array(c)[lags], model.parameters.covariance(model.space))
+
+
+def conditional(model, y: np.ndarray, without: list[int]) -> np.ndarray:
+    """(steps, n) mean of the field given the readings of all stations but some."""
+    steps, n = y.shape
+    S = joint_covariance(model, steps).reshape(steps * n, steps * n)
+    seen = np.isfinite(y)
+    seen[:, without] = False
+    k = np.flatnonzero(seen.ravel())
+    noise = np.tile(model.unit_noise, steps)[k]
+    return (S[:, k] @ np.linalg.solve(S[np.ix_(k, k)] + np.diag(noise), y.ravel()[k])).reshape(steps, n)
+
+
+@pytest.fixture
+def small(rng):
+    coordinates, readings = drawn(rng, 4, 160)
+    readings[2, 70:85] = np.nan
+    return known_model(readings, coordinates)
+
+
+def test_prediction_without_a_station_is_the_dense_conditional(small):
+    found = residuals(small)
+    seen = others(found)
+    usable = np.where(found.usable, found.y, np.nan)
+    middle = slice(50, 110)
+    expected = conditional(small, usable, [2])[middle, 2]
+    # station 2 alone has gaps, so nothing is approximate but the ends of the record
+    np.testing.assert_allclose(seen.prediction[middle, 2], expected, atol=1e-6)
+
+
+def test_gaps_of_others_are_a_small_approximation(small):
+    found = residuals(small)
+    usable = np.where(found.usable, found.y, np.nan)
+    expected = conditional(small, usable, [0])[:, 0]
+    error = others(found).prediction[:, 0] - expected
+    assert np.sqrt(np.mean(error**2)) < 0.05 * np.std(expected)
+
+
+def test_residuals_have_the_stated_standard_deviation(rng):
+    coordinates, readings = drawn(rng, 12, 800)
+    found = residuals(known_model(readings, coordinates))
+    seen = others(found)
+    np.testing.assert_allclose(seen.residual.std(axis=0), seen.std, rtol=0.15)
+
+
+def test_pairs_are_left_out_together(rng):
+    coordinates, readings = drawn(rng, 4, 160)
+    model = known_model(readings, coordinates)
+    found = residuals(model)
+    seen = others(found)
+    found_readings = np.where(found.usable, found.y, np.nan)
+    spectrum = Spectrum.of(found, next_fast_len(2 * 160, real=True))
+    pairs = _Pairs(spectrum, np.zeros(4), seen.prediction + seen.residual, seen.weighted, seen.observed)
+    first, second = pairs.residuals(1, np.array([3]), spectrum.row(1)[[3]])
+    field = conditional(model, found_readings, [1, 3])
+    middle = np.flatnonzero(found.usable.all(axis=1))
+    middle = middle[(middle > 50) & (middle < 110)]
+    for station, residual in ((1, first[:, 0]), (3, second[:, 0])):
+        np.testing.assert_allclose(residual[middle], (found.y[:, station] - field[:, station])[middle], atol=0.02)
+
+
+def test_spectra_agree(small):
+    spectrum = Spectrum.of(residuals(small), 64)
+    row = spectrum.row(1)
+    np.testing.assert_allclose(row[3], spectrum.entry(1, 3))
+    np.testing.assert_allclose(row[1], spectrum.own()[1])
+
+
+def test_convolution_is_a_toeplitz_product(rng):
+    from scipy.linalg import toeplitz
+
+    kernel, values = rng.standard_normal((2, 9, 3))
+    expected = np.column_stack([toeplitz(k) @ v for k, v in zip(kernel.T, values.T, strict=True)])
+    np.testing.assert_allclose(convolve(kernel, values), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("width", [4, 5, 11])
+def test_covering_takes_the_largest_place_over_a_step(rng, width):
+    rows = 23
+    scan = Scan("box", width, rng.standard_normal((rows - width + 1, 2)), np.zeros((rows - width + 1, 2)))
+    expected = [np.abs(scan.ratio[max(0, t - width + 1) : t + 1]).max(axis=0) for t in range(rows)]
+    np.testing.assert_allclose(scan.covering(rows), expected)
+
+
+def test_heights_are_generalized_least_squares(rng):
+    from scipy.linalg import toeplitz
+
+    coordinates, readings = drawn(rng, 6, 120)
+    seen = others(residuals(known_model(readings, coordinates)))
+    scan = next(s for s in scans(seen) if s.name == "ramp" and s.width > 15)
+    start, i = 40, 3
+    shape = np.zeros(120)
+    shape[start : start + scan.width] = np.linspace(1 / scan.width, 1, scan.width)
+    M, X = toeplitz(seen.kernel[:, i]), np.column_stack([shape, np.ones(120)])
+    expected = np.linalg.solve(X.T @ M @ X, X.T @ seen.weighted[:, i])[0]
+    assert scan.height[start, i] == pytest.approx(expected, rel=1e-8)
+
+
+def test_unrest_is_one_in_calm_and_grows_with_neighbors(rng):
+    from nareg.graphs import grid
+
+    adjacency = grid((5, 5)).adjacency
+    scores = rng.standard_normal((200, 25))
+    calm = unrest(scores, adjacency)
+    assert calm.min() == 1.0
+    assert np.median(calm) < 1.1
+    scores[100] *= 6
+    assert np.median(unrest(scores, adjacency)[100]) > 1.5
+    alone = rng.standard_normal((200, 25))
+    alone[50, 12] = 1e6
+    assert unrest(alone, adjacency)[50].max() < 2.5  # one spike at a neighbor hides little

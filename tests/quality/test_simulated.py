@@ -1,0 +1,33 @@
+"""From readings alone: dead, stuck and spiking sensors of simulated networks, and healthy days left alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.quality import Flag, check
+
+DRAWS = 3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(DRAWS))
+def test_faults_are_found_and_healthy_days_are_not(seed):
+    network = nareg.datasets.simulated(20, 288, step_minutes=15, rng=np.random.default_rng(seed))
+    model = nareg.spacetime.fit(network.graph(), network.readings, times=network.times)
+    quality = check(model)
+    found = {suspect.name: suspect.kind for suspect in quality.suspects}
+    expected = {name: "spikes" if kind == "spiking" else kind for name, kind in network.faults.items()}
+    assert expected.items() <= found.items()
+    wrong = network.bad & network.observed
+    for name, kind in network.faults.items():
+        flags = quality.flags[network.names.index(name)]
+        if kind == "dead":
+            assert (flags == Flag.MISSING).all()
+        else:
+            assert np.isin(flags[wrong[network.names.index(name)]], (Flag.SUSPECT, Flag.BAD)).mean() >= 0.5
+    days = network.times.astype("datetime64[D]")
+    bad = quality.flags[network.healthy] == Flag.BAD
+    flagged = np.array([bad[:, days == day].any(axis=1) for day in np.unique(days)])
+    assert flagged.mean() < 0.05  # one in a hundred over many draws; of the 51 here at most two
