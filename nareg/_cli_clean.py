@@ -1,0 +1,142 @@
+"""``nareg clean``: two files in, the cleaned tables and a report out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.progress import (
+    BarColumn,
+    Progress,
+    SpinnerColumn,
+    TaskProgressColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+from nareg import _cli_input
+from nareg._cli_input import console, errors
+
+
+class Transform(StrEnum):
+    """What may be applied to the readings first."""
+
+    auto = "auto"
+    none = "none"
+    sqrt = "sqrt"
+    log = "log"
+
+
+class Dynamics(StrEnum):
+    """How the field may move from one time to the next."""
+
+    auto = "auto"
+    scalar = "scalar"
+    diagonal = "diagonal"
+    modes = "modes"
+    graph = "graph"
+    full = "full"
+
+
+def clean(
+    stations: Annotated[
+        Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
+    ],
+    readings: Annotated[
+        Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
+    ],
+    out: Annotated[Path, typer.Option(help="Folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings, for texts and pictures: °C.")] = None,
+    noise: Annotated[
+        str | None, typer.Option(help="Noise variance, if known: a number, or a CSV with columns station, variance.")
+    ] = None,
+    noise_std: Annotated[
+        str | None, typer.Option(help="Noise standard deviation instead: a number, or a CSV with columns station, std.")
+    ] = None,
+    transform: Annotated[Transform, typer.Option(help="Applied to the readings first; auto compares.")] = Transform.auto,
+    dynamics: Annotated[Dynamics, typer.Option(help="Kind of dynamics; auto compares on hidden readings.")] = Dynamics.auto,
+    neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
+    hidden: Annotated[float, typer.Option(help="Share of the readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
+    seed: Annotated[int, typer.Option(help="Seed of the choice of hidden readings.", min=0)] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")] = False,
+) -> None:
+    """Denoise readings, fill their gaps, flag bad ones. No option is needed.
+
+    Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing) in the shape of the
+    readings, and a report with the error at readings that were hidden from every method.
+    """
+    from nareg._cli_design import noise_line
+    from nareg.cleaning._clean import Settings, run
+    from nareg.cleaning._network import assemble
+    from nareg.cleaning._write import FILES, parts
+
+    files = tuple(Path(value) for value in (noise, noise_std) if value is not None and _cli_input.is_file(value))
+    for name in FILES:
+        _cli_input.output(out / name, (".csv", ".html"), stations, readings, *files)
+    written: list[str] = []
+    try:
+        network = assemble(readings, stations, strict=strict, neighbors=neighbors)
+        for note in network.notes:
+            errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+        variance = _cli_input.noise_variance(noise, noise_std, network.readings.names, network.stations)
+        if variance is not None:
+            noise_line(variance, "given")
+        settings = Settings(
+            variance, None if transform is Transform.none else transform.value, dynamics.value, hidden, unit,
+            np.random.default_rng(seed),
+        )  # fmt: skip
+        _cli_input.folder(out)
+        with _progress() as progress:
+            cleaned = run(network, settings, progress)
+            for name, write in parts(cleaned).items():
+                write(out / name)
+                written.append(name)
+    except KeyboardInterrupt:
+        complete = f"complete in {out}: {', '.join(written)}" if written else "nothing was written"
+        errors.print(f"interrupted: {escape(complete)}", soft_wrap=True)
+        raise typer.Exit(130) from None
+    for note in cleaned.notes[len(network.notes) :]:
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    for name, text in cleaned.reasons:
+        console.print(f"[bold]{escape(name)}:[/] {escape(text)}", soft_wrap=True, highlight=False)
+    if len(cleaned.errors):
+        unit = f", {cleaned.unit}" if cleaned.unit else ""
+        _say(f"errors at {int(cleaned.hidden.sum()):,} readings that were hidden from every method{unit}:")
+        console.print(_table(cleaned))
+    for suspect in cleaned.quality.suspects if cleaned.quality is not None else ():
+        _say(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    _say(f"{cleaned.headline()}, report in {out / 'report.html'}")
+
+
+def _say(text: str) -> None:
+    console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+@contextmanager
+def _progress() -> Iterator[Any]:
+    """A bar with the stage, the share that is done, and the time left."""
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
+    left = TextColumn("left:"), TimeRemainingColumn()
+    with Progress(*columns, *left, console=errors, transient=True) as bar:
+        line = bar.add_task("reading", total=1.0)
+        yield lambda stage, done: bar.update(line, completed=done, description=stage)
+
+
+def _table(cleaned: Any) -> Table:
+    from nareg.cleaning._words import number
+
+    table = Table("method")
+    for heading in ("RMSE", "single", "in gaps", "MAE"):
+        table.add_column(heading, justify="right")
+    for name, row in cleaned.errors.iterrows():
+        cells = (number(row[key], 3) for key in ("rmse", "rmse_single", "rmse_gaps", "mae"))
+        table.add_row(escape(str(name)), *cells, style="bold" if name == cleaned.method else None)
+    return table

@@ -1,0 +1,250 @@
+"""Clean a network: hide readings, fit, check, compare, smooth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg.cleaning import _compare, _simple
+from nareg.cleaning._compare import Hidden
+from nareg.cleaning._learn import Progress, learn
+from nareg.cleaning._network import NEIGHBORS, Network, assemble
+from nareg.cleaning._results import Cleaned
+from nareg.cleaning._uncertainty import coverage, typical_errors
+from nareg.cleaning._words import number, plural
+from nareg.errors import InputError
+from nareg.io import readings_to_frame
+from nareg.quality import Flag
+from nareg.spacetime import Smoothed, SpaceTimeModel
+from nareg.spacetime._holdout import hide
+from nareg.spacetime._outliers import absurd, stuck
+
+MODEL = "space-time model"
+#: Where the fit and the check of the readings end on the progress bar, and the comparison; smoothing is the rest.
+FITTED, COMPARED = 0.8, 0.92
+#: Sizes of readings whose squares and cubes are no trouble.
+SMALLEST, LARGEST_SIZE = 1e-90, 1e90
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a user may set; see :func:`clean`."""
+
+    noise: Any = None
+    transform: Any = "auto"
+    dynamics: str = "auto"
+    hidden: float = 0.08
+    unit: str | None = None
+    rng: np.random.Generator | None = None
+
+
+def clean(
+    readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS, noise: Any = None,
+    transform: Any = "auto", dynamics: str = "auto", hidden: float = 0.08, unit: str | None = None,
+    rng: np.random.Generator | None = None, progress: Progress | None = None,
+) -> Cleaned:  # fmt: skip
+    """Denoise the readings of a sensor network, fill their gaps and flag bad ones; nothing has to be set.
+
+    Parameters
+    ----------
+    readings : DataFrame, path or nareg.io.Readings
+        A row per time and a column per station, or long: time, station, value. Empty cells are gaps.
+    stations : DataFrame, path, nareg.io.Stations or Graph
+        A row per station: station, latitude and longitude, or x and y.
+    strict : bool
+        Refuse to guess at the tables' format.
+    neighbors : int
+        Nearest neighbors per station.
+    noise : number, (N,) array or mapping, optional
+        Noise variance(s) in the squared unit of the readings, in the order of the readings' stations or by name.
+        Default: estimated.
+    transform : "auto", None, "sqrt", "log" or pair of callables
+        As in :func:`nareg.spacetime.fit`.
+    dynamics : str
+        As in :func:`nareg.spacetime.fit`.
+    hidden : float
+        Share of the readings that is hidden from all methods to compare them, at most 0.5.
+    unit : str, optional
+        Unit of the readings, for the texts and pictures.
+    rng : numpy.random.Generator, optional
+        Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
+    progress : callable, optional
+        Called with the stage (a text) and the fraction that is done.
+
+    Returns
+    -------
+    Cleaned
+        Frames ``x``, ``std`` and ``flags``; the errors of simple methods beside the model's; ``report(path)``.
+
+    Raises
+    ------
+    InputError
+        For tables that cannot be read, or arguments that cannot work.
+
+    Notes
+    -----
+    A share of the readings is hidden, half of it single readings and half in runs as long as the gaps of the table. The
+    space-time model and the simple methods predict it from the rest. If a simple method does so better than the model, by
+    more than the standard error of the difference, its estimate is returned. Then all readings are smoothed, the hidden ones
+    too, with the parameters that were learned without them. More than 500 stations are cleaned by the best simple method.
+
+    Examples
+    --------
+    >>> import numpy as np, pandas as pd, nareg
+    >>> network = nareg.datasets.simulated(8, 150, faults=(), rng=np.random.default_rng(0))
+    >>> index = pd.DatetimeIndex(network.times, name="time")
+    >>> readings = pd.DataFrame(network.readings.T, index=index, columns=network.names)
+    >>> places = pd.DataFrame(network.coordinates, index=network.names, columns=["latitude", "longitude"])
+    >>> cleaned = nareg.clean(readings, places, unit="°C")
+    >>> error = np.sqrt(np.nanmean((cleaned.x.to_numpy().T - network.truth) ** 2))
+    >>> bool(error < 0.6 * network.noise)
+    True
+    """
+    network = assemble(readings, stations, strict=strict, neighbors=neighbors)
+    settings = Settings(noise, transform, dynamics, hidden, unit, rng)
+    return run(network, settings, progress)
+
+
+def run(network: Network, settings: Settings, progress: Progress | None = None) -> Cleaned:
+    """Clean a network that was read already."""
+    share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
+    rng = np.random.default_rng(0) if settings.rng is None else _checks.generator(settings.rng)
+    if settings.unit is not None and not isinstance(settings.unit, str):
+        raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
+    noise = variances(settings.noise, network)
+    tick: Progress = progress or (lambda stage, fraction: None)
+    y, times = network.readings.values, network.readings.timestamps
+    _check_size(y)
+    screened = (absurd(y.T) | stuck(y.T)).T
+    observed = np.isfinite(y)
+    if screened[observed].all():
+        screened[:] = False
+    usable = np.where(screened, np.nan, y)
+    chosen = hide(usable.T, share, rng).T
+    notes = list(network.notes)
+    model, quality, without = learn(
+        network, chosen, noise, rng, notes, tick, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
+    )
+    seen = np.where(chosen, np.nan, usable)
+    estimates: dict[str, np.ndarray] = {}
+    predicted: Smoothed | None = None
+    flags = _flags(y, screened) if quality is None else quality.flags
+    bad = screened if quality is None else screened | without | (flags == Flag.BAD)
+    if model is not None:
+        tick("predicting hidden readings", FITTED)
+        predicted = model.smooth()
+        estimates[MODEL] = predicted.x
+    if chosen.any() or model is None:
+        steps = iter(np.linspace(FITTED + 0.02, COMPARED, 8))
+        simple, more = _simple.predict(network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps)))
+        estimates |= simple
+        notes += more
+    hidden = Hidden.of(chosen, observed, bad)
+    if not hidden.enough and share > 0:
+        notes.append(f"There are {plural(int(hidden.mask.sum()), 'reading')} to hide and judge by: too few to compare methods.")
+    errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
+    name, why = _choose(y, estimates, hidden)
+    tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
+    smoothed: Smoothed | None = None
+    shares, stretch, check_line = coverage(y, predicted, hidden)
+    calm = np.where(bad, np.nan, y)
+    if name == MODEL:
+        assert model is not None
+        smoothed = model.smooth(calm, times=times, progress=lambda _, done: tick("smoothing", COMPARED + 0.07 * done))
+        x, std = smoothed.x, smoothed.std * stretch
+    else:
+        if model is not None:
+            notes.append("The flags come from the space-time model, which predicts worse here: judge them with care.")
+        x = _simple.estimate(name, network.graph, calm, times, rng)
+        std = _compare.spread(network.graph, y, estimates[name], hidden)
+    reasons = _reasons(network, model, name, why, check_line, noise is not None, settings.unit)
+    result = Cleaned(
+        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model, quality=quality,
+        errors=errors, method=name, notes=tuple(notes), reading_error=np.nan, clean_error=np.nan, coverage=shares,
+        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, reasons=tuple(reasons),
+    )  # fmt: skip
+    tick("done", 1.0)
+    suspects = set(result.suspects)
+    healthy = np.array([station not in suspects for station in network.readings.names])
+    noises = model.noise if model is not None and name == MODEL else None
+    reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
+    return replace(result, reading_error=reading_error, clean_error=clean_error)
+
+
+def _check_size(y: np.ndarray) -> None:
+    largest = float(np.nanmax(np.abs(y)))
+    if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
+        raise InputError(f"readings are of the size {largest:.3g}, whose powers leave the range of numbers: use another unit.")
+
+
+def variances(noise: Any, network: Network) -> np.ndarray | None:
+    """Noise variances (N,) in the order of the readings' stations."""
+    if noise is None or (isinstance(noise, str) and noise == "estimate"):
+        return None
+    names = network.readings.names
+    if hasattr(noise, "keys"):
+        absent = [name for name in names if name not in noise]
+        if absent:
+            raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
+        noise = [noise[name] for name in names]
+    if isinstance(noise, str):
+        raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
+    return _checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
+
+
+def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
+    """Flags without a model: absurd and stuck readings are bad, the rest is not evaluated."""
+    flags = np.full(y.shape, Flag.UNKNOWN, dtype=np.int8)
+    flags[screened] = Flag.BAD
+    flags[~np.isfinite(y)] = Flag.MISSING
+    return flags
+
+
+def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> tuple[str, str]:
+    """The method that is used, and why."""
+    if not hidden.enough:
+        name = MODEL if MODEL in estimates else _simple.fallback(estimates)
+        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "nothing was hidden to compare with"
+    rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in estimates.items()}
+    simple = min((name for name in rms if name != MODEL), key=rms.__getitem__)
+    if MODEL not in rms:
+        return simple, f"of the simple methods it predicts hidden readings best, RMSE {number(rms[simple])}"
+    more, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
+    share = rms[MODEL] / rms[simple] if rms[simple] > 0 else 1.0
+    if more > error:
+        return simple, (
+            f"a simple method wins: {simple} predicts hidden readings better than the space-time model, RMSE "
+            f"{number(rms[simple])} for {number(rms[MODEL])}"
+        )
+    return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best simple method, {simple}"
+
+
+def _reasons(
+    network: Network, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
+) -> list[tuple[str, str]]:
+    """What was chosen and why, in a few lines."""
+    values = network.readings.values
+    gaps = 1 - np.isfinite(values).mean()
+    lines = [
+        ("network", f"{plural(values.shape[0], 'station')}, {plural(values.shape[1], 'time')}, {100 * gaps:.1f} % missing"),
+        ("method", f"{name}; {why}"),
+    ]
+    if model is not None:
+        cycles = ", ".join(model.cycles.names)
+        lines.append(("model", f"{model.details.get('chosen', 'parametric model')}"))
+        lines.append(("transform", "none" if model.transform.name == "none" else model.transform.name))
+        lines.append(("cycles removed and put back", cycles or "none"))
+        variance = float(np.median(model.noise))
+        text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}"
+        lines.append(("noise " + ("given" if given else "estimated"), text + ", median over stations"))
+    if check_line:
+        lines.append(("check of the uncertainty", check_line))
+    return lines
+
+
+def _frame(network: Network, values: np.ndarray) -> Any:
+    frame = readings_to_frame(replace(network.readings, values=values))
+    return frame.astype("int8") if values.dtype == np.int8 else frame

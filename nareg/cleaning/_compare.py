@@ -1,0 +1,127 @@
+"""Errors at hidden readings: what every method is worth, and which one is used."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from nareg.graph import Graph
+
+#: Errors beyond so many robust standard deviations of the best method's count as if they were there.
+WINSOR = 5.0
+#: Fewer hidden readings than this compare and calibrate nothing.
+FEWEST = 20
+#: Standard errors are taken over stations, whose errors follow each other in time, from so many stations on.
+STATIONS = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Hidden:
+    """Readings that no method has seen.
+
+    Attributes
+    ----------
+    mask : (N, T) bool array
+        Hidden, and good enough to be judged by.
+    gap : (N, T) bool array
+        Those whose reading before or after is not there either.
+    """
+
+    mask: np.ndarray
+    gap: np.ndarray
+
+    @classmethod
+    def of(cls, hidden: np.ndarray, observed: np.ndarray, bad: np.ndarray) -> Hidden:
+        """From the hidden cells, the readings of the file, and those that quality control calls bad."""
+        there = observed & ~hidden
+        edge = np.zeros((there.shape[0], 1), dtype=bool)
+        alone = np.hstack([edge, there[:, :-1]]) & np.hstack([there[:, 1:], edge])
+        return cls(hidden & ~bad, ~alone)
+
+    @property
+    def single(self) -> np.ndarray:
+        """Those with a reading before and after."""
+        return self.mask & ~self.gap
+
+    @property
+    def in_gaps(self) -> np.ndarray:
+        return self.mask & self.gap
+
+    @property
+    def enough(self) -> bool:
+        return int(self.mask.sum()) >= FEWEST
+
+
+def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> Any:
+    """A frame with a row per method, best first: RMSE and MAE at all hidden readings, at single ones, and in gaps."""
+    import pandas as pd
+
+    places = {"": hidden.mask, "_single": hidden.single, "_gaps": hidden.in_gaps}
+    rows = {}
+    for name, x in estimates.items():
+        row = {}
+        for suffix, where in places.items():
+            errors = (x - y)[where]
+            row[f"rmse{suffix}"] = float(np.sqrt(np.mean(errors**2))) if errors.size else np.nan
+            row[f"mae{suffix}"] = float(np.mean(np.abs(errors))) if errors.size else np.nan
+        rows[name] = row
+    columns = [f"{measure}{suffix}" for suffix in places for measure in ("rmse", "mae")]
+    frame = pd.DataFrame.from_dict(rows, orient="index", columns=None if rows else columns)[columns]
+    frame.index.name = "method"
+    return frame.sort_values("rmse", kind="stable")
+
+
+def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
+    """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
+
+    Squared errors are cut at :data:`WINSOR` robust standard deviations: one broken sensor must not choose a method.
+    """
+    where = hidden.mask
+    a, b = (mine - y)[where], (other - y)[where]
+    limit = WINSOR * 1.4826 * min(float(np.median(np.abs(a))), float(np.median(np.abs(b))))
+    limit = limit if limit > 0 else np.inf
+    difference = np.minimum(a**2, limit**2) - np.minimum(b**2, limit**2)
+    station = np.nonzero(where)[0]
+    total = float(difference.mean())
+    groups = np.unique(station).size
+    if groups < STATIONS:
+        return total, float(difference.std(ddof=1) / np.sqrt(difference.size)) if difference.size > 1 else np.inf
+    sums = np.bincount(station, weights=difference - total)
+    return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
+
+
+def spread(graph: Graph, y: np.ndarray, x: np.ndarray, hidden: Hidden, *, prior: float = 20.0) -> np.ndarray:
+    """(N, T) standard deviation of an estimate by its errors at hidden readings; NaN where there are too few of them.
+
+    Single readings stand for cells with a reading, hidden gaps for the others. A station's own share is drawn to the
+    network's as if by ``prior`` readings; a silent station's level is as uncertain as levels differ between neighbors.
+    """
+    if not hidden.enough:
+        return np.full(y.shape, np.nan)
+    squares = np.where(hidden.mask, (x - np.where(hidden.mask, y, 0.0)) ** 2, 0.0)
+    counts = hidden.mask.sum(axis=1)
+    common = float(squares.sum() / counts.sum())
+    own = (squares.sum(axis=1) + prior * common) / (counts + prior) / (common or 1.0)
+    kinds = [float(squares[where].mean()) if where.any() else common for where in (hidden.single, hidden.in_gaps)]
+    observed = np.isfinite(y)
+    variance = own[:, None] * np.where(observed, *kinds)
+    silent = ~observed.any(axis=1)
+    variance[silent] += _level_variance(graph, y)
+    return np.sqrt(variance)
+
+
+def _level_variance(graph: Graph, y: np.ndarray) -> float:
+    """Mean square of the difference between a station's mean and its neighbors'."""
+    seen = np.isfinite(y)
+    counts = seen.sum(axis=1)
+    level = np.where(seen, y, 0.0).sum(axis=1) / np.maximum(counts, 1)
+    live = (counts > 0).astype(float)
+    weights = graph.adjacency @ live
+    some = (counts > 0) & (weights > 0)
+    if not some.any():
+        return float(level[counts > 0].var())
+    around = (graph.adjacency @ (live * level))[some] / weights[some]
+    return float(np.mean((level[some] - around) ** 2))

@@ -1,0 +1,125 @@
+"""Stations and readings of one network, from files, frames or tables."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks, io
+from nareg.errors import InputError
+from nareg.graph import Graph
+from nareg.io import Readings, Stations
+
+#: Neighbors per station, where nothing else is asked for.
+NEIGHBORS = 7
+
+
+@dataclass(frozen=True, eq=False)
+class Network:
+    """A graph and its readings, rows in the same order.
+
+    Attributes
+    ----------
+    graph : Graph
+    readings : Readings
+    stations : tuple of str
+        All names of the station table, those without readings too.
+    notes : tuple of str
+        What was guessed or left out.
+    """
+
+    graph: Graph
+    readings: Readings
+    stations: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS) -> Network:
+    """Read both tables and join each station with its nearest neighbors."""
+    neighbors = _checks.integer("neighbors", neighbors, low=1)
+    graph = _graph(stations)
+    if graph is not None:
+        names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
+        table = _readings(readings, names, strict)
+        if len(table.names) < len(names):
+            graph = graph.subgraph([names.index(name) for name in table.names])
+        graph = graph if graph.names is not None else Graph(
+            graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
+        )  # fmt: skip
+        return _checked(Network(graph, table, names, table.notes))
+    places = _stations(stations, strict)
+    table = _readings(readings, places.names, strict)
+    rows = {name: i for i, name in enumerate(places.names)}
+    coordinates = places.coordinates[[rows[name] for name in table.names]]
+    notes = [*places.notes, *table.notes]
+    count = len(table.names)
+    if count == 1:
+        graph = Graph(np.zeros((1, 1)), coordinates=coordinates, names=table.names, metric=places.metric)
+        notes.append("There is one station: it has no neighbors, and only its own past and future help.")
+    else:
+        graph = Graph.from_knn(coordinates, min(neighbors, count - 1), metric=places.metric, names=table.names)
+    twice = count - len(np.unique(coordinates, axis=0))
+    if twice:
+        notes.append(f"{twice} {'station stands' if twice == 1 else 'stations stand'} at the place of another; both are used.")
+    return _checked(Network(graph, table, places.names, tuple(notes)))
+
+
+def _checked(network: Network) -> Network:
+    if not network.readings.observed.any():
+        raise InputError("readings holds no reading at all: fill in the table, or check how it marks missing readings.")
+    return network
+
+
+def _graph(stations: Any) -> Graph | None:
+    """The graph, where stations is one or a file that holds one."""
+    if isinstance(stations, Graph):
+        return stations
+    if isinstance(stations, (str, os.PathLike)) and Path(stations).suffix.lower() == ".mtx":
+        return Graph(io.read_adjacency(stations))
+    return None
+
+
+def _stations(stations: Any, strict: bool) -> Stations:
+    if isinstance(stations, Stations):
+        return stations
+    if isinstance(stations, (str, os.PathLike)):
+        return io.read_stations(stations, strict=strict)
+    if hasattr(stations, "columns"):
+        return io.stations_from_frame(stations, strict)
+    raise InputError(
+        f"stations is a {type(stations).__name__}: pass a frame with columns station, latitude, longitude, a path or a Graph."
+    )
+
+
+def _readings(readings: Any, names: Sequence[str], strict: bool) -> Readings:
+    if isinstance(readings, Readings):
+        return _ordered(readings, names)
+    if isinstance(readings, (str, os.PathLike)):
+        return io.read_readings(readings, names, strict=strict)
+    if hasattr(readings, "columns"):
+        return io.readings_from_frame(readings, names, strict)
+    raise InputError(
+        f"readings is a {type(readings).__name__}: pass a frame with a row per time and a column per station, or a path."
+    )
+
+
+def _ordered(table: Readings, names: Sequence[str]) -> Readings:
+    """The rows of a table that was read already, in the order of the stations."""
+    rows = {name: i for i, name in enumerate(table.names)}
+    wanted = [name for name in names if name in rows]
+    if not wanted:
+        raise InputError(f"readings has no station of the station table: it has {', '.join(table.names[:3])}, ...")
+    values = table.values[[rows[name] for name in wanted]]
+    if np.isinf(values).any():
+        i, t = np.argwhere(np.isinf(values))[0]
+        raise InputError(f"readings of station {wanted[i]!r} hold an infinite value at {table.times[t]}: set it to NaN.")
+    notes = list(table.notes)
+    lost = len(table.names) - len(wanted)
+    if lost:
+        notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings without coordinates: left out.")
+    return replace(table, names=tuple(wanted), values=values, notes=tuple(notes))

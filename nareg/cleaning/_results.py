@@ -1,0 +1,126 @@
+"""What :func:`nareg.clean` returns."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.cleaning._network import Network
+from nareg.cleaning._words import number, plural
+from nareg.quality import Flag, Quality
+from nareg.spacetime import Smoothed, SpaceTimeModel
+
+
+@dataclass(frozen=True, eq=False)
+class Cleaned:
+    """A cleaned network: frames with a row per time and a column per station, as the readings.
+
+    Attributes
+    ----------
+    x : DataFrame
+        The estimate, gaps filled.
+    std : DataFrame
+        Its standard deviation.
+    flags : DataFrame
+        QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
+    model : SpaceTimeModel or None
+        None where the network is too large for one, or a fit is not possible.
+    quality : Quality or None
+        Suspect stations with their evidence; None without a model.
+    errors : DataFrame
+        RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
+        ``_single`` where the readings before and after were there, ``_gaps`` elsewhere. Best first.
+    method : str
+        The method whose estimate ``x`` is.
+    notes : tuple of str
+        What was guessed, left out or decided.
+    reading_error, clean_error : float
+        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: the median over stations
+        that are no suspects.
+        ``reading_error`` is NaN where another method than the model is used.
+    coverage : DataFrame
+        Nominal level and share of the hidden readings that the bands hold; empty without a model.
+    unit : str or None
+        Unit of the readings, if it was given.
+    """
+
+    x: Any
+    std: Any
+    flags: Any
+    model: SpaceTimeModel | None
+    quality: Quality | None
+    errors: Any
+    method: str
+    notes: tuple[str, ...]
+    reading_error: float
+    clean_error: float
+    coverage: Any
+    unit: str | None
+    network: Network = field(repr=False)
+    hidden: np.ndarray = field(repr=False)
+    smoothed: Smoothed | None = field(repr=False)
+    reasons: tuple[tuple[str, str], ...] = field(repr=False)
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Names of the stations that look faulty."""
+        if self.quality is not None:
+            return tuple(dict.fromkeys(suspect.name for suspect in self.quality.suspects))
+        flags = self.flags.to_numpy()
+        wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | (flags == Flag.BAD).any(axis=0)
+        return tuple(name for name, bad in zip(self.network.readings.names, wrong, strict=True) if bad)
+
+    def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper end (N, T) of the band that holds the field with this probability."""
+        if self.smoothed is not None:
+            return self.smoothed.interval(level)
+        from scipy.stats import norm
+
+        reach = float(norm.ppf(0.5 + level / 2)) * self.std.to_numpy().T
+        x = self.x.to_numpy().T
+        return x - reach, x + reach
+
+    def headline(self) -> str:
+        """The one plain line: errors of readings and estimate, and how many stations are suspect."""
+        unit = f" {self.unit}" if self.unit else ""
+        parts = []
+        if np.isfinite(self.reading_error):
+            parts.append(f"readings ±{number(self.reading_error)}{unit}, cleaned ±{number(self.clean_error)}{unit}")
+            parts[-1] += " (hidden readings)" if len(self.errors) else ""
+        elif len(self.errors):
+            parts.append(f"hidden readings predicted to ±{number(float(self.errors['rmse'].iloc[0]))}{unit}")
+        else:
+            parts.append("error unknown (too few readings to hide some)")
+        parts.append(plural(len(self.suspects), "suspect station"))
+        return ", ".join(parts)
+
+    def summary(self) -> str:
+        """What was done and chosen, the errors at hidden readings, and the one plain line."""
+        lines = [f"{name}: {text}" for name, text in self.reasons]
+        if len(self.errors):
+            unit = f" ({self.unit})" if self.unit else ""
+            lines.append(f"error at {int(self.hidden.sum()):,} hidden readings{unit}, RMSE: single, in gaps")
+            width = max(map(len, self.errors.index))
+            for name, row in self.errors.iterrows():
+                lines.append(f"  {name:<{width}}  {number(row['rmse_single'], 3):>8}  {number(row['rmse_gaps'], 3):>8}")
+        return "\n".join([*lines, self.headline()])
+
+    def report(self, path: str | os.PathLike[str]) -> Path:
+        """Write a self-contained HTML page: map, suspects, series, errors, calibration, choices, notes."""
+        from nareg.cleaning._report import write
+
+        return write(self, Path(path))
+
+    def save(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``clean.csv``, ``std.csv``, ``flags.csv`` and ``report.html``; returns the folder."""
+        from nareg.cleaning._write import parts
+
+        target = Path(folder)
+        target.mkdir(parents=True, exist_ok=True)
+        for name, write in parts(self).items():
+            write(target / name)
+        return target

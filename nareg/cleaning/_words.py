@@ -1,0 +1,37 @@
+"""Numbers and counts as sentences have them."""
+
+from __future__ import annotations
+
+import math
+
+
+def number(value: float, digits: int = 2) -> str:
+    """So many significant digits, and at least three from ten on; a hyphen where there is no number.
+
+    Examples
+    --------
+    >>> number(1.654), number(1.654, 3), number(0.0412), number(23.456), number(1234.5), number(float("nan"))
+    ('1.7', '1.65', '0.041', '23.5', '1230', '-')
+    """
+    if not math.isfinite(value):
+        return "-"
+    if value == 0:
+        return "0"
+    rounded = float(f"{value:.{digits - 1}e}")
+    if abs(rounded) >= 10 and digits < 3:
+        digits = 3
+        rounded = float(f"{value:.2e}")
+    if abs(rounded) < 1e-4 or abs(rounded) >= 1e6:
+        return f"{value:.{digits - 1}e}"
+    return f"{rounded:.{max(digits - 1 - math.floor(math.log10(abs(rounded))), 0)}f}"
+
+
+def plural(count: int, noun: str) -> str:
+    """``no suspects``, ``1 suspect``, ``2 suspects``.
+
+    Examples
+    --------
+    >>> plural(0, "gap"), plural(1, "gap"), plural(1200, "gap")
+    ('no gaps', '1 gap', '1,200 gaps')
+    """
+    return f"no {noun}s" if count == 0 else f"{count:,} {noun}" + ("" if count == 1 else "s")

@@ -1,0 +1,252 @@
+"""nareg.clean: what it returns for a network, and for what nobody should send."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from tests.cleaning.conftest import frames
+
+
+def rms(values: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def test_estimate_is_closer_to_the_truth_than_readings_and_fills_gaps(network, cleaned):
+    error = cleaned.x.to_numpy().T - network.truth
+    at = network.healthy[:, None] & network.observed
+    assert cleaned.method == "space-time model"
+    assert rms(error[at]) < 0.5 * rms((network.readings - network.truth)[at])
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+    assert rms(error[network.healthy[:, None] & ~network.observed]) < network.noise
+
+
+def test_frames_have_the_shape_and_the_labels_of_the_readings(network, cleaned):
+    readings, _ = frames(network)
+    for frame in (cleaned.x, cleaned.std, cleaned.flags):
+        pd.testing.assert_index_equal(frame.index, readings.index, check_names=True, exact=False)
+        assert list(frame.columns) == list(readings.columns)
+    assert (cleaned.std.to_numpy() > 0).all()
+    assert set(np.unique(cleaned.flags)) <= {1, 3, 4, 9}
+    assert ((cleaned.flags.to_numpy() == 9) == readings.isna().to_numpy()).all()
+
+
+def test_standard_deviations_agree_with_the_true_errors(network, cleaned):
+    error = (cleaned.x.to_numpy().T - network.truth)[network.healthy]
+    std = cleaned.std.to_numpy().T[network.healthy]
+    assert 0.6 < rms(error) / rms(std) < 1.5
+    assert cleaned.clean_error == pytest.approx(rms(error), rel=0.5)
+    assert cleaned.reading_error == pytest.approx(network.noise, rel=0.25)
+
+
+def test_faulty_stations_are_suspects_and_do_not_enter(network, cleaned):
+    assert set(network.faults) <= set(cleaned.suspects)
+    stuck = next(name for name, kind in network.faults.items() if kind == "stuck")
+    i = network.names.index(stuck)
+    wrong = network.bad[i] & network.observed[i]
+    assert (cleaned.flags[stuck].to_numpy()[wrong] == 4).mean() > 0.9
+    assert rms((cleaned.x[stuck].to_numpy() - network.truth[i])[wrong]) < rms((network.readings - network.truth)[i, wrong])
+
+
+def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
+    expected = {
+        "space-time model", "last reading", "straight line in time", "neighbors' median", "rolling mean of 13", "one weight",
+        "kriging",
+    }  # fmt: skip
+    assert set(cleaned.errors.index) == expected
+    assert cleaned.errors["rmse"].is_monotonic_increasing
+    assert cleaned.errors.loc[cleaned.method, "rmse"] < 1.5 * network.noise
+    assert (cleaned.hidden & ~network.observed).sum() == 0
+    assert cleaned.summary().splitlines()[-1] == cleaned.headline()
+    assert cleaned.headline().startswith("readings ±1.")
+    assert cleaned.headline().endswith("(hidden readings), 2 suspect stations")
+    assert "°C, cleaned ±0." in cleaned.headline()
+
+
+def test_hidden_readings_are_smoothed_in_the_end(network, cleaned):
+    hidden = cleaned.hidden & network.healthy[:, None]
+    at = network.observed & ~cleaned.hidden & network.healthy[:, None]
+    std = cleaned.std.to_numpy().T
+    assert rms(std[hidden]) == pytest.approx(rms(std[at]), rel=0.3)
+
+
+@pytest.mark.slow
+def test_same_generator_gives_the_same_result(network):
+    small = frames(network)[0].iloc[:60, :5], frames(network)[1]
+    one, two = (nareg.clean(*small, rng=np.random.default_rng(7)) for _ in range(2))
+    np.testing.assert_array_equal(one.x, two.x)
+
+
+def test_unevenly_named_frames_paths_and_graphs_are_the_same_network(network, tmp_path):
+    from nareg.cleaning._network import assemble
+
+    readings, stations = frames(network)
+    first = assemble(readings, stations)
+    long = readings.reset_index().melt("time", var_name="station", value_name="value")
+    network.to_csv(tmp_path)
+    others = [
+        assemble(long, stations),
+        assemble(readings.reset_index(), stations.reset_index(names="station")),
+        assemble(tmp_path / "readings.csv", tmp_path / "stations.csv"),
+        assemble(nareg.io.read_readings(tmp_path / "readings.csv"), nareg.io.read_stations(tmp_path / "stations.csv")),
+        assemble(readings, network.graph()),
+    ]
+    for other in others:
+        assert other.readings.names == first.readings.names
+        np.testing.assert_array_equal(other.readings.values, first.readings.values)
+        assert (other.graph.adjacency != first.graph.adjacency).nnz == 0
+
+
+def test_a_table_in_another_order_is_put_in_order(network):
+    from nareg.cleaning._network import assemble
+
+    readings, stations = frames(network)
+    table = nareg.io.readings_from_frame(readings[list(reversed(network.names))])
+    found = assemble(table, stations.iloc[:-2])
+    assert found.readings.names == network.names[:-2]
+    np.testing.assert_array_equal(found.readings.values, network.readings[:-2])
+    assert any("without coordinates" in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda r, s: (r * np.nan, s, {}), "no reading at all"),
+        (lambda r, s: (r * 1e200, s, {}), "use another unit"),
+        (lambda r, s: (r, s, {"noise": -1.0}), "negative"),
+        (lambda r, s: (r, s, {"noise": {"S0": 1.0}}), "no entry for station"),
+        (lambda r, s: (r, s, {"noise": "a lot"}), "pass a variance"),
+        (lambda r, s: (r, s, {"noise": 1e6}), "variance"),
+        (lambda r, s: (r, s, {"hidden": 0.7}), "hidden is 0.7"),
+        (lambda r, s: (r, s, {"rng": 3}), "generator"),
+        (lambda r, s: (r, s, {"unit": 3}), "unit is 3"),
+        (lambda r, s: (r, s, {"neighbors": 0}), "neighbors is 0"),
+        (lambda r, s: (r, s, {"dynamics": "fast"}), "dynamics is 'fast'"),
+        (lambda r, s: (r.to_numpy(), s, {}), "readings is a ndarray"),
+        (lambda r, s: (r, s.to_numpy(), {}), "stations is a ndarray"),
+        (lambda r, s: (r, s.rename(index=lambda name: name + "x"), {}), "S0"),
+        (lambda r, s: (r, s * np.nan, {}), "no coordinates"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(network, change, message):
+    readings, stations, options = change(*frames(network))
+    with pytest.raises(InputError, match=message) as caught:
+        nareg.clean(readings, stations, **options)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.slow
+def test_a_station_in_fahrenheit_is_named_and_does_not_mislead():
+    network = nareg.datasets.simulated(12, 288, faults=(), rng=np.random.default_rng(5))
+    y = network.readings.copy()
+    y[3] = 1.8 * y[3] + 32
+    cleaned = nareg.clean(*frames(network, y))
+    assert cleaned.suspects == ("S03",)
+    assert any("fitted again without" in note and "'S03'" in note for note in cleaned.notes)
+    error = cleaned.x.to_numpy().T - network.truth
+    assert rms(np.delete(error, 3, axis=0)) < 0.5 * network.noise
+    assert rms(error[3]) < 5  # its level, in °C, from its neighbors
+
+
+def few(network, change):
+    readings, stations = frames(network)
+    return nareg.clean(*change(readings.iloc[:60], stations))
+
+
+def test_one_time_is_cleaned_in_space(network):
+    cleaned = few(network, lambda r, s: (r.iloc[:1], s))
+    assert cleaned.model is None
+    assert cleaned.method == "one weight"
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+    assert np.isnan(cleaned.std.to_numpy()).all()
+    assert "error unknown" in cleaned.headline()
+
+
+def test_one_station_is_cleaned_in_time(network):
+    name = next(name for name in network.names if name not in network.faults)
+    cleaned = few(network, lambda r, s: (r[[name]], s))
+    assert cleaned.x.shape == (60, 1)
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+
+
+def test_constant_readings_stay_what_they_are(network):
+    cleaned = few(network, lambda r, s: (r * 0 + 3.5, s))
+    np.testing.assert_allclose(cleaned.x, 3.5)
+    assert cleaned.model is None
+    assert any("nothing to learn" in note for note in cleaned.notes)
+
+
+@pytest.mark.slow
+def test_times_without_any_reading_are_filled(network):
+    def change(readings, stations):
+        readings = readings.copy()
+        readings.iloc[20:25] = np.nan
+        return readings, stations
+
+    cleaned = few(network, change)
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+    assert np.nanmean(cleaned.std.iloc[20:25].to_numpy()) > np.nanmean(cleaned.std.iloc[40:45].to_numpy())
+
+
+@pytest.mark.slow
+def test_two_stations_at_one_place_are_both_used(network):
+    def change(readings, stations):
+        stations = stations.copy()
+        stations.iloc[1] = stations.iloc[0]
+        return readings, stations
+
+    cleaned = few(network, change)
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+    assert any("at the place of another" in note for note in cleaned.notes)
+
+
+@pytest.mark.slow
+def test_infinite_readings_are_gaps_with_a_note(network):
+    def change(readings, stations):
+        readings = readings.copy()
+        readings.iloc[3, 2] = np.inf
+        return readings, stations
+
+    cleaned = few(network, change)
+    assert cleaned.flags.iloc[3, 2] == 9
+    assert any("infinite" in note for note in cleaned.notes)
+
+
+@pytest.mark.slow
+def test_known_noise_is_used(network):
+    readings, stations = frames(network)
+    variance = pd.Series(2.25, index=readings.columns)
+    cleaned = nareg.clean(readings.iloc[:80], stations, noise=variance)
+    assert cleaned.reading_error == pytest.approx(1.5, rel=1e-6)
+    assert any(name == "noise given" for name, _ in cleaned.reasons)
+
+
+@pytest.mark.slow
+def test_networks_too_large_for_the_model_are_cleaned_by_the_best_simple_method(rng, tmp_path):
+    network = nareg.datasets.simulated(600, 30, faults=("dead", "stuck"), rng=rng)
+    cleaned = nareg.clean(*frames(network))
+    assert cleaned.model is None
+    assert cleaned.method == cleaned.errors.index[0]
+    assert "space-time model" not in cleaned.errors.index
+    assert np.isfinite(cleaned.x.to_numpy()).all()
+    assert np.isfinite(cleaned.std.to_numpy()).all()
+    assert any("more than the 500" in note for note in cleaned.notes)
+    silent = {name for name, never in zip(network.names, ~network.observed.any(axis=1), strict=True) if never}
+    assert set(cleaned.suspects) == set(network.faults) | silent
+    low, high = cleaned.band(0.9)
+    inside = ((network.truth >= low) & (network.truth <= high))[network.healthy]
+    assert inside.mean() > 0.85
+    page = (cleaned.save(tmp_path / "clean") / "report.html").read_text()
+    assert page.count("data:image/png;base64,") == 3
+    assert "upper bounds" in page
+
+
+def test_a_report_without_anything_to_compare(network, tmp_path):
+    cleaned = few(network, lambda r, s: (r.iloc[:1], s))
+    page = cleaned.report(tmp_path / "report.html").read_text()
+    assert "Too few readings could be hidden" in page
+    rows = (cleaned.save(tmp_path / "clean") / "std.csv").read_text().splitlines()
+    assert set(rows[1].split(",")[1:]) == {""}

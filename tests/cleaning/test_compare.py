@@ -1,0 +1,154 @@
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nareg
+from nareg.cleaning import _clean, _compare, _simple
+from nareg.cleaning._compare import Hidden
+from nareg.cleaning._one_weight import RIDGE, _solve, one_weight
+from nareg.cleaning._words import number
+
+
+def everything(y: np.ndarray) -> Hidden:
+    return Hidden(np.isfinite(y), np.zeros(y.shape, dtype=bool))
+
+
+def test_hidden_readings_are_single_where_both_neighbors_in_time_read():
+    observed = np.array([[True, True, True, True, True, True, False, True]])
+    hidden = np.array([[False, True, False, True, True, False, False, True]])
+    found = Hidden.of(hidden, observed, np.zeros_like(hidden))
+    np.testing.assert_array_equal(found.single[0], [False, True] + [False] * 6)
+    np.testing.assert_array_equal(found.in_gaps[0], [False, False, False, True, True, False, False, True])
+    bad = np.array([[False, True, False, False, False, False, False, False]])
+    assert not Hidden.of(hidden, observed, bad).single.any()
+
+
+def test_the_better_method_is_used_only_beyond_the_standard_error(rng):
+    y = rng.standard_normal((10, 60))
+    hidden = everything(y)
+    mine = y + rng.standard_normal(y.shape)
+    better = y + 0.5 * rng.standard_normal(y.shape)
+    more, error = _compare.excess(y, mine, better, hidden)
+    assert more > 5 * error > 0
+    name, why = _clean._choose(y, {_clean.MODEL: mine, "last reading": better}, hidden)
+    assert name == "last reading"
+    assert why.startswith("a simple method wins: last reading")
+    name, why = _clean._choose(y, {_clean.MODEL: better, "last reading": mine}, hidden)
+    assert name == _clean.MODEL
+    hardly = mine.copy()
+    hardly[0, 0] = y[0, 0]  # one error less is no evidence
+    assert _clean._choose(y, {_clean.MODEL: mine, "last reading": hardly}, hidden)[0] == _clean.MODEL
+
+
+def test_excess_equals_its_formula_and_one_absurd_error_does_not_decide(rng):
+    y = np.zeros((9, 40))
+    a, b = rng.standard_normal((2, 9, 40))
+    mean, error = _compare.excess(y, a, b, everything(y))
+    d = a**2 - b**2
+    assert mean == pytest.approx(d.mean(), abs=1e-12)
+    sums = (d - d.mean()).sum(axis=1)
+    assert error == pytest.approx(np.sqrt(9 / 8 * np.sum(sums**2)) / d.size)
+    b[0, 0] = 1e6
+    shifted, _ = _compare.excess(y, a, b, everything(y))
+    assert abs(shifted - mean) < 0.5
+
+
+def test_table_of_errors(rng):
+    y = rng.standard_normal((5, 30))
+    x = {"one": y + 1.0, "two": y - 0.5}
+    table = _compare.table(y, x, everything(y))
+    assert list(table.index) == ["two", "one"]
+    assert table.loc["one", "rmse"] == pytest.approx(1.0)
+    assert table.loc["two", "mae_single"] == pytest.approx(0.5)
+    assert np.isnan(table.loc["two", "rmse_gaps"])
+    assert list(_compare.table(y, {}, everything(y)).columns) == list(table.columns)
+
+
+def test_last_reading_is_forward_then_backward_fill(rng):
+    y = np.where(rng.random((6, 40)) < 0.4, np.nan, rng.standard_normal((6, 40)))
+    y[2] = np.nan
+    expected = pd.DataFrame(y.T).ffill().bfill().to_numpy().T
+    np.testing.assert_array_equal(_simple.last_reading(y), expected)
+
+
+def test_every_method_fills_every_cell(rng):
+    network = nareg.datasets.simulated(12, 60, faults=("dead",), rng=rng)
+    y = network.readings.copy()
+    y[:, 10:12] = np.nan
+    results, notes = _simple.predict(network.graph(4), y, network.times, rng, lambda name: None)
+    assert len(results) == 6
+    assert notes == []
+    for name, x in results.items():
+        assert np.isfinite(x).all(), name
+
+
+def test_one_weight_solves_its_system(rng):
+    graph = nareg.graphs.grid((4, 5))
+    z = np.where(rng.random((20, 3)) < 0.4, np.nan, rng.standard_normal((20, 3)))
+    L = graph.laplacian()
+    x = _solve(L.tocsc(), 2.0, z)
+    for t in range(3):
+        seen = np.isfinite(z[:, t])
+        c = np.where(seen, 1.0, RIDGE)
+        expected = np.linalg.solve(np.diag(c) + 2.0 * L.toarray(), np.where(seen, z[:, t], 0.0))
+        np.testing.assert_allclose(x[:, t], expected, atol=1e-10)
+
+
+def test_sparse_and_dense_factors_agree(rng, monkeypatch):
+    from nareg.cleaning import _one_weight
+
+    graph = nareg.graphs.grid((5, 5))
+    z = np.where(rng.random((25, 4)) < 0.4, np.nan, rng.standard_normal((25, 4)))
+    dense = _solve(graph.laplacian().tocsc(), 0.7, z)
+    monkeypatch.setattr(_one_weight, "DENSE", 0)
+    np.testing.assert_allclose(_solve(graph.laplacian().tocsc(), 0.7, z), dense, atol=1e-10)
+
+
+def test_one_weight_denoises_and_fills_parts_without_a_reading(rng):
+    import scipy.sparse as sp
+
+    adjacency = sp.block_diag([nareg.graphs.grid((4, 4)).adjacency] * 2, format="csr")
+    graph = nareg.Graph(sp.csr_array(adjacency))
+    level = np.repeat([10.0, -10.0], 16)[:, None]
+    truth = level + 2 * rng.standard_normal((1, 80))
+    y = truth + rng.standard_normal(truth.shape)
+    y[3] = np.nan  # silent
+    y[16:, 5] = np.nan  # nothing in a whole part
+    x = one_weight(graph, y, rng)
+    assert np.isfinite(x).all()
+    seen = np.isfinite(y)
+    assert np.mean((x - truth)[seen] ** 2) < 0.5 * np.mean((y - truth)[seen] ** 2)
+    assert abs(x[3].mean() - 10) < 1
+    assert abs(x[16:, 5].mean() + 10) < 1
+
+
+def test_spread_is_the_error_of_cells_of_the_same_kind(rng):
+    graph = nareg.graphs.grid((3, 3))
+    y = rng.standard_normal((9, 200))
+    x = y + np.where(np.arange(200) % 2, 1.0, 3.0)
+    gap = np.broadcast_to(np.arange(200) % 2 == 0, y.shape)
+    y[:, 0] = np.nan
+    std = _compare.spread(graph, y, x, Hidden(np.isfinite(y), gap))
+    np.testing.assert_allclose(std[:, 1:], 1.0, rtol=0.01)
+    np.testing.assert_allclose(std[:, 0], 3.0, rtol=0.01)
+    y[4] = np.nan
+    assert (_compare.spread(graph, y, x, Hidden(np.isfinite(y), gap))[4] > std[4, 0] - 0.1).all()
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1.66, "1.7"),
+        (0.999, "1.0"),
+        (9.94, "9.9"),
+        (99.96, "100"),
+        (1234.0, "1230"),
+        (1.234e7, "1.23e+07"),
+        (3e-6, "3.0e-06"),
+        (0.0, "0"),
+    ],
+)
+def test_numbers_as_sentences_have_them(value, text):
+    assert number(value) == text

@@ -1,0 +1,201 @@
+"""``nareg clean`` as a user runs it."""
+
+from __future__ import annotations
+
+import csv
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import nareg
+from nareg import io
+from nareg.cli import app
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stranger")
+    network = nareg.datasets.simulated(8, 120, faults=("dead", "stuck"), rng=np.random.default_rng(1))
+    network.to_csv(folder)
+    return folder, network
+
+
+@pytest.fixture(scope="module")
+def outcome(files):
+    folder, _ = files
+    done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", folder / "clean", "--unit", "°C")
+    assert done.exit_code == 0, done.output
+    return done
+
+
+def test_it_ends_with_one_plain_line_and_says_what_was_chosen(outcome, files):
+    folder, _ = files
+    lines = outcome.stdout.strip().splitlines()
+    assert re.fullmatch(
+        r"readings ±[\d.]+ °C, cleaned ±[\d.]+ °C \(hidden readings\), 2 suspect stations, report in .*report\.html", lines[-1]
+    )
+    assert lines[0].startswith("network: 8 stations, 120 times")
+    for text in (
+        "method:",
+        "noise estimated: standard deviation",
+        "variance",
+        "kriging",
+        "rolling mean of 13",
+        "dead",
+        "stuck",
+    ):
+        assert text in outcome.stdout
+    assert str(folder / "clean") in lines[-1]
+    assert "has no reading" in words(outcome.stderr)
+
+
+def test_tables_have_the_shape_and_the_labels_of_the_readings(outcome, files):
+    folder, network = files
+    rows = {
+        name: list(csv.reader((folder / where / f"{name}.csv").read_text().splitlines()))
+        for name, where in (("readings", "."), ("clean", "clean"), ("std", "clean"), ("flags", "clean"))
+    }
+    for name in ("clean", "std", "flags"):
+        assert [row[0] for row in rows[name]] == [row[0] for row in rows["readings"]]
+        assert rows[name][0] == rows["readings"][0]
+        assert all(cell for row in rows[name] for cell in row)
+    assert {cell for row in rows["flags"][1:] for cell in row[1:]} <= {"1", "3", "4", "9"}
+    x = io.read_readings(folder / "clean" / "clean.csv", network.names).values
+    good = network.healthy[:, None] & network.observed
+    assert np.mean((x - network.truth)[good] ** 2) < 0.3 * network.noise**2
+    assert sorted(path.name for path in (folder / "clean").iterdir()) == ["clean.csv", "flags.csv", "report.html", "std.csv"]
+
+
+def test_report_is_self_contained_and_has_the_numbers(outcome, files):
+    folder, network = files
+    page = (folder / "clean" / "report.html").read_text()
+    assert not re.search(r"(src|href)=\"(?!data:)", page), "the page refers to something outside itself"
+    assert page.count("data:image/png;base64,") == 4
+    for name in network.faults:
+        assert f"<td>{name}</td>" in page
+    line = outcome.stdout.strip().splitlines()[-1].split(", report in")[0]
+    assert line[1:] in page
+    for method in ("space-time model", "last reading", "kriging", "one weight", "neighbors&#39; median"):
+        assert method in page
+    assert "has no reading" in page
+
+
+def test_python_and_the_command_give_the_same_numbers(outcome, files):
+    folder, network = files
+    cleaned = nareg.clean(folder / "readings.csv", folder / "stations.csv", rng=np.random.default_rng(0))
+    x = io.read_readings(folder / "clean" / "clean.csv", network.names).values
+    np.testing.assert_allclose(x, cleaned.x.to_numpy().T, atol=1e-3)
+
+
+def test_help_shows_an_example():
+    done = run("clean", "--help")
+    assert done.exit_code == 0
+    assert "nareg clean stations.csv readings.csv --out clean/" in words(done.stdout)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--noise", "1", "--noise-std", "1"], "give one of them"),
+        (["--noise-std", "-1"], "--noise-std is -1"),
+        (["--noise", "0"], "--noise is 0"),
+        (["--noise", "-2"], "--noise is -2"),
+        (["--noise", "none.csv"], "neither a number nor a CSV file"),
+        (["--noise", "1", "--transform", "log"], "noise and transform are both given"),
+        (["--noise-std", "1e6"], "variance"),
+        (["-k", "0"], "Invalid value"),
+        (["--dynamics", "fast"], "Invalid value"),
+        (["--hidden", "0.9"], "Invalid value"),
+    ],
+)
+def test_options_that_cannot_work(files, tmp_path, options, message):
+    folder, _ = files
+    done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "clean", *options)
+    assert done.exit_code == 2
+    assert message in words(done.output)
+    assert not (tmp_path / "clean" / "clean.csv").exists()
+
+
+def test_inputs_are_not_written_over(files, tmp_path):
+    folder, network = files
+    network.to_csv(tmp_path)
+    (tmp_path / "readings.csv").rename(tmp_path / "clean.csv")
+    before = (tmp_path / "clean.csv").read_bytes()
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "clean.csv", "--out", tmp_path)
+    assert done.exit_code == 2
+    assert "would be lost" in words(done.output)
+    assert (tmp_path / "clean.csv").read_bytes() == before
+    (tmp_path / "file").write_text("")
+    done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "file")
+    assert done.exit_code == 2
+    assert "is a file" in words(done.output)
+
+
+def dirty(network: nareg.datasets.SimulatedNetwork, folder: Path) -> None:
+    """As a spreadsheet of another country writes it, and as a tired person sends it."""
+    lines = ["Station_ID;Lat;Lng;Owner"]
+    for i, (name, (lat, lon)) in enumerate(zip(network.names, network.coordinates, strict=True)):
+        place = ";" if i == 3 else f"{lat:.5f};{lon:.5f}".replace(".", ",")
+        lines.append(f'"{name}";{place};me')
+    (folder / "stations.csv").write_bytes("\r\n".join(lines).encode("utf-8-sig"))
+    rows = ["Datetime;" + ";".join(network.names) + ";battery"]
+    for time_, column in zip(network.times.astype(str), network.readings.T, strict=True):
+        cells = ["N/A" if np.isnan(v) else f"{v:.2f}".replace(".", ",") for v in column]
+        if len(rows) == 40:
+            cells[0] = "-9999"
+        rows.append(";".join([time_.replace("T", " "), *cells, "12,1"]))
+    rows.insert(60, rows[59])
+    (folder / "readings.csv").write_text("\n".join(rows))
+
+
+def test_a_dirty_file_is_cleaned_and_every_guess_is_said(files, tmp_path):
+    _, network = files
+    dirty(network, tmp_path)
+    done = run("clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--out", tmp_path / "clean")
+    assert done.exit_code == 0, done.output
+    said = words(done.stderr)
+    for text in ("semicolon", "decimal", "-9999", "repeats the time of another", "no coordinates", "battery", "Owner"):
+        assert text in said, text
+    x = io.read_readings(tmp_path / "clean" / "clean.csv")
+    assert x.names == tuple(name for i, name in enumerate(network.names) if i != 3)
+    assert len(x.times) == network.n_times
+    rows = [i for i in range(network.n_nodes) if i != 3 and network.healthy[i]]
+    error = (x.values - np.delete(network.truth, 3, axis=0))[[i - (i > 3) for i in rows]]
+    assert np.sqrt(np.mean(error**2)) < network.noise
+    strict = run("clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--out", tmp_path / "strict", "--strict")
+    assert strict.exit_code == 2
+    assert not (tmp_path / "strict").exists()
+
+
+@pytest.mark.slow
+def test_interrupted_it_leaves_nothing_half_written(tmp_path):
+    nareg.datasets.simulated(60, 432, rng=np.random.default_rng(0)).to_csv(tmp_path)
+    command = [sys.executable, "-m", "nareg", "clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--out"]
+    process = subprocess.Popen(
+        [*map(str, command), str(tmp_path / "clean")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(600):
+        if (tmp_path / "clean").exists():
+            break
+        time.sleep(0.1)
+    time.sleep(0.5)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted: nothing was written" in words(said)
+    assert list((tmp_path / "clean").iterdir()) == []
