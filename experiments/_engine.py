@@ -35,6 +35,8 @@ Progress = Callable[[int, int], None]
 #: Modules of the library that no row comes from: command line and display.
 NOT_COMPUTING = (
     "cli.py",
+    "cleaning",
+    "_cli_clean.py",
     "_cli_datasets.py",
     "_cli_input.py",
     "_cli_nodes.py",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
 
 from experiments._figure import Row, mean_and_error
 from nareg import baselines, filters
-from nareg.errors import AmplificationWarning
 from nareg.graph import Graph
 
 
@@ -31,9 +29,10 @@ def matrix(graph: Graph, weights: Any, observed: np.ndarray | None = None) -> np
     identity = np.eye(graph.n_nodes)
     if observed is None:
         return filters.denoise(graph, weights, identity, method="direct").x
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", AmplificationWarning)  # what it warns of is what is measured here
-        columns: np.ndarray = filters.interpolate(graph, weights, identity, observed, method="direct").x
+    # not interpolate, which replaces weights that inflate estimates: what they do is what is measured here
+    own = getattr(weights, "fit", None)
+    c = observed.astype(float) if own is None else observed * own
+    columns: np.ndarray = filters.denoise(graph, weights, identity, fit=c, method="direct").x
     return columns * observed
 
 

@@ -2,7 +2,9 @@
 
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
-:mod:`nareg.unlearning` for taking things back, :mod:`nareg.datasets` for real networks.
+:mod:`nareg.unlearning` for taking things back, :mod:`nareg.spacetime` for following a network in time,
+:mod:`nareg.quality` for finding faulty sensors,
+:mod:`nareg.datasets` for real networks. :func:`nareg.clean` cleans a table of readings in one call.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from nareg.graph import Graph
 
 if TYPE_CHECKING:
     from nareg import baselines as baselines
+    from nareg import cleaning as cleaning
     from nareg import datasets as datasets
     from nareg import design as design
     from nareg import errors as errors
@@ -22,19 +25,39 @@ if TYPE_CHECKING:
     from nareg import gnn as gnn
     from nareg import graphs as graphs
     from nareg import herta as herta
+    from nareg import quality as quality
+    from nareg import spacetime as spacetime
     from nareg import unlearning as unlearning
+    from nareg.cleaning import clean as clean
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
-_SUBMODULES = ("baselines", "datasets", "design", "errors", "filters", "gnn", "graphs", "herta", "unlearning")
+_SUBMODULES = (
+    "baselines",
+    "cleaning",
+    "datasets",
+    "design",
+    "errors",
+    "filters",
+    "gnn",
+    "graphs",
+    "herta",
+    "quality",
+    "spacetime",
+    "unlearning",
+)
+#: Functions at the top, and where they are.
+_FUNCTIONS = {"clean": "cleaning"}
 
-__all__ = ["Graph", "__version__", *_SUBMODULES]
+__all__ = ["Graph", "__version__", *_FUNCTIONS, *_SUBMODULES]
 
 
 def __getattr__(name: str) -> Any:
     if name in _SUBMODULES:
         return importlib.import_module(f"nareg.{name}")
+    if name in _FUNCTIONS:
+        return getattr(importlib.import_module(f"nareg.{_FUNCTIONS[name]}"), name)
     raise AttributeError(f"module 'nareg' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_SUBMODULES})
+    return sorted({*globals(), *_FUNCTIONS, *_SUBMODULES})

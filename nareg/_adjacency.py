@@ -20,6 +20,7 @@ def checked(value: Any) -> sp.csr_array:
             raise InputError(f"adjacency has dtype {value.dtype}, real weights are expected.")
         if value.ndim != 2:
             raise InputError(f"adjacency has shape {value.shape}, it must be square.")
+        _checks.whole_sparse("adjacency", value)
         if value.dtype.kind == "f":
             tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
         # entries that are listed twice are added: not in a narrow integer type

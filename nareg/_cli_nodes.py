@@ -16,6 +16,8 @@ from nareg.errors import UNREADABLE, InputError
 LIST = re.compile(r"[0-9,\s+-]*")
 #: As Python reads it, but for underscores and digits of other scripts.
 WHOLE = re.compile(r"\s*[+-]?[0-9]+\s*")
+#: No longer text is converted to a number.
+DIGITS = 1000
 
 
 def graph(path: Path, n_nodes: int) -> Any:
@@ -40,19 +42,20 @@ def graph(path: Path, n_nodes: int) -> Any:
 
 def matrix(path: Path) -> Any:
     """Features, a row a node."""
-    import scipy.io
-    import scipy.sparse as sp
+    from nareg import _array_files, _sparse_files
 
     readers: dict[str, Any] = {
-        ".npy": lambda: np.load(path, allow_pickle=False),
-        ".npz": lambda: sp.load_npz(path),
-        ".mtx": lambda: scipy.io.mmread(path),
+        ".npy": _array_files.read_npy,
+        ".npz": _sparse_files.read_npz,
+        ".mtx": _sparse_files.read_matrix_market,
     }
     if path.suffix.lower() not in readers:
         raise InputError(f"{path}: features are read from .npy, .npz (as scipy.sparse.save_npz writes it) or .mtx.")
     try:
-        found = readers[path.suffix.lower()]()
-    except UNREADABLE as error:
+        found = readers[path.suffix.lower()](path)
+    except InputError:
+        raise
+    except (*UNREADABLE, MemoryError) as error:
         raise InputError(f"{path} cannot be read: {error}.") from None
     if found.ndim != 2:
         raise InputError(f"{path} holds an array of shape {found.shape}: a row a node, a column a feature is expected.")
@@ -103,6 +106,9 @@ def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
     (_, heading), *rows = _lines(path) or [(0, [])]
     if not set(columns) <= set(heading):
         raise InputError(f"{path}: the first line must name the columns {', '.join(columns)}.")
+    twice = [column for column in columns if heading.count(column) > 1]
+    if twice:
+        raise InputError(f"{path}: the first line names the column {twice[0]} twice: leave one of them out.")
     for line, row in rows:
         if len(row) != len(heading):
             raise InputError(f"{path}, line {line}: {len(row)} cells where the heading has {len(heading)}.")
@@ -137,6 +143,8 @@ def _lines(path: Path) -> list[tuple[int, list[str]]]:
 def _integer(text: str, path: object, line: int) -> int:
     if not WHOLE.fullmatch(text):
         raise InputError(f"{path}, line {line}: {text!r} is no whole number.")
+    if len(text) > DIGITS:  # Python converts no more than 4,300 of them
+        raise InputError(f"{path}, line {line}: a whole number of {len(text)} digits is too large.")
     number = int(text)
     if abs(number) > np.iinfo(np.int64).max:
         raise InputError(f"{path}, line {line}: {text} is too large.")

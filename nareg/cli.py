@@ -1,4 +1,4 @@
-"""The command line: ``nareg demo | design | denoise | interpolate | datasets | reproduce | unlearn``.
+"""The command line: ``nareg clean | demo | design | denoise | interpolate | datasets | reproduce | unlearn``.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -21,7 +22,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
-from nareg import _cli_input
+from nareg import _cli_clean, _cli_design, _cli_input
 from nareg._cli_datasets import datasets_app
 from nareg._cli_input import Centre, console, errors, progress_bar
 from nareg._cli_unlearning import unlearn_app
@@ -45,6 +46,7 @@ app = typer.Typer(
     cls=_Group, no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
+app.command(epilog="Example: nareg clean stations.csv readings.csv --out clean/")(_cli_clean.clean)
 app.add_typer(datasets_app, name="datasets")
 app.add_typer(unlearn_app, name="unlearn")
 
@@ -67,7 +69,10 @@ class Method(StrEnum):
 StationsFile = Annotated[
     Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
 ]
-ReadingsFile = Annotated[Path, typer.Argument(help="CSV: time, then one column per station; empty = missing. Or NPZ.")]
+ReadingsFile = Annotated[
+    Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")]
 #: Nearest neighbours, where nothing else is said.
 NEIGHBOURS = 7
 Neighbours = Annotated[int, typer.Option("-k", "--neighbours", help="Nearest neighbours per station.")]
@@ -80,6 +85,11 @@ OwnNeighbours = Annotated[
 ]
 OwnCentring = Annotated[
     Centre | None, typer.Option("--centre", help="Of weights.csv, if they were designed with other than global.")
+]
+
+
+AllowUnlike = Annotated[
+    bool, typer.Option("--allow-unlike", help="Go on where level or spread of the readings are unlike the design's.")
 ]
 
 
@@ -195,63 +205,78 @@ def design(
     noise: Annotated[
         str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
+    noise_std: Annotated[
+        str | None,
+        typer.Option("--noise-std", help="Noise standard deviation instead: a number, or a CSV with columns station, std."),
+    ] = None,
     noise_fit: Annotated[
         bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
     ] = False,
     neighbours: Neighbours = NEIGHBOURS,
     centre: Centring = Centre.overall,
+    strict: Strict = False,
 ) -> None:
     """Design one weight per station from readings.
 
-    Times at which a station is missing are left out. For blind and sure without --noise the variance is estimated per
-    station; the others have to be told, for a clean history does not show it.
+    Gaps are used: every reading counts. A station without any is left out and estimated from its neighbors later. For blind
+    and sure without --noise the variance is estimated per station; the others need it, for a clean history does not show it.
     """
     from nareg import design as designs
     from nareg import io
 
-    used = (Path(noise),) if noise is not None and _cli_input.is_file(noise) else ()
+    used = tuple(Path(value) for value in (noise, noise_std) if value is not None and _cli_input.is_file(value))
     _cli_input.output(out, (".csv", ".npz"), stations, readings, *used)
-    if noise is None and method not in (Method.blind, Method.gcv, Method.sure):
+    from_noisy = method in (Method.blind, Method.gcv, Method.sure)
+    if noise is None and noise_std is None and not from_noisy:
         raise InputError(
             f"--method {method} designs from a clean history, which does not show the noise to come: give its variance with "
-            "--noise, or take --method blind with noisy readings."
+            "--noise (or --noise-std), or take --method blind with noisy readings."
         )
     if method is Method.edge and out.suffix.lower() == ".csv":
         raise InputError(
             f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
         )
-    graph, names = _cli_input.graph(stations, neighbours)
-    table = io.read_readings(readings, names)
-    complete = table.observed.all(axis=0)
-    if not complete.any():
-        raise InputError(f"{readings}: no time has a reading at every station; fill gaps with `nareg interpolate` first.")
-    if not complete.all():
-        console.print(f"{int((~complete).sum())} of {complete.size} times have missing readings and are left out")
-    X = table.values[:, complete]
-    mean = _cli_input.mean(X, centre)
-    X = X - mean
-    variance = None if noise is None else _cli_input.variance(noise, names)
-    if variance is None and method not in (Method.gcv,):
-        variance = designs.estimate_noise(graph, X)
-        console.print(f"noise standard deviation estimated: median {np.sqrt(np.median(variance)):.3g}")
+    graph, names, table, all_names = _cli_input.network(stations, readings, neighbours, strict=strict)
+    seen = table.observed
+    if not seen.any():
+        raise InputError(f"{readings}: there is no reading in it; a design needs some.")
+    _cli_design.look_over(readings, names, table.values, seen)
+    mean = _cli_input.mean(table.values, centre)
+    X = np.where(seen, table.values - mean, 0.0)
+    variance = _cli_input.noise_variance(noise, noise_std, names, all_names)
+    if variance is not None:
+        _cli_design.noise_line(variance, "given")
+        if from_noisy:
+            _cli_design.refuse_more_noise_than_readings(variance, table.values, seen)
+    elif method is not Method.gcv:
+        variance = designs.estimate_noise(graph, X, observed=seen)
+        _cli_design.noise_line(variance, "estimated")
     fit = "noise" if noise_fit else None
-    ways: dict[Method, Any] = {
-        Method.blind: lambda p: designs.blind(graph, measurements=X, noise=variance, fit=fit, progress=p),
-        Method.exact: lambda p: designs.exact(graph, signals=X, noise=variance, fit=fit, progress=p),
-        Method.edge: lambda p: designs.edge(graph, signals=X, noise=variance, fit=fit, progress=p),
-        Method.relaxation: lambda p: designs.relaxation(graph, signals=X, noise=variance, fit=fit, progress=p),
-        Method.prony: lambda p: designs.prony(graph, signals=X, noise=variance, fit=fit, progress=p),
-        Method.minmax: lambda p: designs.minmax(
-            graph, low=X.min(axis=1), high=X.max(axis=1), noise=variance, fit=fit, progress=p
+    data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "fit": fit}
+    noisy: dict[Method, Any] = {
+        Method.blind: lambda p: designs.blind(graph, **data, progress=p),
+        Method.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
+        Method.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
+    }
+    clean: dict[Method, Any] = {
+        Method.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.minmax: lambda p, g, x, v: designs.minmax(
+            g, low=x.min(axis=1), high=x.max(axis=1), noise=v, fit=fit, progress=p
         ),
-        Method.gcv: lambda p: designs.node_invariant(graph, rule="gcv", measurements=X, noise=variance, fit=fit),
-        Method.sure: lambda p: designs.node_invariant(graph, rule="sure", measurements=X, noise=variance, fit=fit),
-        Method.oracle: lambda p: designs.node_invariant(graph, rule="oracle", signals=X, noise=variance, fit=fit),
-        Method.chen_liu: lambda p: designs.node_invariant(graph, rule="chen-liu", signals=X, noise=variance, fit=fit),
+        Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
+        Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
     }
     with _steps(f"{method} design") as progress:
-        found = ways[method](progress)
+        if from_noisy:
+            found = noisy[method](progress)
+        else:
+            way = partial(clean[method], progress)
+            found = _cli_design.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
     found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
+    found.settings.update(readings=_cli_design.facts(table.values, seen))
     console.print(escape(found.summary()))
     if out.suffix.lower() == ".csv":
         io.write_weights(out, names, found.weights, found.fit)
@@ -269,9 +294,11 @@ def denoise(
     out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
     neighbours: OwnNeighbours = None,
     centre: OwnCentring = None,
+    strict: Strict = False,
+    allow_unlike: AllowUnlike = False,
 ) -> None:
     """Denoise readings with designed weights; every reading must be there."""
-    _apply(stations, readings, weights, out, neighbours, centre, fill=False)
+    _apply(stations, readings, weights, out, neighbours, centre, strict=strict, allow_unlike=allow_unlike, fill=False)
 
 
 @app.command(epilog="Example: nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv")
@@ -282,14 +309,17 @@ def interpolate(
     out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
     neighbours: OwnNeighbours = None,
     centre: OwnCentring = None,
+    strict: Strict = False,
+    allow_unlike: AllowUnlike = False,
 ) -> None:
     """Denoise readings and fill in the missing ones."""
-    _apply(stations, readings, weights, out, neighbours, centre, fill=True)
+    _apply(stations, readings, weights, out, neighbours, centre, strict=strict, allow_unlike=allow_unlike, fill=True)
 
 
 def _apply(
-    stations: Path, readings: Path, weights: Path, out: Path, neighbours: int | None, centre: Centre | None, *, fill: bool
-) -> None:
+    stations: Path, readings: Path, weights: Path, out: Path, neighbours: int | None, centre: Centre | None,
+    *, strict: bool, allow_unlike: bool, fill: bool,
+) -> None:  # fmt: skip
     from nareg import filters, io
     from nareg.results import load_design
 
@@ -307,13 +337,14 @@ def _apply(
             if told is not None and stored is not None and stored != told:
                 raise InputError(f"--{option} {told}: {weights} was designed with {stored}, which is taken; leave it out.")
         own |= {option: found.settings[option] for option in own if option in found.settings}
-        graph, names = _cli_input.graph(stations, own["neighbours"])
+        graph, names, table, _ = _cli_input.network(
+            stations, readings, own["neighbours"], strict=strict, designed=found.settings.get("names")
+        )
         if list(names) != found.settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names = _cli_input.graph(stations, own["neighbours"])
+        graph, names, table, _ = _cli_input.network(stations, readings, own["neighbours"], strict=strict)
         found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
-    table = io.read_readings(readings, names)
     seen = table.observed
     if not seen.any(axis=0).all():
         t = table.times[int(np.flatnonzero(~seen.any(axis=0))[0])]
@@ -325,6 +356,9 @@ def _apply(
             "use `nareg interpolate`."
         )
     stored = None if not hasattr(found, "settings") else found.settings.get("mean")
+    if hasattr(found, "settings"):
+        past = found.settings.get("readings")
+        _cli_design.compare_with_design(readings, weights, past, names, table.values, seen, allow_unlike)
     mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), Centre(own["centre"]))
     centred = table.values - mean
     if fill:
@@ -341,7 +375,7 @@ def _apply(
     if not solution.status.ok:
         errors.print("[bold red]error:[/] nothing was written", soft_wrap=True)
         raise typer.Exit(1)
-    io.write_readings(out, io.Readings(names, table.times, solution.x + mean))
+    io.write_readings(out, io.Readings(names, table.times, solution.x + mean, table.timestamps))
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
@@ -352,8 +386,9 @@ def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
         return
     told = warning.message
     errors.print(
-        f"[yellow]warning:[/] filled-in values of station {escape(names[told.node])} can be {told.amplification:.3g} times the "
-        "largest reading: its weight is small beside its neighbours'; design with --method edge or gcv to fill gaps.",
+        f"[yellow]warning:[/] with these weights filled-in values of station {escape(repr(names[told.node]))} could be "
+        f"{told.amplification:.3g} times the largest reading: its weight is small beside its neighbors'. Used instead: "
+        f"{told.done}.",
         soft_wrap=True,
     )
 

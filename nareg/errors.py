@@ -11,7 +11,7 @@ import zlib
 #: What readers of files that are damaged, or are something else, raise.
 UNREADABLE = (
     ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, EOFError, OSError, NotImplementedError,
-    zipfile.BadZipFile, zlib.error,
+    RecursionError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 
 
@@ -48,22 +48,33 @@ class MissingDependencyError(NaregError, ImportError):
 
 
 class AmplificationWarning(UserWarning):
-    """An estimate where nothing was observed can be several times as large as every reading.
+    """With the given weights an estimate where nothing was observed could be several times as large as every reading.
+
+    What was returned in its place was computed with other weights at such nodes; the message says which.
 
     Attributes
     ----------
     node : int
-        Where it is worst.
+        Where it would be worst.
     amplification : float
-        The largest estimate there, over the largest reading.
+        The largest estimate there, over the largest reading, with the given weights.
+    nodes : int
+        How many nodes exceed the limit in the same signal.
+    done : str
+        What was done instead, and in how many signals.
     """
 
-    def __init__(self, node: int, amplification: float, nodes: int) -> None:
-        self.node, self.amplification = node, amplification
+    def __init__(self, node: int, amplification: float, nodes: int, *, place: str = "", done: str = "") -> None:
+        self.node, self.amplification, self.nodes, self.done = node, amplification, nodes, done
         super().__init__(
-            f"the estimate at node {node}, not observed, can be {amplification:.3g} times the largest reading ({nodes} such "
-            "nodes): its weight is small beside its neighbours'; design with fit=observed.astype(float), or a larger lower."
+            f"with these weights the estimate at {place or f'node {node}'}, not observed, could be {amplification:.3g} times "
+            f"the largest reading ({nodes} such nodes); used instead: {done}. Design with fit=observed.astype(float), or a "
+            "larger lower, to choose these weights yourself."
         )
+
+
+class BusyError(NaregError, RuntimeError):
+    """A model is in the middle of another call; nothing was changed, and the call can be made again when that has returned."""
 
 
 class SolverError(NaregError, RuntimeError):

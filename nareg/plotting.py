@@ -52,11 +52,12 @@ def network(
     ----------
     graph : Graph with coordinates
     values : (N,) array, optional
+        Nodes with NaN are drawn as empty rings; the colour scale is that of the others.
     ax : matplotlib Axes, optional
     label : str
         Of the colour bar, with the unit.
     limits : (low, high), optional
-        Of the colour scale.
+        Of the colour scale. Default: the smallest and the largest finite value.
     """
     if graph.coordinates is None or graph.coordinates.shape[1] != 2:
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")
@@ -73,8 +74,15 @@ def network(
     if values is None:
         axes.scatter(x, y, s=16, color=OKABE_ITO[0], zorder=2)
     else:
-        low, high = limits if limits is not None else (float(np.min(values)), float(np.max(values)))
-        drawn = axes.scatter(x, y, c=values, s=26, cmap=cmap, vmin=low, vmax=high, edgecolors="0.3", linewidths=0.3, zorder=2)
+        shown = np.asarray(values, dtype=float)
+        finite = np.isfinite(shown)
+        if not finite.any():
+            raise InputError("values has no finite entry: there is nothing to colour; pass values=None for the graph alone.")
+        low, high = limits if limits is not None else (float(shown[finite].min()), float(shown[finite].max()))
+        if not finite.all():
+            axes.scatter(x[~finite], y[~finite], s=26, facecolors="none", edgecolors="0.3", linewidths=0.8, zorder=2)
+        style: dict[str, Any] = {"cmap": cmap, "vmin": low, "vmax": high, "edgecolors": "0.3", "linewidths": 0.3, "zorder": 2}
+        drawn = axes.scatter(x[finite], y[finite], c=shown[finite], s=26, **style)
         if colorbar:
             axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.8, pad=0.02)
     if geographic:

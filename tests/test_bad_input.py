@@ -165,7 +165,7 @@ def test_bad_masks(observed, words):
     [
         (-np.eye(N), "negative diagonal"),
         (np.eye(N)[:4], "square"),
-        (np.array([[0.0, 1.0], [1.0, 0.0]]), "eigenvalue -1: it must be positive semidefinite"),
+        (np.array([[0.0, 1.0], [1.0, 0.0]]), "a zero on its diagonal with entries beside it: it must be positive semidefinite"),
         (np.array([[1.0, 0.5], [0.0, 1.0]]), "not symmetric"),
         (np.zeros((0, 0)), "square matrix"),
         ("graph", "dtype"),

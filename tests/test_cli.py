@@ -61,7 +61,7 @@ def test_design_with_gaps_then_interpolate(files, tmp_path):
     folder, truth, _, gaps, names = files
     done = run("design", folder / "stations.csv", folder / "gaps.csv", "--method", "gcv", "--out", tmp_path / "d.npz")
     assert done.returncode == 0, done.stderr
-    assert "have missing readings and are left out" in done.stdout
+    assert f"{int(np.isnan(gaps).sum())} of {gaps.size} readings are missing; the design uses all others" in done.stdout
     common = (folder / "stations.csv", folder / "gaps.csv", "--weights", tmp_path / "d.npz", "--out", tmp_path / "x.npz")
     refused = run("denoise", *common)
     assert refused.returncode == 2
@@ -72,6 +72,102 @@ def test_design_with_gaps_then_interpolate(files, tmp_path):
     assert np.isfinite(x).all()
     filled = np.isnan(gaps)
     assert error(x[filled], truth[filled]) < 3.5
+
+
+@pytest.fixture(scope="module")
+def faulty(files, tmp_path_factory):
+    """The same stations with gaps at every time, a dead station and a stuck one; and a design for them."""
+    folder, truth, noisy, _, names = files
+    own = tmp_path_factory.mktemp("faulty")
+    gaps = np.where(np.random.default_rng(1).random(truth.shape) < 0.2, np.nan, noisy)
+    gaps[3], gaps[5] = np.nan, 7.0
+    times = tuple(map(str, range(80)))
+    io.write_readings(own / "gaps.csv", io.Readings(names, times, gaps))
+    io.write_readings(own / "fahrenheit.csv", io.Readings(names, times, gaps * 1.8 + 32))
+    one = np.where(np.arange(40)[:, None] == 8, gaps * 1.8 + 32, gaps)
+    io.write_readings(own / "one.csv", io.Readings(names, times, one))
+    done = run("design", folder / "stations.csv", own / "gaps.csv", "--out", own / "d.npz")
+    assert done.returncode == 0, done.stderr
+    return own, done, gaps
+
+
+def test_a_dead_and_a_stuck_station_are_named_and_gaps_at_every_time_used(files, faulty, tmp_path):
+    folder, truth, *_, names = files
+    own, done, gaps = faulty
+    assert not np.isfinite(gaps).all(axis=0).any()
+    assert "station 'station 3' without a reading: left out of the design" in done.stdout
+    assert "noise estimated: standard deviation" in done.stdout
+    assert "variance" in done.stdout
+    assert "'station 5' with the same reading at all times" in done.stderr
+    common = (folder / "stations.csv", own / "gaps.csv", "--weights", own / "d.npz", "--out", tmp_path / "x.csv")
+    done = run("interpolate", *common)
+    assert done.returncode == 0, done.stderr
+    x = io.read_readings(tmp_path / "x.csv", names).values
+    assert np.isfinite(x).all()
+    rest = np.setdiff1d(np.arange(40), [3, 5])
+    missing = np.isnan(gaps)
+    assert error(x[rest][~missing[rest]], truth[rest][~missing[rest]]) < 0.85 * 3.0
+    assert error(x[rest][missing[rest]], truth[rest][missing[rest]]) < 5.0
+
+
+@pytest.mark.parametrize("method", ["exact", "minmax", "oracle", "gcv", "sure"])
+def test_a_clean_history_with_gaps_and_a_dead_station(files, faulty, tmp_path, method):
+    folder, *_ = files
+    own, *_ = faulty
+    common = ("design", folder / "stations.csv", own / "gaps.csv", "--method", method, "--noise-std", 3)
+    done = run(*common, "--centre", "station", "--out", tmp_path / "d.npz")
+    assert done.returncode == 0, done.stderr
+    assert "noise given: standard deviation 3, variance 9" in done.stdout
+    design = nareg.design.load(tmp_path / "d.npz")
+    assert design.n_nodes == 40
+    assert design.certificate.details["left_out"] == ["node 3 ('station 3')"]
+    done = run(
+        "interpolate", folder / "stations.csv", own / "gaps.csv", "--weights", tmp_path / "d.npz", "--out", tmp_path / "x.csv"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_edge_design_needs_readings_of_every_station(files, faulty, tmp_path):
+    folder, *_ = files
+    own, *_ = faulty
+    common = ("design", folder / "stations.csv", "--method", "edge", "--noise", 9, "--out", tmp_path / "d.npz")
+    done = run(*common, own / "gaps.csv")
+    assert done.returncode == 2
+    assert "'station 3' without a reading, and an edge design needs some of every station" in " ".join(done.stderr.split())
+    assert run(*common, folder / "gaps.csv").returncode == 0
+
+
+def test_readings_in_another_unit_than_the_designs_are_refused(files, faulty, tmp_path):
+    folder, *_ = files
+    own, *_ = faulty
+    common = ("interpolate", folder / "stations.csv", "--weights", own / "d.npz", "--out", tmp_path / "x.csv")
+    done = run(*common, own / "fahrenheit.csv")
+    assert done.returncode == 2
+    assert "the readings are 52.5" in done.stderr
+    assert "was designed for 11.4" in done.stderr
+    assert "--allow-unlike" in done.stderr
+    assert not (tmp_path / "x.csv").exists()
+    done = run(*common, own / "fahrenheit.csv", "--allow-unlike")
+    assert done.returncode == 0, done.stderr
+    assert "was designed for 11.4" in done.stderr
+    done = run(*common, own / "one.csv")
+    assert done.returncode == 0, done.stderr
+    assert "station 'station 8' reads 5" in done.stderr
+    assert "may have changed" in done.stderr
+
+
+def test_a_design_from_one_half_of_the_year_accepts_the_other(files, tmp_path):
+    """Seasons differ, and that is no other unit."""
+    folder, *_, names = files
+    us = nareg.datasets.load("us-weather").complete().select(np.arange(40))
+    for name, part in (("first.csv", slice(0, 180)), ("second.csv", slice(180, 365))):
+        table = io.Readings(names, tuple(map(str, us.times[part])), us.signals[:, part])
+        io.write_readings(tmp_path / name, table)
+    done = run("design", folder / "stations.csv", "first.csv", "--method", "gcv", "--out", "d.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    done = run("denoise", folder / "stations.csv", "second.csv", "--weights", "d.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr
 
 
 @pytest.mark.parametrize("method", ["exact", "relaxation", "oracle", "chen-liu", "sure"])
@@ -99,6 +195,12 @@ def test_noise_per_station_from_a_file_and_weighted_fit(files, tmp_path):
     done = run(*common, "--noise", tmp_path / "noise.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
     np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / (4.0 + np.arange(40)))
+    (tmp_path / "std.csv").write_text(
+        "station,std\n" + "\n".join(f"{n},{float(np.sqrt(4 + i))!r}" for i, n in enumerate(names))
+    )
+    done = run(*common, "--noise-std", tmp_path / "std.csv", "--method", "oracle")
+    assert done.returncode == 0, done.stderr
+    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / (4.0 + np.arange(40)))
     # the CSV carries the data term too: both files give the same answer
     done = run(*common[:-1], tmp_path / "w.csv", "--noise", tmp_path / "noise.csv", "--method", "oracle")
     assert done.returncode == 0, done.stderr
@@ -115,6 +217,24 @@ def test_noise_per_station_from_a_file_and_weighted_fit(files, tmp_path):
         assert done.returncode == 0, done.stderr
     a, b = (io.read_readings(tmp_path / out, names).values for out in ("a.csv", "b.csv"))
     np.testing.assert_allclose(a, b, rtol=1e-9)
+
+
+@pytest.mark.parametrize(("option", "column"), [("--noise", "variance"), ("--noise-std", "std")])
+def test_a_noise_file_may_list_stations_without_a_column(files, tmp_path, option, column):
+    folder, _, noisy, _, names = files
+    io.write_readings(tmp_path / "fewer.csv", io.Readings(names[1:], tuple(map(str, range(80))), noisy[1:]))
+    numbers = 2.0 + np.arange(40) / 40
+    (tmp_path / "n.csv").write_text(f"station,{column}\n" + "\n".join(f"{n},{v}" for n, v in zip(names, numbers, strict=True)))
+    common = ("design", folder / "stations.csv", "fewer.csv", "--noise-fit", "--method", "gcv", "--out", "d.npz", option)
+    done = run(*common, "n.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "1 station has no column and is left out: 'station 0'" in done.stderr
+    variance = numbers[1:] if option == "--noise" else numbers[1:] ** 2
+    np.testing.assert_allclose(nareg.design.load(tmp_path / "d.npz").fit, 1 / variance)
+    (tmp_path / "n.csv").write_text((tmp_path / "n.csv").read_text() + "\nelsewhere,1")
+    done = run(*common, "n.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"'elsewhere' is no station in the station file: is this {column} of another network?" in done.stderr
 
 
 def test_stations_in_another_order_are_refused(files, tmp_path):
@@ -240,9 +360,22 @@ ROW = ",".join("1.5" for _ in range(10))
         ({"stations": None}, "does not exist"),
         ({"stations": STATIONS[:60]}, "k is 7 but there are"),
         ({"readings": HEADER + "\nt0," + ROW.replace("1.5", "high", 1) + "\n"}, "column 's0': 'high' is not a number"),
-        ({"readings": HEADER.replace("s9", "s10") + f"\nt0,{ROW}\n"}, "no column for station 's9'"),
-        ({"readings": HEADER + "\nt0," + ROW.replace("1.5", "", 1) + "\n"}, "no time has a reading at every station"),
-        ({"readings": HEADER + f"\nt0,{ROW}\n"}, "measurements has one column"),
+        (
+            {"readings": HEADER.replace("s9", "s10") + f"\nt0,{ROW}\n", "options": ["--strict"]},
+            "column 's10' is no station",
+        ),
+        ({"readings": HEADER + "\nt0,,2" + 8 * ",3" + "\n"}, "observed leaves no station with two readings"),
+        ({"readings": HEADER + "\nt0,1,2" + 8 * ",3" + "\n"}, "measurements has one column"),
+        ({"readings": HEADER + f"\nt0,{ROW}\nt1,{ROW}\n"}, "all readings are 1.5, or nearly"),
+        ({"readings": HEADER + "\nt0" + 10 * "," + "\n"}, "there is no reading in it"),
+        (
+            {"readings": HEADER + "\nt0,1" + 9 * "," + "\nt1,2" + 9 * "," + "\n", "options": ["--noise-std", "0.1"]},
+            "one station",
+        ),
+        ({"options": ["--noise", "0"]}, "--noise is 0: without noise there is nothing to remove"),
+        ({"options": ["--noise-std", "-1"]}, "--noise-std is -1"),
+        ({"options": ["--noise-std", "1", "--noise", "1"]}, "give one of them"),
+        ({"options": ["--noise-std", "40", "--method", "gcv"]}, "variance 1600 (standard deviation 40) is not below"),
         ({"options": ["--noise", "-1"]}, "--noise is -1"),
         ({"options": ["--noise", "nan"]}, "--noise is nan"),
         ({"options": ["--noise", "absent.csv"]}, "neither a number nor a CSV file"),
@@ -301,10 +434,54 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
         assert not (tmp_path / "x.csv").exists()
 
 
+def test_a_strangers_files_are_read_and_every_guess_is_printed(files, tmp_path):
+    folder, _, noisy, _, _ = files
+    stations = io.read_stations(folder / "stations.csv")
+    rows = "".join(f"S{i};{a};{b};7\n" for i, (a, b) in enumerate(stations.coordinates))
+    (tmp_path / "stations.csv").write_text("ID;Lat;Lng;Höhe\n" + rows.replace(".", ","), encoding="latin-1")
+    lines = ["Datum;" + ";".join(f"s{i}" for i in range(39)) + ";battery"]
+    for t in range(40):
+        cells = [f"{v:.2f}".replace(".", ",") for v in noisy[:39, t]]
+        if t % 10 == 3:
+            cells[t // 4] = "-9999"
+        lines.append(";".join([f"{t % 28 + 1:02d}.{t // 28 + 1:02d}.2024", *cells, "ok"]))
+    (tmp_path / "readings.csv").write_text("\n".join(lines))
+    done = run("design", "stations.csv", "readings.csv", "--method", "gcv", "--out", "d.npz", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "stations.csv: the text is not UTF-8 and is read as Latin-1.",
+        "separated by a semicolon",
+        "read with a decimal comma",
+        "1 column is not needed and left out: 'Höhe'",
+        "column 'Datum' holds the times",
+        "39 columns are matched with a station by ignoring case, spaces or leading zeros: 's0' is taken as 'S0'",
+        "1 column is not in the station table and left out: 'battery'",
+        "-9999 stands in 4 cells",
+        "read day first, as '13.01.2024' shows",
+        "1 station has no column and is left out: 'S39'",
+    ):
+        assert words in done.stderr
+    # the design's stations are taken, of a table without one of them too, which is filled in
+    (tmp_path / "fewer.csv").write_text((tmp_path / "readings.csv").read_text().replace(";s38;", ";other;"))
+    done = run("interpolate", "stations.csv", "fewer.csv", "--weights", "d.npz", "--out", "x.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    table = io.read_readings(tmp_path / "x.csv")
+    assert table.names == tuple(f"S{i}" for i in range(39))
+    assert table.times[:2] == ("01.01.2024", "02.01.2024")
+    assert table.observed.all()
+    for command in (("design",), ("interpolate", "--weights", "d.npz"), ("denoise", "--weights", "d.npz")):
+        done = run(command[0], "stations.csv", "readings.csv", *command[1:], "--strict", cwd=tmp_path)
+        assert done.returncode == 2
+        assert "the text is not UTF-8; save it as CSV UTF-8" in done.stderr
+
+
 def test_interpolate_warns_of_stations_whose_estimates_are_inflated(tmp_path):
     (tmp_path / "stations.csv").write_text("station,x,y\na,0,0\nb,1,0\nc,2,0\n")
     (tmp_path / "readings.csv").write_text("time,a,b,c\n0,1.0,,3.0\n1,2.0,2.0,2.0\n")
     (tmp_path / "weights.csv").write_text("station,weight\na,1.0\nb,0.01\nc,1.0\n")
     done = run("interpolate", "stations.csv", "readings.csv", "--weights", "weights.csv", "--neighbours", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "station b can be 1" in " ".join(done.stderr.split())
+    assert "station 'b' could be 1" in " ".join(done.stderr.split())
+    assert "weighted like their neighbors in 1 of 2 signals" in " ".join(done.stderr.split())
+    b = io.read_readings(tmp_path / "filled.csv").values[1]
+    assert 1.0 <= b[0] <= 3.0

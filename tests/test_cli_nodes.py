@@ -79,3 +79,24 @@ def test_labels_of_a_spreadsheet(tmp_path):
         (tmp_path / "labels.csv").write_text(f"node,label,train\n{rows}")
         with pytest.raises(InputError, match=words):
             read.labels(tmp_path / "labels.csv", 4)
+
+
+def test_numbers_of_any_length_are_refused_in_a_sentence(tmp_path):
+    """Python converts no text of more than 4,300 digits."""
+    (tmp_path / "nodes.csv").write_text("1" * 5000 + "\n")
+    with pytest.raises(InputError, match="line 1: a whole number of 5000 digits is too large"):
+        read.numbers(str(tmp_path / "nodes.csv"))
+    with pytest.raises(InputError, match="a whole number of 5000 digits is too large"):
+        read.numbers("7," + "1" * 5000)
+    (tmp_path / "labels.csv").write_text(f"node,label,train\n0,{'1' * 5000},1\n")
+    with pytest.raises(InputError, match="line 2: a whole number of 5000 digits is too large"):
+        read.labels(tmp_path / "labels.csv", 1)
+
+
+@pytest.mark.parametrize("column", ["node", "label", "train"])
+def test_a_column_that_is_named_twice_is_refused(column, tmp_path):
+    (tmp_path / "labels.csv").write_text(f"node,label,train,{column}\n0,1,1,0\n")
+    with pytest.raises(InputError, match=f"the first line names the column {column} twice"):
+        read.labels(tmp_path / "labels.csv", 1)
+    (tmp_path / "labels.csv").write_text("node,label,train,note,note\n0,1,1,a,b\n")  # others may be
+    assert read.labels(tmp_path / "labels.csv", 1)[1].tolist() == [True]

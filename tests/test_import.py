@@ -19,12 +19,15 @@ def loaded_after(code: str) -> set[str]:
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
-        ("import nareg", {"cvxpy", "numba", "pyamg", "torch", "matplotlib", "networkx", "pygsp", "petsc4py", "pooch", "typer"}),
+        (
+            "import nareg",
+            {"cvxpy", "numba", "pyamg", "pandas", "torch", "matplotlib", "networkx", "pygsp", "petsc4py", "pooch", "typer"},
+        ),
         (
             "import nareg, nareg.design, nareg.filters, nareg.baselines, nareg.datasets",
-            {"cvxpy", "numba", "pyamg", "torch", "matplotlib", "pygsp", "petsc4py", "typer"},
+            {"cvxpy", "numba", "pyamg", "pandas", "torch", "matplotlib", "pygsp", "petsc4py", "typer"},
         ),
-        ("import nareg.cli", {"cvxpy", "numba", "torch", "matplotlib"}),
+        ("import nareg.cli", {"cvxpy", "numba", "pandas", "torch", "matplotlib"}),
     ],
 )
 def test_heavy_modules_stay_out(code, absent):
@@ -33,6 +36,13 @@ def test_heavy_modules_stay_out(code, absent):
 
 def test_submodules_load_when_first_used():
     assert "cvxpy" not in loaded_after("import nareg\nnareg.design.risk\nnareg.graphs.grid((2, 2))")
+
+
+def test_clean_is_a_function_and_does_not_shadow_its_package():
+    assert "pandas" not in loaded_after("import nareg\nnareg.clean")
+    assert callable(nareg.clean)
+    assert nareg.cleaning.clean is nareg.clean
+    assert {"clean", "cleaning"} <= set(dir(nareg))
 
 
 def test_unknown_attribute_is_an_attribute_error():

@@ -65,6 +65,20 @@ def test_jackknife_of_independent_days_is_the_ratio_estimator(rng):
     assert error == pytest.approx(residual.std() * np.sqrt(2800) / below.sum(), rel=0.15)
 
 
+def test_one_missing_value_does_not_collapse_the_color_scale(rng):
+    graph = Graph.from_knn(rng.random((10, 2)), 3)
+    values = np.arange(10.0)
+    values[[0, 4]] = np.nan, np.inf
+    axes = plotting.network(graph, values, label="height (m)")
+    rings, drawn = axes.collections[-2:]
+    assert drawn.get_clim() == (1.0, 9.0)
+    assert len(drawn.get_offsets()) == 8
+    assert len(rings.get_offsets()) == 2
+    plotting.plt.close(axes.figure)
+    with pytest.raises(InputError, match="no finite entry"):
+        plotting.network(graph, np.full(10, np.nan))
+
+
 def test_plotting_needs_coordinates(rng):
     with pytest.raises(InputError, match="no two-dimensional coordinates"):
         plotting.network(Graph(np.ones((3, 3)) - np.eye(3)))

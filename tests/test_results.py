@@ -2,6 +2,10 @@ from __future__ import annotations
 
 import errno
 import json
+import subprocess
+import sys
+import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -83,6 +87,147 @@ def test_a_file_that_is_there_keeps_its_mode_and_a_link_its_target(tmp_path):
     ordinary = tmp_path / "ordinary"
     ordinary.touch()
     assert [p.stat().st_mode & 0o777 for p in (path, new)] == [0o600, ordinary.stat().st_mode & 0o777]
+
+
+WRITER = """
+import sys, time
+from nareg.results import atomic_write
+with atomic_write(sys.argv[1]) as handle:
+    handle.write(b"half")
+    handle.flush()
+    print("begun", flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("name", ["file.bin", "x" * 250])
+def test_what_a_killed_write_has_left_goes_with_the_next(name, tmp_path):
+    path, other, backup = tmp_path / name, tmp_path / "other.bin", tmp_path / f".{name[:200]}.20240101"
+    backup.write_bytes(b"a user's")
+    writers = []
+    for target in (path, path, other):
+        writer = subprocess.Popen([sys.executable, "-c", WRITER, str(target)], stdout=subprocess.PIPE)
+        assert writer.stdout.readline() == b"begun\n"
+        writers.append(writer)
+    assert len(list(tmp_path.iterdir())) == 4
+    writers[0].kill()
+    writers[0].wait()
+    with atomic_write(path) as handle:
+        handle.write(b"new")
+        assert len(list(tmp_path.iterdir())) == 4  # this one's, and those of the two that are at work
+    assert path.read_bytes() == b"new"
+    assert len(list(tmp_path.iterdir())) == 4
+    for writer in writers:
+        writer.kill()
+        writer.communicate()
+    for target in (path, other):
+        with atomic_write(target) as handle:
+            handle.write(b"newer")
+    assert sorted(tmp_path.iterdir()) == sorted([path, other, backup])
+    assert backup.read_bytes() == b"a user's"
+
+
+def test_many_writers_of_one_file_leave_it_whole_and_nothing_else(tmp_path):
+    """Each clears away what others seem to have left, while they begin."""
+    path, failed = tmp_path / "file.bin", []
+
+    def write(number):
+        try:
+            for _ in range(100):
+                with atomic_write(path) as handle:
+                    handle.write(bytes([number]) * 1000)
+        except Exception as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+    assert len(set(path.read_bytes())) == 1
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_links_in_a_circle_are_said(designed, tmp_path):
+    (tmp_path / "a.npz").symlink_to("b.npz")
+    (tmp_path / "b.npz").symlink_to("a.npz")
+    with pytest.raises(InputError, match=r"a.npz cannot be written \(its links lead in a circle\)"):
+        designed[1].save(tmp_path / "a.npz")
+    with pytest.raises((InputError, DatasetCorruptError), match=r"a.npz"):
+        nareg.design.load(tmp_path / "a.npz")
+
+
+def altered(path, out, **changes):
+    """A design's file with other arrays; None leaves one out."""
+    with np.load(path) as held:
+        arrays = {name: held[name] for name in held.files} | changes
+    np.savez_compressed(out, **{name: value for name, value in arrays.items() if value is not None})
+
+
+def told(**changes):
+    """Facts as a design has them, with these."""
+
+    def change(meta):
+        return np.array(json.dumps({**json.loads(str(meta)), **changes}))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"penalty_indices": lambda held: held - 1},
+        {"penalty_indices": lambda held: held + 1},
+        {"penalty_indptr": lambda held: held[::-1]},
+        {"penalty_indptr": lambda held: held[:1]},
+        {"penalty_data": lambda held: held * np.nan},
+        {"penalty_data": lambda held: held[:-1]},
+        {"weights": lambda held: held[:-1]},
+        {"weights": lambda held: held * np.inf},
+        {"weights": lambda held: held.astype(str)},
+        {"weights": lambda held: None},
+        {"fit": lambda held: np.ones(7)},
+        {"omega": lambda held: np.ones((7, 7))},
+        {"meta": lambda held: np.array("[" * 10**6)},
+        {"meta": lambda held: np.array('{"a":' * 10**5)},
+        {"meta": lambda held: np.array("[" + "[]," * 10**6 + "0]")},
+        {"meta": lambda held: np.array("1" * 5000)},
+        {"meta": lambda held: np.array([str(held)])},
+        {"meta": lambda held: np.array("null")},
+        {"meta": told(objective="small")},
+        {"meta": told(objective=10**400)},
+        {"meta": told(settings=[])},
+        {"meta": told(settings=None)},
+        {"meta": told(timings={"design": "long"})},
+        {"meta": told(certificate={})},
+        {"meta": told(method=3)},
+        {"meta": told(status="FINE")},
+        {"meta": told(status=[])},
+        {"meta": told(version=True)},
+        {"meta": told(more=1)},
+    ],
+)
+def test_designs_whose_parts_do_not_fit_are_refused(changes, designed, tmp_path):
+    designed[1].save(tmp_path / "d.npz")
+    with np.load(tmp_path / "d.npz") as held:
+        changes = {name: change(held[name] if name in held.files else None) for name, change in changes.items()}
+    altered(tmp_path / "d.npz", tmp_path / "other.npz", **changes)
+    with pytest.raises(DatasetCorruptError, match=r"other.npz' is not a design written by WeightDesign.save"):
+        nareg.design.load(tmp_path / "other.npz")
+
+
+@pytest.mark.parametrize("part", ["meta", "penalty_data", "weights", "unknown"])
+def test_a_design_that_would_fill_the_memory_is_refused_before_it_is_read(part, designed, tmp_path):
+    designed[1].save(tmp_path / "d.npz")
+    bomb = np.array(" " * 10**7) if part == "meta" else np.zeros(10**7 if part != "unknown" else 5 * 10**7)
+    altered(tmp_path / "d.npz", tmp_path / "other.npz", **{part: bomb})
+    del bomb
+    tracemalloc.start()
+    with pytest.raises(DatasetCorruptError, match=r"other.npz' is not a design"):
+        nareg.design.load(tmp_path / "other.npz")
+    assert tracemalloc.get_traced_memory()[1] < 2**22
+    tracemalloc.stop()
 
 
 def test_a_disk_that_runs_full_is_said(tmp_path):

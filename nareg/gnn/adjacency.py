@@ -234,6 +234,7 @@ def _read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     if isinstance(graph, Graph):
         matrix = sp.csr_array(graph.adjacency)
     elif sp.issparse(graph):
+        _checks.whole_sparse("graph", graph)
         matrix = sp.csr_array(graph)
     elif hasattr(graph, "layout") and str(graph.layout) != "torch.strided":
         matrix = _from_torch_sparse(graph)

@@ -1,0 +1,1 @@
+"""Protocols that methods in space and time are measured by; the entry is benchmarks/spacetime.py."""

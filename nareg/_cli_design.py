@@ -1,0 +1,172 @@
+"""What ``nareg design`` does about gaps, silent stations and numbers that do not fit each other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from rich.markup import escape
+
+from nareg import _checks
+from nareg._cli_input import console, errors
+from nareg.errors import InputError
+
+#: Readings whose standard deviation is less than this share of their level are taken as constant.
+CONSTANT = 1e-9
+#: A level is unlike the design's beyond so many standard deviations of its readings, a spread beyond so many times it.
+LEVEL, SPREAD = 3.0, 4.0
+#: Few readings have too uncertain a spread; at few times it is that of one moment.
+ENOUGH_READINGS, ENOUGH_TIMES = 30, 10
+#: A station is unlike its past beyond so many standard deviations, when the others are not.
+STATION = 6.0
+
+
+def look_over(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray) -> None:
+    """Say what is missing, name stations without readings and those that always read the same; refuse constant tables."""
+    where = escape(str(path))
+    live = np.asarray(seen.any(axis=1))
+    if not seen.all():
+        console.print(f"{int((~seen).sum())} of {seen.size} readings are missing; the design uses all others", soft_wrap=True)
+    if not seen.any(axis=0).all():
+        console.print(f"{int((~seen.any(axis=0)).sum())} times without any reading are left out", soft_wrap=True)
+    if not live.all():
+        console.print(
+            f"{escape(_listed(names, ~live))} without a reading: left out of the design, estimated from its neighbors by "
+            "`nareg interpolate`",
+            soft_wrap=True,
+        )
+    count = seen.sum(axis=1)
+    low, high = (
+        np.where(live, f(np.where(seen, values, fill), axis=1), 0.0) for f, fill in ((np.min, np.inf), (np.max, -np.inf))
+    )
+    size = float(np.abs(values[seen]).max())
+    stuck = (count >= ENOUGH_TIMES) & (high - low <= CONSTANT * max(size, 1e-300))
+    if stuck.any() and not (stuck | (count < 2)).all():
+        errors.print(
+            f"[yellow]warning:[/] {escape(_listed(names, stuck))} with the same reading at all times (a stuck sensor?): if it "
+            f"is wrong, empty its column in {where}.",
+            soft_wrap=True,
+        )
+    if np.std(values[seen]) <= CONSTANT * size:
+        raise InputError(f"{path}: all readings are {values[seen].flat[0]:g}, or nearly: there is nothing to design for.")
+
+
+def _listed(names: Sequence[str], which: np.ndarray) -> str:
+    some = [repr(names[int(i)]) for i in np.flatnonzero(which)]
+    return (
+        ("station " if len(some) == 1 else "stations ")
+        + ", ".join(some[:5])
+        + (f", ... ({len(some)})" if len(some) > 5 else "")
+    )
+
+
+def noise_line(variance: np.ndarray, how: str) -> None:
+    """The noise as variance and as standard deviation: the two are easily mistaken for each other."""
+    middle = float(np.median(variance))
+    what = "" if (variance == variance[0]).all() else ", median over stations"
+    console.print(f"noise {how}: standard deviation {np.sqrt(middle):.4g}, variance {middle:.4g}{what}", soft_wrap=True)
+
+
+def refuse_more_noise_than_readings(variance: np.ndarray, values: np.ndarray, seen: np.ndarray) -> None:
+    """For designs from noisy readings, whose variance contains that of the noise."""
+    mine, theirs = float(np.mean(variance)), float(np.var(values[seen]))
+    if mine >= theirs:
+        raise InputError(
+            f"the noise variance {mine:.4g} (standard deviation {np.sqrt(mine):.4g}) is not below the variance of the "
+            f"readings, {theirs:.4g} (standard deviation {np.sqrt(theirs):.4g}): readings that have no more power than "
+            "noise leave no signal; pass a variance as --noise or a standard deviation as --noise-std, in the readings' unit."
+        )
+
+
+def from_history(
+    way: Callable[[Any, np.ndarray, Any], Any], graph: Any, X: np.ndarray, seen: np.ndarray, variance: Any,
+    names: Sequence[str], *, per_edge: bool,
+) -> Any:  # fmt: skip
+    """A design from a clean history with gaps: what is missing is drawn from its distribution given the rest.
+
+    ``way(graph, signals, variance)`` designs for stations that all have readings.
+    """
+    from nareg.design._completion import Completion
+    from nareg.design._masks import reduced_penalty
+    from nareg.design._silent import for_all_stations
+    from nareg.filters._system import penalty
+
+    if seen.all():
+        return way(graph, X, variance)
+    base, rng = penalty(graph), np.random.default_rng(0)
+    live = np.asarray(seen.any(axis=1))
+    if not live.all() and per_edge:
+        raise InputError(
+            f"--method edge: {_listed(names, ~live)} without a reading, and an edge design needs some of every station: "
+            "drop it from the station file, or take --method blind or exact."
+        )
+    if live.sum() < 2:
+        raise InputError("only one station has readings: a design needs neighbors that read.")
+    _checks.dense_size("a design from readings with gaps", base.n_nodes, copies=6, alternative="pass times without gaps")
+    small, extension = (base, np.zeros((0, base.n_nodes))) if live.all() else reduced_penalty(base, live)
+    filled = Completion(small.L.toarray(), X[live], seen[live], rng).draw(rng)
+    found = way(graph if live.all() else small, filled, variance if live.all() else variance[live])
+    return found if live.all() else for_all_stations(found, base, extension, seen)
+
+
+def facts(values: np.ndarray, seen: np.ndarray) -> dict[str, Any]:
+    """Level and spread of the readings, over all and per station, as a design stores them."""
+    count = seen.sum(axis=1)
+    level = np.divide(np.where(seen, values, 0.0).sum(axis=1), count, out=np.zeros(len(values)), where=count > 0)
+    square = np.where(seen, (values - level[:, None]) ** 2, 0.0).sum(axis=1)
+    spread = np.sqrt(np.divide(square, count, out=np.zeros(len(values)), where=count > 0))
+
+    def listed(numbers: np.ndarray, least: int) -> list[float | None]:
+        return [float(v) if n >= least else None for v, n in zip(numbers, count, strict=True)]
+
+    return {
+        "level": float(np.mean(values[seen])),
+        "spread": float(np.std(values[seen])),
+        "station_level": listed(level, 1),
+        "station_spread": listed(spread, 2),
+    }
+
+
+def compare_with_design(
+    path: Any, weights: Any, stored: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray, allowed: bool
+) -> None:
+    """Refuse readings at another level, or with another spread, than those of the design; warn of single stations."""
+    if not isinstance(stored, dict) or not {"level", "spread", "station_level", "station_spread"} <= set(stored):
+        return
+    then = np.array([np.nan if v is None else v for v in stored["station_level"]], dtype=float)
+    own = np.array([np.nan if v is None else v for v in stored["station_spread"]], dtype=float)
+    if then.shape != (len(names),) or own.shape != then.shape:
+        return
+    now, least = values[seen], 1e-12 * max(abs(float(stored["level"])), 1e-300)
+    spread_then, spread_now = max(float(stored["spread"]), least), float(np.std(now))
+    both = seen & np.isfinite(then)[:, None]
+    # over the same stations: a part of the network may be warmer than the whole
+    expected = float(np.mean(np.broadcast_to(then[:, None], seen.shape)[both])) if both.any() else float(stored["level"])
+    off = abs(float(np.mean(values[both] if both.any() else now)) - expected)
+    ratio, many = spread_now / spread_then, now.size >= ENOUGH_READINGS
+    unlike = off > LEVEL * spread_then or (many and ratio > SPREAD)
+    unlike |= many and seen.shape[1] >= ENOUGH_TIMES and ratio < 1 / SPREAD
+    if unlike:
+        sentence = (
+            f"{path}: the readings are {np.mean(now):.4g} ± {spread_now:.3g} (mean, standard deviation) where {weights} was "
+            f"designed for {expected:.4g} ± {float(stored['spread']):.3g}"
+        )
+        if not allowed:
+            raise InputError(f"{sentence}: is the unit the same? Design again for these, or pass --allow-unlike.")
+        errors.print(f"[yellow]warning:[/] {escape(sentence)}.", soft_wrap=True)
+        return
+    count = seen.sum(axis=1)
+    level = np.divide(np.where(seen, values, 0.0).sum(axis=1), count, out=np.full(len(names), np.nan), where=count > 0)
+    shift = level - then
+    usable = np.isfinite(shift) & np.isfinite(own)
+    if usable.sum() < 3:
+        return
+    typical = float(np.median(own[usable]))
+    far = usable & (np.abs(shift - np.median(shift[usable])) > STATION * np.maximum(np.nan_to_num(own), typical))
+    for i in np.flatnonzero(far)[:5]:
+        errors.print(
+            f"[yellow]warning:[/] station {escape(repr(names[int(i)]))} reads {level[i]:.4g} on average, in the design's "
+            f"readings {then[i]:.4g} ± {own[i]:.3g}: its unit or its sensor may have changed.",
+            soft_wrap=True,
+        )
