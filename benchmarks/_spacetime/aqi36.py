@@ -1,6 +1,6 @@
 """AQI-36: hourly PM2.5 in Beijing; mean absolute error on the 20,434 held-out readings of March, June, September, December.
 
-Only ``pm25_missing`` is seen. The published errors are copied from the papers: all of these train neural networks on GPUs.
+Only ``pm25_missing`` is seen. Absolute errors are scored, so the space-time model answers with its median. The published errors are copied from the papers: all of these train neural networks on GPUs.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _kriging() -> Found:
 
 def _spacetime(**options: Any) -> Found:
     found = library.spacetime(network().graph, network().signals, _times(), **options)
-    return Found(found.x, found.std)
+    return Found(found.smoothed.median, found.std)
 
 
 def _other_months() -> Found:
@@ -65,7 +65,7 @@ def _other_months() -> Found:
     other = ~np.isin(month, (3, 6, 9, 12))
     found = library.spacetime(network().graph, network().signals[:, other], _times()[other])
     smoothed = found.model.smooth(network().signals, times=_times())
-    return Found(np.asarray(smoothed.x), np.asarray(smoothed.std))
+    return Found(smoothed.median, smoothed.std)
 
 
 def _clean() -> Found:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy.stats import norm
 
 import nareg
 from _spacetime.points import NotThere
@@ -16,12 +15,13 @@ from _spacetime.points import NotThere
 
 @dataclass(frozen=True)
 class Estimate:
-    """An estimate (N, T), its standard deviation, flags by QARTOD's codes, the model, seconds."""
+    """An estimate (N, T), its standard deviation, flags by QARTOD's codes, the model and what it gave, seconds."""
 
     x: np.ndarray
     std: np.ndarray | None = None
     flags: np.ndarray | None = None
     model: Any = None
+    smoothed: Any = None
     seconds: float = 0.0
 
 
@@ -44,18 +44,13 @@ def spacetime(graph: nareg.Graph, readings: np.ndarray, times: Any = None, **opt
     start = time.perf_counter()
     model = fit(graph, readings, times=times, **options)
     smoothed = model.smooth()
-    return Estimate(np.asarray(smoothed.x), np.asarray(smoothed.std), None, model, time.perf_counter() - start)
+    return Estimate(np.asarray(smoothed.x), np.asarray(smoothed.std), None, model, smoothed, time.perf_counter() - start)
 
 
 def reading_band(found: Estimate, level: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper end (N, T) of the band that holds a new reading with this probability.
-
-    Normal around the estimate, with the field's variance and the noise's.
-    """
-    assert found.std is not None
-    std = np.sqrt(found.std**2 + np.asarray(found.model.noise)[:, None])
-    z = float(norm.ppf(0.5 + level / 2))
-    return found.x - z * std, found.x + z * std
+    """Lower and upper end (N, T) of the band that holds a new reading with this probability."""
+    low, high = found.smoothed.interval(level, of="reading")
+    return np.asarray(low), np.asarray(high)
 
 
 def clean(readings: np.ndarray, names: Any, coordinates: np.ndarray, times: np.ndarray, altitude: Any = None) -> Estimate:
@@ -73,7 +68,7 @@ def clean(readings: np.ndarray, names: Any, coordinates: np.ndarray, times: np.n
     cleaned = function(frame, stations)
     seconds = time.perf_counter() - start
     x, std, flags = (_rows(getattr(cleaned, part), names) for part in ("x", "std", "flags"))
-    return Estimate(x, std, flags, cleaned, seconds)
+    return Estimate(x, std, flags, cleaned, None, seconds)
 
 
 def _rows(table: Any, names: Any) -> np.ndarray:
