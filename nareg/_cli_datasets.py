@@ -1,7 +1,8 @@
-"""``nareg datasets list | info | fetch``."""
+"""``nareg datasets list | info | fetch | export``."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,7 +11,7 @@ from rich.table import Table
 
 from nareg._cli_input import console
 
-datasets_app = typer.Typer(no_args_is_help=True, help="List, describe and fetch data sets.")
+datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
 
 
 @datasets_app.command("list")
@@ -68,3 +69,19 @@ def datasets_fetch(
     with console.status(f"downloading {escape(name)}"):
         path = datasets.fetch(name, sha256=sha256)
     console.print(f"written: {escape(str(path))}", soft_wrap=True)
+
+
+@datasets_app.command("export", epilog="Example: nareg datasets export us-weather")
+def datasets_export(
+    name: Annotated[str, typer.Argument(help="Name of a sensor network.")],
+    out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the name.")] = None,
+) -> None:
+    """Write stations.csv and readings.csv of a sensor network, for nareg clean and other programs."""
+    from nareg import datasets
+    from nareg.errors import InputError
+
+    network = datasets.load(name)
+    if not isinstance(network, datasets.SensorNetwork):
+        raise InputError(f"{name} is a graph for node classification, not a sensor network: nareg datasets list shows them.")
+    folder = network.to_csv(Path(name) if out is None else out)
+    console.print(f"written: {escape(str(folder / 'stations.csv'))} and {escape(str(folder / 'readings.csv'))}", soft_wrap=True)

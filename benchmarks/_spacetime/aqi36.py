@@ -1,6 +1,7 @@
 """AQI-36: hourly PM2.5 in Beijing; mean absolute error on the 20,434 held-out readings of March, June, September, December.
 
-Only ``pm25_missing`` is seen. Absolute errors are scored, so the space-time model answers with its median. The published errors are copied from the papers: all of these train neural networks on GPUs.
+Only ``pm25_missing`` is seen. Absolute errors are scored, so the space-time model answers with its median.
+The published errors are copied from the papers: all of these train neural networks on GPUs.
 """
 
 from __future__ import annotations

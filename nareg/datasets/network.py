@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nareg.datasets._tables import shortest, write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
 
@@ -84,6 +87,26 @@ class SensorNetwork:
     def complete(self) -> SensorNetwork:
         """The network of the stations without a missing reading."""
         return self.select(self.observed.all(axis=1))
+
+    def to_csv(self, folder: str | os.PathLike[str]) -> Path:
+        """Write ``stations.csv`` and ``readings.csv``, as :func:`nareg.clean` reads them.
+
+        Returns
+        -------
+        pathlib.Path
+            The folder.
+
+        Examples
+        --------
+        >>> import tempfile, nareg
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     written = nareg.datasets.load("us-weather").to_csv(folder)
+        ...     print(*sorted(path.name for path in written.iterdir()))
+        readings.csv stations.csv
+        """
+        latitude, longitude = (list(map(shortest, axis)) for axis in self.coordinates.T)
+        columns = {"latitude": latitude, "longitude": longitude}
+        return write_tables(folder, self.names, columns, [str(time) for time in self.times], self.signals)
 
     def __repr__(self) -> str:
         missing = int((~self.observed).sum())

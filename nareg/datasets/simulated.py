@@ -18,9 +18,9 @@ from pathlib import Path
 import numpy as np
 
 from nareg import _checks
+from nareg.datasets._tables import write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.io import write_rows
 
 #: Kinds of faults that :func:`simulated` knows.
 FAULTS = ("dead", "stuck", "spiking")
@@ -98,21 +98,11 @@ class SimulatedNetwork:
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:
         """Write ``stations.csv`` and ``readings.csv``, as a stranger would send them; returns the folder."""
-        target = Path(folder)
-        target.mkdir(parents=True, exist_ok=True)
-        places = np.column_stack([self.coordinates, self.altitude])
-        stations = (
-            [name, f"{lat:.5f}", f"{lon:.5f}", f"{alt:.0f}"] for name, (lat, lon, alt) in zip(self.names, places, strict=True)
-        )
-        write_rows(target / "stations.csv", ["station", "latitude", "longitude", "altitude"], stations)
+        latitude, longitude = ([f"{degrees:.5f}" for degrees in axis] for axis in self.coordinates.T)
+        columns = {"latitude": latitude, "longitude": longitude, "altitude": [f"{meters:.0f}" for meters in self.altitude]}
         whole = bool((self.times == self.times.astype("datetime64[m]")).all())
-        times = np.datetime_as_string(self.times, unit="m" if whole else "s")
-        rows = (
-            [time, *("" if np.isnan(v) else f"{v:.2f}" for v in column)]
-            for time, column in zip(times.tolist(), self.readings.T, strict=True)
-        )
-        write_rows(target / "readings.csv", ["time", *self.names], rows)
-        return target
+        times = np.datetime_as_string(self.times, unit="m" if whole else "s").tolist()
+        return write_tables(folder, self.names, columns, times, self.readings, lambda value: f"{value:.2f}")
 
     def __repr__(self) -> str:
         gaps = int((~self.observed).sum())
