@@ -25,7 +25,7 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 1.8, 6.0
+BEYOND, LEAST = 2.0, 7.0
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.

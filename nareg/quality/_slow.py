@@ -17,6 +17,8 @@ from nareg.quality._unit import Conversion, conversions
 
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
+#: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
+MANY = 16
 #: Badness per standard deviation of an exchange, for the reason of that of lasting errors.
 WEIGHT = 0.3
 
@@ -36,7 +38,8 @@ def misplaced(found: Residuals, seen: Others) -> list[Finding]:
         bad[:, worst.station] = True
         found = replace(found, bad=bad)
         seen = others(found)
-    swaps = [e for e in exchanges(found, seen) if e.ratio >= EXCHANGED]
+    limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
+    swaps = [e for e in exchanges(found, seen) if e.ratio >= limit]
     return findings + [finding for e in swaps for finding in _swapped(found, e)]
 
 

@@ -1,8 +1,9 @@
 """Two stations exchanged, from some time on, up to some time, or throughout.
 
-An exchange is believed where the readings of each fit what all stations but the two say of the other's place. The prediction
-without the two follows from the residuals without one: ``(e_i, e_j) = C_ij (M_i e_i, M_j e_j)`` where ``C_ij`` inverts the
-two stations' block of the precision, frequency by frequency. Station means are free, for the fit took them from these readings.
+An exchange is believed where the readings of each fit what all stations but the two say of the other's place, and where both
+places gain. The prediction without the two follows from the residuals without one: ``(e_i, e_j) = C_ij (M_i e_i, M_j e_j)``
+where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Station means are free, for the fit
+took them from these readings.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ TIMES = 80
 SHORTEST_SHARE, SHORTEST = 0.05, 16
 #: Parts of the span whose median gain counts, so that a few odd times decide nothing.
 PARTS = 8
+#: The gain counts up to so many times that of the place that gains less: where one place loses, nothing was exchanged, one
+#: of the stations is odd.
+BOTH = 4.0
 
 
 @dataclass(frozen=True)
@@ -142,10 +146,11 @@ class _Pairs:
         constants = np.linalg.solve(information, linear)
         calm = [part[:, [0, best]] - constant[[0, best]] for part, constant in zip(moved, constants, strict=True)]
         spectra = [rfft(part, n, axis=0) for part in calm]
-        share = np.zeros(T)
-        for part, x, z in ((calm[0], precision[0], precision[1]), (calm[1], precision[1], precision[2])):
-            squares = part * irfft(x[:, None] * spectra[0] + z[:, None] * spectra[1], n, axis=0)[:T]
-            share += squares[:, 0] - squares[:, 1]
-        parts = [float(p.sum()) for p in np.array_split(share[start[best] : stop[best]], PARTS)]
-        gain = min(float(cost[0] - cost[best]), PARTS * float(np.median(parts)))
+        shares = np.zeros((2, T))
+        for k, (x, z) in enumerate(((precision[0], precision[1]), (precision[1], precision[2]))):
+            squares = calm[k] * irfft(x[:, None] * spectra[0] + z[:, None] * spectra[1], n, axis=0)[:T]
+            shares[k] = squares[:, 0] - squares[:, 1]
+        span = shares[:, start[best] : stop[best]]
+        parts = [float(p.sum()) for p in np.array_split(span.sum(axis=0), PARTS)]
+        gain = min(float(cost[0] - cost[best]), PARTS * float(np.median(parts)), BOTH * float(span.sum(axis=1).min()))
         return a, b, int(start[best]), int(stop[best]), gain / per_reading

@@ -57,7 +57,8 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
     p, c, g = model.parameters, model.cycles, model.grid
     facts = {
         "format": FORMAT, "names": model.graph.names, "metric": model.graph.metric, "transform": model.transform.name,
-        "shift": model.transform.shift, "unit": model.unit, "df": model.df, "status": model.status.name,
+        "shift": model.transform.shift, "low": model.transform.low,
+        "unit": model.unit, "df": model.df, "status": model.status.name,
         "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "family": p.family,
         "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
         "harmonics": c.harmonics, "factors": [[level, factor] for level, factor in model.band_factors.items()],
@@ -180,14 +181,16 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
         sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
         coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],
     )  # fmt: skip
-    numbers = {name: _number(facts, name) for name in ("log_variance", "log_reach", "logit_eta", "shift", "log_likelihood")}
+    numbers = {
+        name: _number(facts, name) for name in ("log_variance", "log_reach", "logit_eta", "shift", "low", "log_likelihood")
+    }
     positive = {name: _number(facts, name) for name in ("unit", "step") + (() if facts["df"] is None else ("df",))}
     _need(min(positive.values()) > 0, "its unit, step or degrees of freedom are not positive")
     process = Parameters(
         facts["family"], numbers["log_variance"], numbers["log_reach"], numbers["logit_eta"], a["partials"], a["log_noise"]
     )
     return SpaceTimeModel(
-        graph=graph, transform=_transforms.restore(facts["transform"], numbers["shift"]), unit=positive["unit"],
+        graph=graph, transform=_transforms.restore(facts["transform"], numbers["shift"], numbers["low"]), unit=positive["unit"],
         cycles=Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
         dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
         grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],

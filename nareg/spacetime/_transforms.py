@@ -29,13 +29,16 @@ class Transform:
     ----------
     name : str
     shift : float
-        Of the logarithm: ``log(y + shift)``.
+        Of the logarithm: ``log(y - low + shift)``.
+    low : float
+        What the field does not fall below: zero, or the smallest reading below it.
     """
 
     name: str
     forward: Function
     backward: Function
     shift: float = 0.0
+    low: float = 0.0
 
     @property
     def linear(self) -> bool:
@@ -46,13 +49,14 @@ class Transform:
         if self.name == "none":
             return np.zeros_like(y)
         if self.name == "sqrt":
-            return -np.log(2 * np.sqrt(np.maximum(y, 1e-2 * max(float(np.median(y)), 1e-12))))
+            above = y - self.low
+            return -np.log(2 * np.sqrt(np.maximum(above, 1e-2 * max(float(np.median(above)), 1e-12))))
         if self.name == "custom":  # a user gives no derivative; backward is known on both sides of every x
             x = self.forward(y)
             step = 1e-5 * max(float(np.std(x)), 1e-9 * float(np.abs(x).max(initial=1.0)))
             rise = (np.asarray(self.backward(x + step)) - np.asarray(self.backward(x - step))) / (2 * step)
             return -np.log(np.maximum(rise, 1e-300))
-        return -np.log(np.maximum(y, 0) + self.shift)
+        return -np.log(np.maximum(y - self.low, 0) + self.shift)
 
     def mean(self, x: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Mean and standard deviation of ``backward(N(x, var))``."""
@@ -69,16 +73,17 @@ def none() -> Transform:
     return Transform("none", lambda y: y, lambda x: x)
 
 
-def square_root() -> Transform:
-    return Transform("sqrt", lambda y: np.sqrt(np.maximum(y, 0.0)), lambda x: np.maximum(x, 0.0) ** 2)
+def square_root(low: float = 0.0) -> Transform:
+    return Transform("sqrt", lambda y: np.sqrt(np.maximum(y - low, 0.0)), lambda x: np.maximum(x, 0.0) ** 2 + low, low=low)
 
 
-def logarithm(shift: float) -> Transform:
+def logarithm(shift: float, low: float = 0.0) -> Transform:
     return Transform(
         "log",
-        lambda y: np.log(np.maximum(y, 0.0) + shift),
-        lambda x: np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0),
+        lambda y: np.log(np.maximum(y - low, 0.0) + shift),
+        lambda x: np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low,
         shift,
+        low,
     )
 
 
@@ -87,12 +92,13 @@ def named(value: Any, readings: np.ndarray) -> Transform:
     if value is None or value == "none":
         return none()
     if isinstance(value, str) and value in NAMES:
-        if (readings < 0).any():
+        if not _nearly_positive(readings):
             raise InputError(
-                f"transform={value!r} needs readings of at least 0, the smallest is {readings.min():g}: "
+                f"transform={value!r} needs readings of at least 0, or not far below, the smallest is {readings.min():g}: "
                 "take transform=None, or set readings below zero to missing."
             )
-        return square_root() if value == "sqrt" else logarithm(_shift(readings))
+        low = min(float(readings.min()), 0.0)
+        return square_root(low) if value == "sqrt" else logarithm(_shift(readings), low)
     if isinstance(value, tuple) and len(value) == 2 and all(callable(part) for part in value):
         forward, backward = value
         with np.errstate(all="ignore"):
@@ -111,10 +117,19 @@ def named(value: Any, readings: np.ndarray) -> Transform:
 
 
 def candidates(readings: np.ndarray) -> list[Transform]:
-    """What ``"auto"`` compares: nothing, and for skewed readings of at least zero, the square root and the logarithm."""
-    if (readings < 0).any() or np.ptp(readings) <= 1e-9 * np.abs(readings).max() or skew(readings) < SKEWED:
+    """What ``"auto"`` compares: nothing, and for skewed readings that hardly fall below zero, root and logarithm."""
+    if np.ptp(readings) <= 1e-9 * np.abs(readings).max() or skew(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
-    return [none(), square_root(), logarithm(_shift(readings))]
+    return [none(), named("sqrt", readings), named("log", readings)]
+
+
+def _nearly_positive(readings: np.ndarray) -> bool:
+    """Whether the smallest reading is at least zero, or nearer to it than the median positive one.
+
+    Small concentrations scatter below zero; a transform then begins at the smallest reading.
+    """
+    positive = readings[readings > 0]
+    return bool(readings.min() >= 0 or (positive.size and -readings.min() < np.median(positive)))
 
 
 def _shift(readings: np.ndarray) -> float:
@@ -122,7 +137,10 @@ def _shift(readings: np.ndarray) -> float:
     return 0.15 * float(np.median(positive)) if positive.size else 1.0
 
 
-def restore(name: str, shift: float) -> Transform:
+def restore(name: str, shift: float, low: float) -> Transform:
     """A transform from what a file holds."""
-    makers = {"none": none, "sqrt": square_root}
-    return logarithm(shift) if name == "log" else makers[name]()
+    if name not in ("none", *NAMES) or shift < 0 or low > 0:
+        raise ValueError(f"transform {name!r} with shift {shift:g} from {low:g} on")
+    if name == "none":
+        return none()
+    return logarithm(shift, low) if name == "log" else square_root(low)

@@ -160,6 +160,8 @@ CRAFTED = [
     {"f": {"family": "none"}},
     {"f": {"status": "fine"}},
     {"f": {"transform": "custom"}},
+    {"f": {"transform": "log", "shift": -1.0}},
+    {"f": {"transform": "sqrt", "low": 1.0}},
     {"f": {"cycles": ["week"], "harmonics": [1]}},
     {"f": {"cycles": ["day"], "harmonics": [10**9]}},
     {"f": {"names": ["a", "a", "b", "c"]}},

@@ -134,3 +134,26 @@ def test_candidates_follow_the_skewness():
     assert names(np.exp(rng.standard_normal(500))) == ["none", "sqrt", "log"]
     assert names(-np.exp(rng.standard_normal(500))) == ["none"]
     assert names(np.full(50, 20.1)) == ["none"]
+
+
+@pytest.mark.parametrize("name", ["sqrt", "log"])
+def test_concentrations_that_scatter_below_zero(name):
+    """Both transforms begin at the smallest reading; far below zero they are refused."""
+    y = np.array([-2.0, -0.5, 0.0, 3.0, 8.0, 40.0])
+    law = named(name, y)
+    np.testing.assert_allclose(law.backward(law.forward(y)), y, atol=1e-9)
+    assert (np.diff(law.forward(y)) > 0).all()
+    mean, _ = law.mean(law.forward(y) - 5.0, np.full(y.shape, 0.1))
+    assert (mean >= -2.0).all()
+    again = _transforms.restore(law.name, law.shift, law.low)
+    np.testing.assert_array_equal(again.forward(y), law.forward(y))
+    with pytest.raises(InputError, match="smallest is -20"):
+        named(name, np.array([-20.0, 1.0, 3.0]))
+
+
+def test_auto_compares_transforms_of_skewed_readings_near_zero():
+    skewed = np.random.default_rng(0).lognormal(1.0, 1.0, 500)
+    assert [law.name for law in _transforms.candidates(skewed)] == ["none", "sqrt", "log"]
+    assert [law.name for law in _transforms.candidates(skewed - 1.0)] == ["none", "sqrt", "log"]
+    assert [law.name for law in _transforms.candidates(skewed - 10.0)] == ["none"]
+    assert [law.name for law in _transforms.candidates(-skewed)] == ["none"]
