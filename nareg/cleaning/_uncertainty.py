@@ -9,7 +9,7 @@ import numpy as np
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._words import number
 from nareg.spacetime import Smoothed
-from nareg.spacetime._holdout import LEVELS
+from nareg.spacetime._bands import LEVELS
 
 #: Level whose band reaches one standard deviation.
 ONE_SIGMA = 0.6827
@@ -30,8 +30,8 @@ def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple
         low, high = predicted.interval(level, of="reading")
         shares.append(float(np.mean((y[where] >= low[where]) & (y[where] <= high[where]))))
     frame = pd.DataFrame({"nominal": LEVELS, "observed": shares})
-    low, high = predicted.interval(ONE_SIGMA, of="reading")
-    expected = ((high - low) / 2 / predicted.band_factor(ONE_SIGMA))[where]
+    low, high = predicted.interval(ONE_SIGMA, of="reading", calibrated=False)
+    expected = ((high - low) / 2)[where]
     errors = (y - predicted.x)[where]
     ratio = float(np.sqrt(np.mean(errors**2) / max(float(np.mean(expected**2)), 1e-300)))
     line = (

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._kalman import Pass
 from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
+from nareg.spacetime._tails import settle
 from nareg.spacetime._times import TimeGrid
 
 #: Rounds of smoothing and leaving out; the set of bad readings seldom changes after the second.
@@ -97,7 +98,7 @@ def residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) ->
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
     for _ in range(ROUNDS):
-        done = model._tails(np.where(bad, np.nan, rows), True, None)
+        done = settle(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df)
         kept = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
         deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
         scores = np.where(bad, deleted, kept)

@@ -71,8 +71,8 @@ class Estimate:
     converged: bool = False
 
 
-#: Called after every expectation step with the iteration, its passes and the noise variances; True ends the iterations.
-Watch = Callable[[int, list[Pass], np.ndarray], bool]
+#: Called after every expectation step with its passes, and the estimate that they were made with; True ends the iterations.
+Watch = Callable[[list[Pass], Estimate], bool]
 
 
 def refine(
@@ -106,7 +106,7 @@ def refine(
         now.objective.append(value)
         if tick is not None:
             tick(value)
-        enough = watch is not None and watch(iteration, passes, now.r)
+        enough = watch is not None and watch(passes, now)
         if enough or iteration == iterations or now.converged:
             break
         expected = gather(windows, passes)

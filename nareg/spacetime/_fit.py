@@ -13,10 +13,11 @@ from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
+from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._em import DYNAMICS
-from nareg.spacetime._holdout import conformal_factors
+from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._learn import Learned, Progress, Task, learn, windows_of
-from nareg.spacetime._model import SpaceTimeModel, checked_readings, masked
+from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
 from nareg.spacetime._space import Space
@@ -141,7 +142,7 @@ def _model(
     estimate, refinement = learned.estimate, learned.refinement
     excluded = unusable.T | learned.excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~excluded]
-    factors = {} if learned.held_out is None else conformal_factors(learned.held_out)
+    bands = Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit)
     chosen = f"{learned.parameters.family} correlation, order {learned.parameters.order}"
     if refinement is not None:
         chosen += f"; {refinement.describe()}, {estimate.iterations} iterations of EM"
@@ -150,7 +151,7 @@ def _model(
         status = Status.MAX_ITERATIONS if refinement is None else Status.STOPPED_EARLY
     return SpaceTimeModel(
         graph=graph, transform=law, unit=unit, cycles=cycles, dynamics=estimate.dynamics, unit_noise=estimate.r,
-        parameters=learned.parameters, df=None if refinement is None else refinement.df, grid=grid, band_factors=factors,
+        parameters=learned.parameters, df=None if refinement is None else refinement.df, grid=grid, bands=bands,
         status=status,
         log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded,

@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
 
 #: Errors beyond so many robust standard deviations count as if they were there: a broken sensor must not choose a model.
 WINSOR = 5.0
-#: Levels of the bands that are calibrated.
-LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-#: Fewer hidden readings than this calibrate nothing.
-FEWEST = 50
-#: Hidden readings that the Gaussian band counts for.
-PRIOR = 200
 
 
 def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
@@ -89,19 +82,3 @@ def improvement(old: np.ndarray, new: np.ndarray, scale: float) -> tuple[float, 
     gain = before - after
     level = max(float(before.mean()), 1e-300)
     return float(gain.mean()) / level, float(gain.std() / np.sqrt(gain.size)) / level
-
-
-def conformal_factors(held_out: HeldOut) -> dict[float, float]:
-    """Per level, what a Gaussian band has to be multiplied with to hold that share of the hidden readings.
-
-    The split conformal quantile, of H scores the ``ceil((H + 1) level)``-th smallest, drawn towards the Gaussian one as if
-    that had been seen in :data:`PRIOR` readings: a few dozen hidden readings know less than the model.
-    """
-    scores = np.sort(np.abs(held_out.errors) / held_out.std)
-    H = scores.size
-    if H < FEWEST:
-        return dict.fromkeys(LEVELS, 1.0)
-    ranks = [min(int(np.ceil((H + 1) * level)), H) - 1 for level in LEVELS]
-    share = H / (H + PRIOR)
-    raw = {level: float(scores[rank] / norm.ppf(0.5 + level / 2)) for level, rank in zip(LEVELS, ranks, strict=True)}
-    return {level: 1 + share * (factor - 1) for level, factor in raw.items()}

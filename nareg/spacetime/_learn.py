@@ -19,6 +19,7 @@ from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._space import Space
+from nareg.spacetime._tails import settle
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
@@ -263,19 +264,29 @@ def _compare(
         var = np.concatenate([(p.var + r)[m] for p, m in zip(passes, masks, strict=True)])
         return HeldOut(truth, x, np.sqrt(var))
 
+    def whole(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
+        """Predictions over the whole record, which windows may be too short or too few to stand for."""
+        if not hidden.any():
+            return None
+        done = settle(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
+        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r)[hidden]))
+
     passes = [run(w, start, parameters.noise) for w in windows]
     best, best_iterations, chosen = predict(passes, parameters.noise), 0, None
+    learned: tuple[Dynamics, np.ndarray] = start, parameters.noise
     if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * space.n):
         named = None if task.dynamics == "auto" or not steps else _refinements(task, steps, None)[0]
-        return named, EM_ITERATIONS if named else 0, best if truth.size else None, tried
+        return named, EM_ITERATIONS if named else 0, whole(None, start, parameters.noise), tried
     scale = robust_scale(best.errors)
 
     def attempt(refinement: Refinement) -> None:
-        nonlocal best, best_iterations, chosen
+        nonlocal best, best_iterations, chosen, learned
         path: list[HeldOut] = []
+        models: list[tuple[Dynamics, np.ndarray]] = []
 
-        def watch(_: int, passes: list[Pass], r: np.ndarray) -> bool:
-            path.append(predict(passes, r))
+        def watch(passes: list[Pass], now: Estimate) -> bool:
+            path.append(predict(passes, now.r))
+            models.append((now.dynamics, now.r))
             squares = [float(winsorized_squares(step.errors, scale).mean()) for step in path]
             return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
@@ -292,14 +303,14 @@ def _compare(
         must = task.dynamics != "auto" and chosen is None
         if must or gain > error:
             k = max(k, 1) if must else k
-            best, best_iterations, chosen = path[k], k, refinement
+            best, best_iterations, chosen, learned = path[k], k, refinement, models[k]
 
     for refinement in _refinements(task, steps, None):
         attempt(refinement)
     tails = _refinements(task, steps, chosen or Refinement("scalar", NU * steps, KAPPA * steps))
     for refinement in tails:
         attempt(refinement)
-    return chosen, best_iterations, best, tried
+    return chosen, best_iterations, whole(chosen, *learned), tried
 
 
 def _finish(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -15,21 +16,19 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime import _times
+from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._extend import Extension, restricted
+from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._kalman import Dynamics, Pass, run
-from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import Smoothed
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
+from nareg.spacetime._tails import PASSES, ROUNDS, settle, settle_robustly
 from nareg.spacetime._times import TimeGrid
 from nareg.spacetime._transforms import Transform
 
-#: Smoothing passes that find the variances of heavy-tailed steps; they change little after the third.
-TAIL_PASSES = 4
-#: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
-LARGEST_READING = 1e100
 #: Places whose weights are computed at once.
 PLACES = 256
 
@@ -57,8 +56,8 @@ class SpaceTimeModel:
         Degrees of freedom of heavy-tailed steps.
     grid : TimeGrid
         Where the readings' times fall.
-    band_factors : dict
-        Per level, by how much Gaussian bands are stretched.
+    bands : Bands
+        By how much Gaussian bands are stretched, per level and size of the standard deviation.
     status : Status
     log_likelihood : float
         Of the readings, in their unit.
@@ -75,7 +74,7 @@ class SpaceTimeModel:
     parameters: Parameters
     df: float | None
     grid: TimeGrid
-    band_factors: dict[float, float]
+    bands: Bands
     status: Status
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
@@ -398,7 +397,7 @@ class SpaceTimeModel:
         """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
-        _, scores = self._robust_pass(rows - offset, None)
+        _, scores = settle_robustly(rows - offset, self.dynamics, self.unit_noise, self.df)
         return scores[grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -456,49 +455,14 @@ class SpaceTimeModel:
         self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: Callable[[str, float], None] | None = None,
         W: np.ndarray | None = None,
     ) -> Pass:  # fmt: skip
+        tick = None
+        if progress is not None:
+            total = len(y) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
+            rows = itertools.count(1)
+            tick = lambda _: progress("smoothing", next(rows) / total)  # noqa: E731
         if robust:
-            return self._robust_pass(y, progress, W)[0]
-        return self._tails(y, smooth, progress, W)
-
-    def _tails(
-        self, y: np.ndarray, smooth: bool, progress: Callable[[str, float], None] | None, W: np.ndarray | None = None
-    ) -> Pass:
-        """One pass, or with heavy-tailed steps a few, until their variances have settled."""
-        passes = TAIL_PASSES if self.df and smooth else 1
-        scale = None
-        for k in range(passes):
-            count = iter(range(1, len(y) + 1))
-            tick = (
-                None
-                if progress is None
-                else (lambda k=k, count=count: progress("smoothing", (k + next(count) / len(y)) / passes))
-            )
-            last = k == passes - 1
-            done = run(
-                y, self.dynamics, self.unit_noise, scale=scale, smooth=smooth, df=None if last else self.df, W=W, tick=tick
-            )
-            scale = done.scale
-        return done
-
-    def _robust_pass(
-        self, y: np.ndarray, progress: Callable[[str, float], None] | None, W: np.ndarray | None = None
-    ) -> tuple[Pass, np.ndarray]:
-        """Smooth without the readings that the others contradict; and every reading's deletion score."""
-        # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
-        usual = np.sqrt(self.dynamics.P0.diagonal()[: self.n_nodes] + self.unit_noise)
-        bad = np.abs(y) > ABSURD * usual
-        for _ in range(3):
-            done = self._tails(np.where(bad, np.nan, y), True, progress, W)
-            scores = deletion_scores(y, done, np.where(bad, np.inf, self.unit_noise))
-            # a deleted reading is judged with the noise that it would have
-            deleted = (y - done.x) / np.sqrt(done.var + self.unit_noise)
-            scores = np.where(bad, deleted, scores)
-            with np.errstate(invalid="ignore"):
-                found = np.abs(scores) > GROSS * np.maximum(robust_spread(scores), 1.0)
-            if (found == bad).all():
-                break
-            bad = found
-        return done, scores
+            return settle_robustly(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
+        return settle(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
 
     def _smoothed(
         self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid
@@ -508,41 +472,8 @@ class SpaceTimeModel:
         slope = float(self.transform.log_slope(seen).sum()) - seen.size * np.log(self.unit)
         return Smoothed(
             mean, std, self.status, done.log_likelihood + slope, times, self.unit_noise * self.unit**2,
-            x * self.unit, var * self.unit**2, self.transform, self.band_factors,
+            x * self.unit, var * self.unit**2, self.transform, self.bands,
         )  # fmt: skip
-
-
-def masked(y: np.ndarray, observed: Any) -> np.ndarray:
-    """Readings (N, T) without those that ``observed`` calls missing; a time may have none at all."""
-    if observed is None:
-        return y
-    mask = _checks.array_of("observed", observed)
-    if mask.dtype != bool or mask.shape not in (y.shape, y.shape[:1]):
-        raise InputError(
-            f"observed has shape {mask.shape} and dtype {mask.dtype}: pass a boolean mask {y.shape}, True where measured."
-        )
-    return np.where(mask if mask.ndim == 2 else mask[:, None], y, np.nan)
-
-
-def checked_readings(readings: Any, n_nodes: int) -> np.ndarray:
-    """Readings (N, T) as float64, NaN where missing, never infinite."""
-    y = _checks.floats("readings", readings, ndim=(1, 2), finite=False).astype(float)
-    if y.ndim == 1:
-        y = y[:, None]
-    if y.shape[0] != n_nodes or y.shape[1] == 0:
-        hint = " it looks transposed: pass readings.T" if y.shape[1] == n_nodes else " rows are stations, columns are times"
-        raise InputError(f"readings has shape {y.shape} but the graph has {n_nodes} nodes:{hint}.")
-    if np.isinf(y).any():
-        i, t = np.argwhere(np.isinf(y))[0]
-        raise InputError(f"readings[{i}, {t}] is infinite: set it to NaN if it is missing.")
-    sizes = np.abs(y[np.isfinite(y)])
-    if sizes.size and (sizes.max() > LARGEST_READING or 0 < sizes.max() < 1 / LARGEST_READING):
-        i, t = np.argwhere(np.abs(y) == sizes.max())[0]
-        raise InputError(
-            f"readings[{i}, {t}] is {y[i, t]:g}, the largest: its square leaves the range of numbers; set it to missing "
-            "if it is no reading, or take another unit."
-        )
-    return y
 
 
 def _spread(values: np.ndarray, grid: TimeGrid) -> np.ndarray:

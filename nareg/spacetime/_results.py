@@ -9,6 +9,7 @@ from scipy.stats import norm
 
 from nareg import _checks
 from nareg.results import Status
+from nareg.spacetime._bands import Bands
 from nareg.spacetime._transforms import Transform
 
 
@@ -39,14 +40,14 @@ class Smoothed:
     _center: np.ndarray = field(repr=False)
     _var: np.ndarray = field(repr=False)
     _transform: Transform = field(repr=False)
-    _factors: dict[float, float] = field(repr=False)
+    _bands: Bands = field(repr=False)
 
     @property
     def median(self) -> np.ndarray:
         """(N, T) median of the field: with a transform below the mean, and best for absolute errors."""
         return np.asarray(self._transform.backward(self._center))
 
-    def interval(self, level: float = 0.9, *, of: str = "field") -> tuple[np.ndarray, np.ndarray]:
+    def interval(self, level: float = 0.9, *, of: str = "field", calibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (N, T) of the band with this probability.
 
         Parameters
@@ -54,23 +55,19 @@ class Smoothed:
         level : float
             Between 0 and 1.
         of : {"field", "reading"}
-            What the band holds: the field, or a new reading with its noise. Both are stretched by the factor that makes
-            the readings' band hold this share of the hidden readings (split conformal).
+            What the band holds: the field, or a new reading with its noise.
+        calibrated : bool
+            Stretch both by the factor that makes the readings' band hold this share of the hidden readings (split conformal).
         """
         level = _checks.number("level", level, low=0, high=1, strict=True)
         _checks.choice("of", of, ("field", "reading"))
         var = self._var + self.noise[:, None] if of == "reading" else self._var
-        reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * self.band_factor(level) * np.sqrt(var)
+        reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
+        if calibrated:
+            reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
         ends = (self._transform.backward(self._center + sign * reach) for sign in (-1, 1))
         lower, upper = ends
         return np.asarray(lower), np.asarray(upper)
-
-    def band_factor(self, level: float) -> float:
-        """By how much a Gaussian band of this level is stretched: between calibrated levels, linearly."""
-        if not self._factors:
-            return 1.0
-        levels = sorted(self._factors)
-        return float(np.interp(level, levels, [self._factors[known] for known in levels]))
 
 
 @dataclass(frozen=True, eq=False)

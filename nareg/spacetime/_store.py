@@ -15,6 +15,7 @@ from nareg.errors import UNREADABLE, InputError, NaregError
 from nareg.graph import Graph
 from nareg.results import Status, atomic_write
 from nareg.spacetime import _times, _transforms
+from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import PERIODS, Cycles
 from nareg.spacetime._kalman import Dynamics, factor
 from nareg.spacetime._parametric import Parameters
@@ -61,7 +62,8 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "unit": model.unit, "df": model.df, "status": model.status.name,
         "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "family": p.family,
         "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
-        "harmonics": c.harmonics, "factors": [[level, factor] for level, factor in model.band_factors.items()],
+        "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
+        "factors": [[level, *each] for level, each in model.bands.factors.items()],
         "blocks": len(model.dynamics.blocks), "details": model.details,
     }  # fmt: skip
     arrays: dict[str, Any] = {
@@ -194,7 +196,7 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
         cycles=Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
         dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
         grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
-        band_factors={float(level): float(factor) for level, factor in facts["factors"]}, readings=a["readings"],
+        bands=_bands(facts), readings=a["readings"],
         excluded=a["excluded"], details=dict(facts["details"]),
     )  # fmt: skip
 
@@ -227,6 +229,16 @@ def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
     stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
     stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
     return stream
+
+
+def _bands(facts: dict[str, Any]) -> Bands:
+    stds = tuple(float(std) for std in facts["band_stds"])
+    factors = {float(level): tuple(float(each) for each in row) for level, *row in facts["factors"]}
+    values = np.array([*stds, *factors, *(each for row in factors.values() for each in row)])
+    _need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands hold a number that is not positive")
+    _need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
+    _need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
+    return Bands(stds, factors)
 
 
 def _need(holds: bool | np.bool_, otherwise: str) -> None:

@@ -8,6 +8,7 @@ import pytest
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, _times, _transforms
+from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._space import Space
@@ -28,7 +29,7 @@ def known_model(
     return SpaceTimeModel(
         graph=graph, transform=_transforms.named(None, readings[np.isfinite(readings)]), unit=1.0, cycles=cycles,
         dynamics=parameters.dynamics(space), unit_noise=parameters.noise, parameters=parameters, df=None,
-        grid=_times.grid(np.arange(readings.shape[1], dtype=float)), band_factors={}, status=Status.CONVERGED,
+        grid=_times.grid(np.arange(readings.shape[1], dtype=float)), bands=Bands(), status=Status.CONVERGED,
         log_likelihood=0.0, readings=readings, excluded=np.zeros(readings.shape, dtype=bool),
     )  # fmt: skip
 

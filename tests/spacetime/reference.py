@@ -10,6 +10,7 @@ import numpy as np
 import nareg
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, _times, _transforms
+from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._kalman import Dynamics
 from nareg.spacetime._parametric import Parameters
@@ -118,7 +119,7 @@ def model_of(
         graph=graph, transform=_transforms.none() if transform is None else transform, unit=unit, cycles=no_cycles(n, level),
         dynamics=process.dynamics(Space.of(graph)) if dynamics is None else dynamics,
         unit_noise=process.noise if noise is None else noise, parameters=process, df=df,
-        grid=_times.grid(_times.checked(times, T)), band_factors={}, status=Status.CONVERGED, log_likelihood=0.0,
+        grid=_times.grid(_times.checked(times, T)), bands=Bands(), status=Status.CONVERGED, log_likelihood=0.0,
         readings=readings, excluded=np.zeros((n, T), dtype=bool) if excluded is None else excluded,
         details={"chosen": "by hand"},
     )  # fmt: skip

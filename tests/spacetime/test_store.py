@@ -168,6 +168,10 @@ CRAFTED = [
     {"f": {"metric": "miles"}},
     {"f": {"df": -4.0}},
     {"f": {"factors": 3}},
+    {"f": {"band_stds": [1.0], "factors": []}},
+    {"f": {"band_stds": [2.0, 1.0], "factors": [[0.9, 1.0, 1.0]]}},
+    {"f": {"band_stds": [1.0], "factors": [[0.9, -1.0]]}},
+    {"f": {"band_stds": [1.0], "factors": [[0.9, 1.0, 1.0]]}},
 ]
 
 

@@ -1,0 +1,61 @@
+"""Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers have settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from nareg.spacetime._kalman import Dynamics, Pass, run
+from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
+
+#: Passes with Student t steps, whose variances change little after the third.
+PASSES = 4
+#: Rounds that look for gross outliers.
+ROUNDS = 3
+
+
+def settle(
+    y: np.ndarray,
+    dynamics: Dynamics,
+    r: np.ndarray,
+    df: float | None,
+    *,
+    smooth: bool = True,
+    W: np.ndarray | None = None,
+    tick: Callable[[float], None] | None = None,
+) -> Pass:
+    """One pass, or with ``df`` a few, over readings (T, N); ``tick`` counts rows, :data:`PASSES` times T with ``df``."""
+    passes = PASSES if df and smooth else 1
+    each = None if tick is None else lambda: tick(1.0)
+    scale = None
+    for _ in range(passes - 1):
+        scale = run(y, dynamics, r, scale=scale, df=df, tick=each).scale
+    return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each)
+
+
+def settle_robustly(
+    y: np.ndarray,
+    dynamics: Dynamics,
+    r: np.ndarray,
+    df: float | None,
+    *,
+    W: np.ndarray | None = None,
+    tick: Callable[[float], None] | None = None,
+) -> tuple[Pass, np.ndarray]:
+    """Smooth without the readings that the others contradict; and every reading's deletion score."""
+    # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
+    usual = np.sqrt(dynamics.P0.diagonal()[: dynamics.n] + r)
+    bad = np.abs(y) > ABSURD * usual
+    for _ in range(ROUNDS):
+        done = settle(np.where(bad, np.nan, y), dynamics, r, df, W=W, tick=tick)
+        scores = deletion_scores(y, done, np.where(bad, np.inf, r))
+        # a deleted reading is judged with the noise that it would have
+        deleted = (y - done.x) / np.sqrt(done.var + r)
+        scores = np.where(bad, deleted, scores)
+        with np.errstate(invalid="ignore"):
+            gross = np.abs(scores) > GROSS * np.maximum(robust_spread(scores), 1.0)
+        if (gross == bad).all():
+            break
+        bad = gross
+    return done, scores

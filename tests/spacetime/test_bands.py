@@ -1,0 +1,56 @@
+"""Bands hold the share that they promise, also where the model is wrong about gaps and right about readings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.stats import norm
+
+from nareg.spacetime._bands import FEWEST, LEVELS, PRIOR, Bands, calibrate
+from nareg.spacetime._holdout import HeldOut
+
+
+def drawn(rng: np.random.Generator, count: int) -> HeldOut:
+    """Small standard deviations are half of the true ones, large ones are right."""
+    std = np.where(rng.random(count) < 0.5, 1.0, 4.0) * rng.uniform(0.95, 1.05, count)
+    truth = rng.standard_normal(count) * np.where(std < 2, 2 * std, std)
+    return HeldOut(truth, np.zeros(count), std)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_stratum_holds_its_share(level):
+    rng = np.random.default_rng(0)
+    bands = calibrate(drawn(rng, 20_000))
+    fresh = drawn(rng, 20_000)
+    reach = norm.ppf(0.5 + level / 2) * fresh.std * bands.at(level, fresh.std)
+    for part in (fresh.std < 2, fresh.std > 2):
+        inside = float(np.mean(np.abs(fresh.truth[part]) <= reach[part]))
+        # the factors still count 200 Gaussian readings; three standard errors for the rest
+        assert abs(inside - level) < 3 * np.sqrt(level * (1 - level) / 4000) + 0.02
+
+
+def test_few_hidden_readings_calibrate_nothing_and_some_are_drawn_to_the_gaussian_band():
+    rng = np.random.default_rng(1)
+    few, some = drawn(rng, FEWEST - 1), drawn(rng, FEWEST)
+    np.testing.assert_array_equal(calibrate(few).at(0.9, few.std), 1.0)
+    (factor,) = calibrate(some).factors[0.9]
+    scores = np.sort(np.abs(some.errors) / some.std)
+    raw = scores[int(np.ceil((FEWEST + 1) * 0.9)) - 1] / norm.ppf(0.95)
+    assert factor == pytest.approx(1 + FEWEST / (FEWEST + PRIOR) * (raw - 1))
+
+
+def test_equal_standard_deviations_make_one_stratum():
+    rng = np.random.default_rng(2)
+    bands = calibrate(HeldOut(rng.standard_normal(3000), np.zeros(3000), np.ones(3000)))
+    assert bands.stds == (1.0,)
+    np.testing.assert_allclose(bands.at(0.9, np.array([1e-9, 1.0, 1e9])), 1.0, atol=0.05)
+
+
+@given(st.floats(0.01, 0.999), st.floats(1e-3, 1e3), st.floats(1e-3, 1e3))
+def test_factors_lie_between_those_of_the_strata_and_follow_the_unit(level, std, unit):
+    bands = Bands((1.0, 3.0, 10.0), {0.5: (0.8, 1.0, 1.3), 0.9: (0.9, 1.1, 1.5)})
+    factor = bands.at(level, np.array([std]))
+    assert 0.8 <= factor[0] <= 1.5
+    np.testing.assert_allclose(bands.in_unit(unit).at(level, np.array([std * unit])), factor, rtol=1e-9)
