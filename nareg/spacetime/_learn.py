@@ -35,14 +35,17 @@ ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: A parametric fit whose scaled gradient is at most this has converged.
 FLAT = 1e-2
 #: Iterations of EM.
-EM_ITERATIONS = 8
+EM_ITERATIONS = 12
 #: A path of EM ends when its last steps so many predict worse than its best.
 PATIENCE = 2
-#: Weight of the parametric process noise and dynamics, per step of the readings.
-NU, KAPPA = 0.5, 1.0
+#: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
+WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.5, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
+#: What "auto" tries, in this order.
+AUTO = ("scalar", "modes", "full")
 #: Degrees of freedom of heavy-tailed steps.
 DF = 4.0
-#: With fewer hidden readings nothing is compared by them; second order then has to raise the log-likelihood by this much.
+#: With fewer hidden readings nothing is compared by them. Second order has to lower their error by more than its standard
+#: error, or to raise the log-likelihood by this much and not predict worse.
 FEWEST_HIDDEN, ORDER_GAIN = 20, 5.0
 
 
@@ -202,7 +205,8 @@ def _parametric(
         before = errors(best.parameters)
         gain, error = improvement(before, errors(richer.parameters), robust_scale(before))
         choices.append(("second order", gain, error))
-        best = richer if gain > error else best
+        likelier = richer.objective > best.objective + ORDER_GAIN
+        best = richer if gain > error or (likelier and gain > 0) else best
     elif richer.objective > best.objective + ORDER_GAIN:
         best = richer
     for family in part.families[1:]:
@@ -231,8 +235,12 @@ def _refinements(task: Task, steps: int, chosen: Refinement | None) -> list[Refi
     """What is tried after the parametric model: Gaussian steps first, then heavy tails for the dynamics that were taken."""
     if chosen is not None:
         return [replace(chosen, df=DF)] if chosen.df is None else []
-    kinds = ("scalar", "full") if task.dynamics == "auto" else (task.dynamics,)
-    return [Refinement(kind, NU * steps, KAPPA * steps) for kind in kinds]
+    return [_weighted(kind, steps) for kind in (AUTO if task.dynamics == "auto" else (task.dynamics,))]
+
+
+def _weighted(kind: str, steps: int, df: float | None = None) -> Refinement:
+    nu, kappa = WEIGHTS[kind]
+    return Refinement(kind, nu * steps, kappa * steps, df)
 
 
 def support_of(space: Space) -> np.ndarray:
@@ -307,7 +315,7 @@ def _compare(
 
     for refinement in _refinements(task, steps, None):
         attempt(refinement)
-    tails = _refinements(task, steps, chosen or Refinement("scalar", NU * steps, KAPPA * steps))
+    tails = _refinements(task, steps, chosen or _weighted("scalar", steps))
     for refinement in tails:
         attempt(refinement)
     return chosen, best_iterations, whole(chosen, *learned), tried
@@ -334,7 +342,7 @@ def _finish(
             0,
             fitted.gradient <= FLAT,
         )
-    scaled = Refinement(refinement.dynamics, NU * (T - 1), KAPPA * (T - 1), refinement.df)
+    scaled = _weighted(refinement.dynamics, T - 1, refinement.df)
     return refine(
         [y], start, parameters.noise, scaled, iterations=iterations, fixed_noise=task.noise is not None,
         basis=basis_of(space, parameters) if refinement.dynamics == "modes" else None,
