@@ -39,7 +39,7 @@ EM_ITERATIONS = 12
 #: A path of EM ends when its last steps so many predict worse than its best.
 PATIENCE = 2
 #: Weights of the parametric process noise and dynamics, per step of the readings: dynamics of few parameters need little.
-WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.5, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
+WEIGHTS = {"scalar": (0.2, 1.0), "diagonal": (0.5, 0.03), "modes": (0.2, 0.03), "graph": (0.5, 1.0), "full": (0.5, 1.0)}
 #: What "auto" tries, in this order.
 AUTO = ("scalar", "modes", "full")
 #: Degrees of freedom of heavy-tailed steps.
