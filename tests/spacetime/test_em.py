@@ -102,15 +102,23 @@ def test_strong_prior_leaves_everything_where_it_was():
     np.testing.assert_allclose(found.dynamics.Q, start.Q, rtol=1e-6)
 
 
-def test_watch_sees_every_expectation_step_and_stops_when_told():
+@pytest.mark.parametrize("stop", [None, 1])
+def test_watch_sees_every_expectation_step_and_stops_when_told(stop):
     y, start, extra = problem()
     seen = []
+
+    def watch(passes, now):
+        again = run(y, now.dynamics, now.r)
+        assert passes[0].log_likelihood == pytest.approx(again.log_likelihood, abs=1e-9)  # made with this estimate
+        seen.append(len(passes))
+        return stop is not None and len(seen) > stop
+
     found = refine(
-        [y], start, np.full(5, 0.3), Refinement("scalar", 20.0, 10.0), iterations=3, fixed_noise=False,
-        watch=lambda k, passes, r: seen.append((k, len(passes))), **extra,
-    )  # fmt: skip
-    assert seen == [(k, 1) for k in range(len(found.objective))]
+        [y], start, np.full(5, 0.3), Refinement("scalar", 20.0, 10.0), iterations=3, fixed_noise=False, watch=watch, **extra
+    )
+    assert seen == [1] * len(found.objective)
     assert found.iterations == len(found.objective) - 1
+    assert found.iterations == (3 if stop is None else stop)
 
 
 def test_diagonal_and_full_find_a_known_matrix():

@@ -8,6 +8,7 @@ import pytest
 import nareg
 from nareg.errors import InputError, TooLargeError
 from nareg.spacetime import fit
+from nareg.spacetime._space import Space
 from tests.spacetime.reference import network
 
 RNG = np.random.default_rng
@@ -265,3 +266,20 @@ def test_few_times_are_not_overconfident():
     readings = truth + 0.5 * RNG(2).standard_normal((16, 2))
     found = fit(nareg.graphs.grid((4, 4)), readings, rng=RNG(0)).smooth()
     assert np.sqrt(np.mean(((found.x - truth) / found.std) ** 2)) < 3
+
+
+def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
+    rng = np.random.default_rng(3)
+    graph = nareg.Graph.from_knn(10 * rng.random((15, 2)), 4)
+    K = Space.of(graph).correlation("exponential", 5.0)
+    variances, U = np.linalg.eigh(K)
+    pace = np.where(np.arange(15) >= 11, 0.97, 0.2)
+    c, field = np.zeros(15), np.empty((15, 400))
+    for t in range(400):
+        c = pace * c + np.sqrt((1 - pace**2) * variances) * rng.standard_normal(15)
+        field[:, t] = U @ c
+    readings = field + 0.5 * rng.standard_normal(field.shape)
+    auto, scalar = (fit(graph, readings, dynamics=dynamics) for dynamics in ("auto", "scalar"))
+    assert "modes dynamics" in auto.details["chosen"]
+    errors = [np.sqrt(np.mean((model.smooth().x - field) ** 2)) for model in (auto, scalar)]
+    assert errors[0] < errors[1]
