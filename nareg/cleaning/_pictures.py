@@ -8,6 +8,7 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from nareg import plotting
 from nareg.quality import Flag
@@ -53,13 +54,24 @@ def station_map(cleaned: Cleaned) -> Figure:
     if suspects:
         x, y = np.array(axes.collections[1].get_offsets())[suspects].T
         axes.scatter(x, y, s=110, facecolors="none", edgecolors=ORANGE, linewidths=1.8, zorder=3, label="suspect")
-        for i, a, b in list(zip(suspects, x, y, strict=True))[:15]:
-            axes.annotate(names[i], (a, b), xytext=(7, 5), textcoords="offset points", fontsize=8, color=ORANGE, zorder=4)
+        for k in _apart(x, y):
+            at = (x[k], y[k])
+            axes.annotate(names[suspects[k]], at, xytext=(7, 5), textcoords="offset points", fontsize=8, color=ORANGE, zorder=4)
         axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), frameon=False, fontsize=9)
     if not axes.get_xlabel():
         axes.set_xlabel("x")
         axes.set_ylabel("y")
     return figure
+
+
+def _apart(x: np.ndarray, y: np.ndarray) -> list[int]:
+    """Points whose names do not cover each other; the table below the map has them all."""
+    wide, high = 0.22 * max(float(np.ptp(x)), 1e-300), 0.06 * max(float(np.ptp(y)), 1e-300)
+    named: list[int] = []
+    for k in range(x.size):
+        if all(abs(x[k] - x[j]) > wide or abs(y[k] - y[j]) > high for j in named):
+            named.append(k)
+    return named
 
 
 def _map_values(cleaned: Cleaned) -> tuple[np.ndarray, str]:
@@ -183,6 +195,9 @@ def errors(cleaned: Cleaned) -> Figure:
         tick.set_fontweight("bold" if name == cleaned.method else "normal")
     if worst > 8 * best > 0:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+        axes.xaxis.set_minor_formatter(NullFormatter())
     else:
         axes.set_xlim(0, 1.08 * worst)
     axes.set_ylim(-0.6, len(frame) - 0.4)

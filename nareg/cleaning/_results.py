@@ -109,6 +109,12 @@ class Cleaned:
                 lines.append(f"  {name:<{width}}  {number(row['rmse_single'], 3):>8}  {number(row['rmse_gaps'], 3):>8}")
         return "\n".join([*lines, self.headline()])
 
+    def figures(self) -> dict[str, Any]:
+        """The report's pictures as matplotlib figures: ``map``, ``series``, ``errors``, ``calibration``, where there is one."""
+        from nareg.cleaning._pictures import draw
+
+        return draw(self)
+
     def report(self, path: str | os.PathLike[str]) -> Path:
         """Write a self-contained HTML page: map, suspects, series, errors, calibration, choices, notes."""
         from nareg.cleaning._report import write

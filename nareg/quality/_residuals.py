@@ -97,8 +97,10 @@ def residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) ->
     bad = frozen | wild
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
+    scale = None
     for _ in range(ROUNDS):
-        done = settle(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df)
+        done = settle(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
+        scale = done.scale if model.df else None
         kept = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
         deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
         scores = np.where(bad, deleted, kept)

@@ -295,10 +295,11 @@ def run(
 
 
 class _Sums:
-    """Sums of smoothed covariances over time; those that repeat are added once, with their weight."""
+    """Sums of smoothed covariances over time, or the surprises alone; what repeats is added once, with its weight."""
 
-    def __init__(self, dynamics: Dynamics, surprises: bool):
+    def __init__(self, dynamics: Dynamics, moments: bool, surprises: bool):
         n, m = dynamics.n, dynamics.P0.shape[0]
+        self.moments = moments
         self.S11, self.S10, self.S00 = np.zeros((n, n)), np.zeros((n, m)), np.zeros((m, m))
         self.weight, self.trace, self.surprises = 0.0, 0.0, surprises
         self.waiting: tuple[np.ndarray, np.ndarray, np.ndarray] | None = None
@@ -317,7 +318,7 @@ class _Sums:
             self.trace = float(np.vdot(self.Q_inverse, V1) - 2 * np.vdot(self.QA, C) + np.vdot(self.AQA, V0))
 
     def flush(self) -> None:
-        if self.waiting is not None:
+        if self.moments and self.waiting is not None:
             V1, C, V0 = self.waiting
             self.S11 += self.weight * V1
             self.S10 += self.weight * C
@@ -342,6 +343,14 @@ class _Sums:
         )
 
 
+def _joined(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.ndarray:
+    """``[[a, b], [c, d]]``; np.block takes several times as long."""
+    k = a.shape[0]
+    result = np.empty((k + d.shape[0], k + d.shape[0]))
+    result[:k, :k], result[:k, k:], result[k:, :k], result[k:, k:] = a, b, c, d
+    return result
+
+
 def _backward(
     forward: Filtered, dynamics: Dynamics, scale: np.ndarray, moments: bool, df: float | None, W: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
@@ -350,9 +359,9 @@ def _backward(
     states, var = np.empty((T, m)), np.empty((T, n))
     point_variances = None if W is None else np.empty((T, W.shape[0]))
     scale = scale.copy()
-    sums = _Sums(dynamics, surprises=bool(df)) if moments or df else None
+    sums = _Sums(dynamics, moments, surprises=bool(df)) if moments or df else None
     z, V = forward.corrected[-1]
-    G = before = V
+    G = cross = before = V
     key: tuple[Any, Any, Any] = (None, None, None)
     for t in range(T - 1, -1, -1):
         if t < T - 1:
@@ -368,9 +377,9 @@ def _backward(
                     L = factor(ahead, "the predicted covariance")
                     G = dpotrs(L, np.asfortranarray(cross), lower=1)[0].T
                 VG = V @ G.T
-                last = oldest[:, m - n :] + G @ (VG - ahead @ G.T)
+                last = oldest[:, m - n :] + G @ (VG - cross)  # ahead G' is cross
                 last = 0.5 * (last + last.T)
-                before = last if m == n else np.block([[V[n:, n:], VG[n:]], [VG[n:].T, last]])
+                before = last if m == n else _joined(V[n:, n:], VG[n:], VG[n:].T, last)
                 if sums is not None:
                     sums.begin(V[:n, :n], VG if m == n else np.hstack([V[:n, n:], VG[:n]]), before)
                 key = (P, ahead, V)
@@ -386,6 +395,6 @@ def _backward(
         states[t], var[t] = z, V.diagonal()[:n]
         if W is not None and point_variances is not None:
             point_variances[t] = np.einsum("ij,ij->i", W @ V[:n, :n], W)
-    total = None if sums is None else sums.total(states, 1.0 / scale[1:], V)
+    total = None if sums is None or not moments else sums.total(states, 1.0 / scale[1:], V)
     x = states[:, :n]
     return x, var, total, scale, None if W is None else x @ W.T, point_variances

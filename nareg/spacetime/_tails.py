@@ -9,8 +9,9 @@ import numpy as np
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
 
-#: Passes with Student t steps, whose variances change little after the third.
-PASSES = 4
+#: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
+#: readings.
+PASSES, AGAIN = 4, 2
 #: Rounds that look for gross outliers.
 ROUNDS = 3
 
@@ -21,14 +22,14 @@ def settle(
     r: np.ndarray,
     df: float | None,
     *,
+    scale: np.ndarray | None = None,
     smooth: bool = True,
     W: np.ndarray | None = None,
     tick: Callable[[float], None] | None = None,
 ) -> Pass:
-    """One pass, or with ``df`` a few, over readings (T, N); ``tick`` counts rows, :data:`PASSES` times T with ``df``."""
-    passes = PASSES if df and smooth else 1
+    """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
+    passes = 1 if not (df and smooth) else PASSES if scale is None else AGAIN
     each = None if tick is None else lambda: tick(1.0)
-    scale = None
     for _ in range(passes - 1):
         scale = run(y, dynamics, r, scale=scale, df=df, tick=each).scale
     return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each)
@@ -47,8 +48,10 @@ def settle_robustly(
     # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
     usual = np.sqrt(dynamics.P0.diagonal()[: dynamics.n] + r)
     bad = np.abs(y) > ABSURD * usual
+    scale = None
     for _ in range(ROUNDS):
-        done = settle(np.where(bad, np.nan, y), dynamics, r, df, W=W, tick=tick)
+        done = settle(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick)
+        scale = done.scale if df else None
         scores = deletion_scores(y, done, np.where(bad, np.inf, r))
         # a deleted reading is judged with the noise that it would have
         deleted = (y - done.x) / np.sqrt(done.var + r)
