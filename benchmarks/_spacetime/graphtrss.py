@@ -1,8 +1,9 @@
 """GraphTRSS's protocol: PM2.5 in California and sea-surface temperature, random samples, error at what was not sampled.
 
 The first 220 and 600 times; at every time the same number of stations is sampled at random among those with a valid value,
-without noise. Valid are PM2.5 values above zero, as in the authors' code. The published numbers are means over 100 masks whose methods' parameters were chosen by the true error;
-here no parameter sees it. The authors' own masks are not published: ours come from the stated seeds.
+without noise. Valid are PM2.5 values above zero, as in the authors' code. The published numbers are means over 100 masks
+whose methods' parameters were chosen by the true error; here no parameter sees it. The authors' own masks are not published:
+ours come from the stated seeds.
 """
 
 from __future__ import annotations
