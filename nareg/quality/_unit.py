@@ -37,6 +37,8 @@ CONVERSIONS = (
 FAR, LEFT = 6.0, 0.25
 #: Where readings vary enough to show a factor, theirs is that near, as a ratio.
 NEAR = 1.35
+#: After the conversion readings scatter as much as field and noise together, within this factor.
+WITHIN = 2.0
 
 
 @dataclass(frozen=True)
@@ -63,17 +65,18 @@ def conversions(found: Residuals, seen: Others) -> list[Conversion]:
     own = _median(difference)
     level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
     scatter = MAD_TO_STD * _median(np.abs(difference - own))
-    usual = float(np.hypot(level, np.median(scatter[enough]))) or 1.0
+    noise = float(np.median(scatter[enough]))
+    usual = float(np.hypot(level, noise)) or 1.0
     result = []
     for i in np.flatnonzero(enough):
-        best = _station(values[:, i], expected[:, i], usual)
+        best = _station(values[:, i], expected[:, i], usual, noise)
         if best is not None:
             name, start, stop, ratio, slope = best
             result.append(Conversion(int(i), name, start, stop, ratio, slope))
     return result
 
 
-def _station(y: np.ndarray, expected: np.ndarray, usual: float) -> tuple[str, int, int, float, float] | None:
+def _station(y: np.ndarray, expected: np.ndarray, usual: float, noise: float) -> tuple[str, int, int, float, float] | None:
     seen = np.flatnonzero(np.isfinite(y))
     z, x = y[seen], expected[seen]
     plain = np.minimum(np.abs(z - x) / usual, 2 * FAR)
@@ -85,9 +88,13 @@ def _station(y: np.ndarray, expected: np.ndarray, usual: float) -> tuple[str, in
         later, earlier = whole - np.concatenate([[0.0], gain[:-1]]), gain
         a, b = int(np.argmax(later)), int(np.argmax(earlier))
         value, part = max((float(later[a]), slice(a, None)), (float(earlier[b]), slice(0, b + 1)), key=lambda entry: entry[0])
+        scatter = _spread(z[part]) / factor / max(float(np.hypot(_spread(x[part]), noise)), 1e-300)
+        if not 1 / WITHIN < scatter < WITHIN:
+            continue
         if best is None or value > best[0]:
             best = (value, name, factor, constant, part)
-    assert best is not None
+    if best is None:
+        return None
     _, name, factor, constant, part = best
     if seen[part].size < FEWEST:
         return None
@@ -96,10 +103,14 @@ def _station(y: np.ndarray, expected: np.ndarray, usual: float) -> tuple[str, in
     slope = _slope(z[part], x[part])
     if far < FAR or left > LEFT * far or left > 3.0:
         return None
-    varied = MAD_TO_STD * float(np.median(np.abs(x[part] - np.median(x[part])))) > 2 * usual
+    varied = _spread(x[part]) > 2 * usual
     if varied and factor != 1 and not 1 / NEAR < slope / factor < NEAR:
         return None
     return name, int(seen[part][0]), int(seen[part][-1]) + 1, far, slope
+
+
+def _spread(values: np.ndarray) -> float:
+    return MAD_TO_STD * float(np.median(np.abs(values - np.median(values))))
 
 
 def _slope(z: np.ndarray, x: np.ndarray) -> float:

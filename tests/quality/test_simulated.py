@@ -31,3 +31,14 @@ def test_faults_are_found_and_healthy_days_are_not(seed):
     bad = quality.flags[network.healthy] == Flag.BAD
     flagged = np.array([bad[:, days == day].any(axis=1) for day in np.unique(days)])
     assert flagged.mean() < 0.05  # one in a hundred over many draws; of the 51 here at most two
+
+
+def test_a_short_record_in_fahrenheit_is_told_from_a_factor_of_ten():
+    """Levels differ by altitude, so that the level alone would take any conversion that makes readings small."""
+    network = nareg.datasets.simulated(12, 60, faults=(), rng=np.random.default_rng(0))
+    readings = network.readings.copy()
+    readings[4, 30:] = 1.8 * readings[4, 30:] + 32
+    model = nareg.spacetime.fit(network.graph(), readings, times=network.times)
+    (suspect,) = nareg.quality.check(model).suspects
+    assert (suspect.station, suspect.kind) == (4, "unit")
+    assert "°F instead of °C" in suspect.evidence
