@@ -85,6 +85,20 @@ class Dynamics:
         return result
 
 
+def leap(dynamics: Dynamics, z: np.ndarray, P: np.ndarray, steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and covariance of the state after ``steps`` without a reading, by doubling: log2(steps) products of matrices."""
+    n, m = dynamics.n, P.shape[0]
+    F, Q = np.eye(m, k=-n), np.zeros((m, m))
+    F[:n], Q[:n, :n] = dynamics.matrix(), dynamics.Q
+    while steps:
+        if steps & 1:
+            z, P = F @ z, F @ P @ F.T + Q
+        steps >>= 1
+        if steps:
+            F, Q = F @ F, F @ Q @ F.T + Q
+    return z, 0.5 * (P + P.T)
+
+
 def _times(A: np.ndarray, part: np.ndarray) -> np.ndarray:
     if A.ndim == 2:
         return A @ part

@@ -10,7 +10,7 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime._extend import Extension
-from nareg.spacetime._kalman import Correction, correct, innovate, is_steady
+from nareg.spacetime._kalman import Correction, correct, innovate, is_steady, leap
 from nareg.spacetime._results import Update
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 PATIENCE = 3
 #: Longest jump in time, in steps: the state then has long returned to its mean.
 LONGEST_JUMP = 100_000
+#: More steps than this are taken at once.
+LEAP = 50
 
 
 class Stream:
@@ -183,6 +185,9 @@ class Stream:
     def _advance(self, steps: int) -> None:
         """Predict; a covariance that no longer changes is kept, as the object that the next correction knows."""
         dynamics = self.model.dynamics
+        if steps > LEAP:
+            self._z, self._P = leap(dynamics, self._z, self._P, steps)
+            return
         settled = False
         for step in range(steps):
             self._z = dynamics.mean_after(self._z)
