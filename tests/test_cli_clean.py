@@ -184,8 +184,17 @@ def test_a_dirty_file_is_cleaned_and_every_guess_is_said(files, tmp_path):
 
 @pytest.mark.slow
 def test_interrupted_it_leaves_nothing_half_written(tmp_path):
-    nareg.datasets.simulated(150, 1000, rng=np.random.default_rng(0)).to_csv(tmp_path)
-    command = [sys.executable, "-m", "nareg", "clean", tmp_path / "stations.csv", tmp_path / "readings.csv", "--out"]
+    nareg.datasets.simulated(60, 432, rng=np.random.default_rng(0)).to_csv(tmp_path)
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
+    command = [
+        sys.executable,
+        "-c",
+        f"{heed}; from nareg.cli import run; run()",
+        "clean",
+        tmp_path / "stations.csv",
+        tmp_path / "readings.csv",
+        "--out",
+    ]
     process = subprocess.Popen(
         [*map(str, command), str(tmp_path / "clean")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
