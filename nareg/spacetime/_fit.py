@@ -128,7 +128,6 @@ def fit(
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
         rows, unit, found = _prepare(calm, grid, law, space, wanted)
-        track.plan(_plan(rows))
         task = Task(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
         offset = found.at(grid.seconds_of(np.arange(grid.length)))
         learned = learn(rows - offset, space, task, track)
@@ -221,9 +220,3 @@ def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Spac
         part = part[np.isfinite(part)]
         scores.append(fitted.log_likelihood + float(law.log_slope(part).sum()) - part.size * float(np.log(unit)))
     return laws[int(np.argmax(scores))]
-
-
-def _plan(rows: np.ndarray) -> float:
-    """Rows that all passes together will see, roughly; stages that need fewer jump ahead."""
-    learning = sum(p.stop - p.start for p in windows_of(rows, 1))
-    return float(70 * learning + 10 * len(rows))

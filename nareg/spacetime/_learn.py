@@ -19,7 +19,7 @@ from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._space import Space
-from nareg.spacetime._tails import settle
+from nareg.spacetime._tails import PASSES, settle
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
@@ -71,24 +71,25 @@ class Task:
 
 @dataclass
 class Progress:
-    """Counts passes over readings, weighed by their length, and hands on what fraction of the plan is done."""
+    """Tells how far learning is, by stages that each take a share of the time and see a number of rows, roughly known."""
 
     report: Callable[[str, float], None] | None
-    total: float = 1.0
-    done: float = 0.0
     stage: str = ""
+    begin: float = 0.0
+    end: float = 0.0
+    expected: float = 1.0
+    done: float = 0.0
 
-    def plan(self, rows: float) -> None:
-        self.total += rows
+    def enter(self, stage: str, end: float, rows: float) -> None:
+        """A new stage, until the fraction ``end`` of all, of about so many rows."""
+        self.stage, self.begin, self.end = stage, self.end, end
+        self.expected, self.done = max(rows, 1.0), 0.0
 
     def tick(self, rows: float) -> None:
-        self.done = min(self.done + rows, self.total)
+        """So many rows were seen; a stage that sees more than it expected waits at its end."""
+        self.done = min(self.done + rows, self.expected)
         if self.report is not None:
-            self.report(self.stage, self.done / self.total)
-
-    def enter(self, stage: str, until: float) -> None:
-        """A new stage; what the last one did not need is taken as done."""
-        self.stage, self.done = stage, max(self.done, until)
+            self.report(self.stage, self.begin + (self.end - self.begin) * self.done / self.expected)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +160,7 @@ def learn(y: np.ndarray, space: Space, task: Task, progress: Progress) -> Learne
         parameters = fitted.parameters
     refinement, iterations, held_out, tried = _compare(y, seen, hidden & ~excluded, parts, space, parameters, task, progress)
     choices += tried
-    progress.enter("learning from all readings", 0.75 * progress.total)
+    progress.enter("learning from all readings", 1.0, (iterations + 1) * len(y))
     if task.robust:
         excluded |= _outliers(y, space, parameters, excluded)
     estimate = _finish(np.where(excluded, np.nan, y), space, fitted, refinement, iterations, task, progress)
@@ -180,13 +181,14 @@ def _parametric(
     Families of one order are compared by likelihood, orders by the hidden readings: jumps of the field look like roughness
     to the likelihood of a smooth one, and the other way round.
     """
-    progress.enter("comparing correlations in space and time", 0.0)
     stations = some_stations(space, np.concatenate(windows), task.rng)
     part = space.subset(stations) if stations.size < space.n else space
     few = [w[:, stations] for w in windows]
     noise = None if task.noise is None else task.noise[stations]
     rows = sum(len(w) for w in windows)
     tick = lambda _: progress.tick(rows)  # noqa: E731
+    evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
+    progress.enter("comparing correlations in space and time", 0.3, evaluations * rows)
     choices: list[tuple[str, float, float]] = []
     hidden = np.concatenate([t[:, stations][m[:, stations]] for t, m in zip(truths, masks, strict=True)])
 
@@ -259,11 +261,12 @@ def _compare(
     progress: Progress,
 ) -> tuple[Refinement | None, int, HeldOut | None, list[tuple[str, float, float]]]:  # fmt: skip
     """The refinement, and how many iterations of it, that predict the hidden readings best."""
-    progress.enter("comparing dynamics by hidden readings", 0.35 * progress.total)
     windows = [seen[p] for p in parts]
     masks = [hidden[p] for p in parts]
     truth = np.concatenate([y[p][m] for p, m in zip(parts, masks, strict=True)])
     rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
+    attempts = len(_refinements(task, steps, None)) + 1
+    progress.enter("comparing dynamics by hidden readings", 0.85, EM_ITERATIONS * attempts * rows + PASSES * len(y))
     start = parameters.dynamics(space)
     tried: list[tuple[str, float, float]] = []
 
