@@ -23,9 +23,9 @@ from nareg.spacetime._tails import PASSES, settle
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
-#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products; the last fit
-#: sees everything.
-PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 2e-4, 6e-10
+#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
+#: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
+FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
 FEWEST_ROWS = 60
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MOST_STATIONS = 30
@@ -117,10 +117,10 @@ class Learned:
     choices: list[tuple[str, float, float]] = field(default_factory=list)
 
 
-def windows_of(y: np.ndarray, order: int) -> list[slice]:
+def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
     """Parts of the record that learning can afford: all of it, or up to four windows spread over it."""
     T, N = y.shape
-    rows = max(FEWEST_ROWS, int(PASS_SECONDS / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+    rows = max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
     if rows >= T:
         return [slice(0, T)]
     count = max(1, min(4, rows // FEWEST_ROWS))
@@ -146,7 +146,7 @@ def learn(y: np.ndarray, space: Space, task: Task, progress: Progress) -> Learne
         [seen[p] for p in parts], [y[p] for p in parts], [hidden[p] for p in parts], space, task, progress
     )
     parameters = fitted.parameters
-    parts = windows_of(y, parameters.order)
+    parts = windows_of(y, parameters.order, PASS_SECONDS)
     excluded = np.zeros(y.shape, dtype=bool)
     if task.robust:
         excluded = _outliers(seen, space, parameters, excluded)
