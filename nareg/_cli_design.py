@@ -87,10 +87,10 @@ def from_history(
 
     ``way(graph, signals, variance)`` designs for stations that all have readings.
     """
+    from nareg._operator import penalty
     from nareg.design._completion import Completion
     from nareg.design._masks import reduced_penalty
     from nareg.design._silent import for_all_stations
-    from nareg.filters._system import penalty
 
     if seen.all():
         return way(graph, X, variance)

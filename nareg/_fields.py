@@ -9,9 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty, scale_symmetric
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise
-from nareg.filters._system import Penalty, penalty, scale_symmetric
 from nareg.graph import Graph
 from nareg.results import Solution
 

@@ -25,7 +25,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from nareg import _adjacency, _checks
-from nareg._neighbours import nearest
+from nareg._neighbors import nearest
 from nareg.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:

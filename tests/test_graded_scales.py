@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 import nareg
 from nareg import _checks
+from nareg._operator import _is_dominant, is_laplacian, penalty
 from nareg.design import node_invariant, risk
 from nareg.errors import InputError
 from nareg.filters import denoise, uncertainty
-from nareg.filters._system import _is_dominant, is_laplacian, penalty
 
 PATH = nareg.graphs.grid((4,))
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg._neighbours import great_circle_km
+from nareg._neighbors import great_circle_km
 from nareg.errors import InputError
 
 

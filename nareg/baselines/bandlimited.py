@@ -8,9 +8,9 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
-from nareg.filters._system import penalty
 
 
 def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None) -> np.ndarray:

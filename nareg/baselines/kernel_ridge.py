@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
-from nareg.filters._system import penalty
 
 
 def kernel_ridge(graph: Any, y: Any, *, sigma2: float = 1.0, mu: float = 1e-4, observed: Any = None) -> np.ndarray:

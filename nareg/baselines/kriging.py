@@ -10,7 +10,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg import _checks
-from nareg._neighbours import EARTH_RADIUS_KM, great_circle_km
+from nareg._neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph

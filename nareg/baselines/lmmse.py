@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.design._problem import moment
-from nareg.filters._system import penalty
 
 
 def lmmse(

@@ -11,8 +11,8 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty
 from nareg._version import __version__
-from nareg.filters._system import FilterSystem, Penalty
 from nareg.graph import operator_hash
 from nareg.results import Certificate, Status, WeightDesign, symmetric_from_entries
 

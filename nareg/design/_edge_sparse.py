@@ -21,6 +21,7 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import splu
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge_lbfgs import Descent
 from nareg.design._edge_newton import Support
 from nareg.design._edge_pack import FACTOR_NODES, Outcome
@@ -30,7 +31,6 @@ from nareg.design._probes import probes
 from nareg.design._problem import STATIONARY, fit_weights, moment
 from nareg.errors import InputError, SolverError
 from nareg.filters import cg
-from nareg.filters._system import FilterSystem, Penalty, refuse_singular
 from nareg.results import Status, symmetric_from_entries
 
 #: Random probes of the noise, and as many others on the held-out side.

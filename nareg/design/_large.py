@@ -22,12 +22,12 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._groups import Groups
 from nareg.design._local import Descent, Progress, ValueAndGradient, feasible, minimise, one_blas_thread
 from nareg.design._problem import fit_weights, pack, squared_bounds
 from nareg.design._sampled import Columns, SampledRisk
 from nareg.errors import InputError
-from nareg.filters._system import FilterSystem, Penalty, refuse_singular
 from nareg.results import Status, WeightDesign
 
 #: Penalties tried, times the single weight's risk per node.

@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._operator import scale_symmetric
 from nareg.design._dual import Certificate
 from nareg.design._groups import Groups
 from nareg.design._local import ONE_THREAD, Descent, Progress, descend, feasible, interval, one_blas_thread, relative_gradient
 from nareg.design._problem import STATIONARY
 from nareg.design._row_newton import MAX_STEPS, RowNewton
 from nareg.design._support_quadratic import SupportQuadratic
-from nareg.filters._system import scale_symmetric
 from nareg.results import Status
 
 #: Columns of V at the start, on networks up to 500 nodes and on larger ones: more of them cost more and curve less.

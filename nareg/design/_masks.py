@@ -16,7 +16,7 @@ import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve, pinvh
 from scipy.sparse.csgraph import connected_components
 
-from nareg.filters._system import Penalty
+from nareg._operator import Penalty
 
 #: Entries below this share of the largest are rounding.
 ROUNDING = 1e-14

@@ -12,10 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 
+from nareg._operator import Penalty
 from nareg.design._masks import Pattern, kron_reduction, patterns
 from nareg.design.scalar import node_invariant
 from nareg.errors import InputError
-from nareg.filters._system import Penalty
 
 Equations = tuple[np.ndarray, np.ndarray, np.ndarray]
 #: A common level of all stations leaves no residual: what this share of a diagonal adds decides for none.

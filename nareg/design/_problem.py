@@ -22,10 +22,10 @@ import scipy.sparse as sp
 from scipy.linalg import eigh
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
 from nareg.design._local import Descent
 from nareg.errors import InputError, SingularSystemError
-from nareg.filters._system import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg.graph import operator_hash
 from nareg.results import Certificate, Status, WeightDesign
 

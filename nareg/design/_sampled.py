@@ -22,9 +22,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._operator import FilterSystem, Penalty, scale_symmetric
 from nareg.design import _support
 from nareg.filters._sequence import SystemSequence
-from nareg.filters._system import FilterSystem, Penalty, scale_symmetric
 
 #: Relative residual of the solves.
 TOL = 1e-6

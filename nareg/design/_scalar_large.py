@@ -15,13 +15,13 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from nareg import _checks
+from nareg._operator import Penalty
 from nareg.design._large import ARRAYS, SCALAR_RANGE, best_single
 from nareg.design._local import one_blas_thread
 from nareg.design._probes import probes
 from nareg.design._problem import fit_weights, pack, squared_bounds
 from nareg.design._sampled import Columns, SampledRisk, blind_columns, oracle_columns
 from nareg.errors import InputError
-from nareg.filters._system import Penalty
 from nareg.results import Status, WeightDesign
 
 RULES = ("oracle", "sure", "gcv", "discrepancy")

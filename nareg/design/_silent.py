@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import Penalty
 from nareg.design._local import feasible
 from nareg.design._masks import extended_weights, gaps_found, reduced_penalty
 from nareg.errors import InputError
-from nareg.filters._system import Penalty
 from nareg.graph import operator_hash
 from nareg.results import WeightDesign
 

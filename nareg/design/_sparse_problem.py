@@ -19,6 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, refuse_singular, scale_symmetric
 from nareg.design._large import SCALAR_COLUMNS, best_single
 from nareg.design._local import one_blas_thread
 from nareg.design._probes import probes
@@ -26,7 +27,6 @@ from nareg.design._problem import Problem, fit_weights, pack, squared_bounds
 from nareg.design._program import root
 from nareg.design._sampled import Columns, SampledRisk, oracle_columns
 from nareg.errors import InputError
-from nareg.filters._system import FilterSystem, Penalty, refuse_singular, scale_symmetric
 from nareg.results import WeightDesign
 
 #: Random probes for the noise part of the risk, from which one factor is chosen.

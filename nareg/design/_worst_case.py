@@ -24,6 +24,7 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg.design._local import few_threads
 from nareg.design._problem import fit_weights
 from nareg.design._signal_sets import Matrix, SignalSet, gram, signal_set
@@ -31,7 +32,6 @@ from nareg.design._worst_moment import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._worst_signal import search
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import direct
-from nareg.filters._system import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg.results import Status
 
 #: Largest network whose filter matrix is formed for the worst bias.

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._completion import Completion
 from nareg.design._early import FEWEST, KEEP, Steps, choose_steps, deal, finish
 from nareg.design._groups import Groups
@@ -28,7 +29,6 @@ from nareg.design._silent import GivenPerNode, without_silent
 from nareg.design.exact import DENSE_NODES
 from nareg.design.noise import estimate_noise
 from nareg.errors import InputError
-from nareg.filters._system import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.results import WeightDesign
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import penalty
 from nareg.design import _edge_sparse
 from nareg.design._edge_dense import DenseDesign
 from nareg.design._edge_newton import Support
@@ -20,7 +21,6 @@ from nareg.design._edge_pack import pack
 from nareg.design._local import Progress, few_threads
 from nareg.design._problem import problem
 from nareg.errors import InputError, TooLargeError
-from nareg.filters._system import penalty
 from nareg.results import WeightDesign, upper_edges
 
 #: Up to here a Hessian of the N + M numbers is formed and factorised (32 MB, a fifth of a second a step).

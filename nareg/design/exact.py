@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design._early import FEWEST, choose_steps, deal, finish
 from nareg.design._groups import Groups
 from nareg.design._large import LargeTask, Warm, checked_columns, design_large
@@ -26,7 +27,6 @@ from nareg.design._problem import STATIONARY, problem
 from nareg.design._sampled import oracle_columns
 from nareg.design._starts import best_scalar, inverse_signal
 from nareg.errors import InputError
-from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
 
 #: Dense up to here when the caller leaves the choice: a step of the descent takes about 50 ms at this size.

@@ -22,6 +22,7 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design._groups import Groups
 from nareg.design._local import Descent, Progress, descend, feasible
 from nareg.design._low_rank import best, coordinates
@@ -35,7 +36,6 @@ from nareg.design.prony import SCALES, bound_starts, published_bound, scaled_by_
 from nareg.design.relaxation import fit_weights_to, lyapunov
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
-from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")

@@ -10,11 +10,11 @@ from scipy.optimize import nnls
 from scipy.sparse.linalg import lsmr
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design import _noise_gaps
 from nareg.design._masks import station_levels
 from nareg.design.scalar import node_invariant
 from nareg.errors import InputError, SolverError
-from nareg.filters._system import Penalty, penalty
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
 MAD_TO_STD = 1.4826

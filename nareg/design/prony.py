@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._operator import FilterSystem, penalty, scale_symmetric
 from nareg.design import _low_rank
 from nareg.design._groups import Groups
 from nareg.design._local import Progress, feasible
@@ -32,7 +33,6 @@ from nareg.design._sparse_problem import (
 from nareg.design._support_quadratic import SupportQuadratic
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError
-from nareg.filters._system import FilterSystem, penalty, scale_symmetric
 from nareg.results import Status, WeightDesign
 
 #: Without N x N matrices above this size, where signals and independent noise are given.

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design._groups import Groups
 from nareg.design._large import Warm
 from nareg.design._local import Progress
@@ -14,7 +15,6 @@ from nareg.design.blind import blind_sampled
 from nareg.design.exact import exact_sampled
 from nareg.design.noise import estimate_noise
 from nareg.errors import InputError
-from nareg.filters._system import Penalty, penalty
 from nareg.results import WeightDesign
 
 #: Weights of the less common sign start at this part of the median.

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design import _low_rank
 from nareg.design._groups import Groups
 from nareg.design._local import Progress, ValueAndGradient, feasible, few_threads
@@ -35,7 +36,6 @@ from nareg.design._support_quadratic import SupportQuadratic
 from nareg.design.prony import mesh_like, published_bound
 from nareg.design.rounding import round_and_refine
 from nareg.errors import InputError, TooLargeError
-from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
 
 #: Without N x N matrices above this size, where H has low rank.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.design._problem import moment, risk_parts
 from nareg.errors import InputError
-from nareg.filters._system import build, data_term, filter_matrix, penalty
 
 
 @dataclass(frozen=True)

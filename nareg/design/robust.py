@@ -15,11 +15,11 @@ from scipy.optimize import brentq
 from scipy.special import erf, exp1
 
 from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.design._probes import probes
 from nareg.design._problem import fit_weights
 from nareg.design.noise import MAD_TO_STD
 from nareg.errors import InputError, SolverError
-from nareg.filters._system import FilterSystem, Penalty, build, data_term, filter_matrix, penalty
 from nareg.filters.apply import denoise
 from nareg.results import Status
 

@@ -14,12 +14,12 @@ import numpy as np
 from scipy.optimize import brentq
 
 from nareg import _checks
+from nareg._operator import Penalty, penalty
 from nareg.design import _scalar_large
 from nareg.design._masks import gaps_found
 from nareg.design._problem import Problem, extreme_frequencies, fit_weights, minimise_scale, minimise_widely, moment
 from nareg.design._scalar_gaps import GappyScalar
 from nareg.errors import InputError
-from nareg.filters._system import Penalty, penalty
 from nareg.results import Status, WeightDesign
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._operator import FilterSystem, Penalty, scale_symmetric
 from nareg.errors import AmplificationWarning
 from nareg.filters._iterate import Iterates
-from nareg.filters._system import FilterSystem, Penalty, scale_symmetric
 
 #: An unobserved node's estimate may be so many times the largest reading. On five sensor networks designs above it
 #: interpolated 1.5 to 5,000 times worse than one weight, those below it never 1.4 times.

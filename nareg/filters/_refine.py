@@ -14,8 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from nareg._operator import FilterSystem
 from nareg.filters._iterate import Iterates
-from nareg.filters._system import FilterSystem
 from nareg.results import Status
 
 #: Multiplications in the compiled elimination (about a minute); a complete graph of 5,000 nodes takes 4e10.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import FilterSystem, build, data_term, filter_matrix, penalty
 from nareg.errors import InputError, SolverError
 from nareg.filters import _amplification, cg, chebyshev, direct, multigrid, recursion
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters._system import FilterSystem, build, data_term, filter_matrix, penalty
 from nareg.results import Solution, Status
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")

@@ -13,8 +13,8 @@ from collections.abc import Callable
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._operator import FilterSystem
 from nareg.filters._iterate import Callback, Iterates, Monitor
-from nareg.filters._system import FilterSystem
 from nareg.results import Status
 
 #: Columns solved together: enough to amortise the gather of a row, few enough to bound the scratch memory.

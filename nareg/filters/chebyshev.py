@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from nareg._operator import FilterSystem
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters._system import FilterSystem
 from nareg.filters.recursion import scaled_extreme, stationary
 from nareg.results import Status
 

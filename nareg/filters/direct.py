@@ -11,10 +11,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import splu
 
+from nareg._operator import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.filters import _refine
 from nareg.filters._iterate import Iterates
-from nareg.filters._system import FilterSystem
 from nareg.results import Status
 
 #: Up to here even a completely filled factor fits (1.6 GB at 20,000 nodes).

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._operator import FilterSystem
 from nareg.errors import InputError
 from nareg.filters import cg
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters._system import FilterSystem
 
 
 def refusal(system: FilterSystem) -> str | None:

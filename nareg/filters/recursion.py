@@ -12,9 +12,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 
+from nareg._operator import FilterSystem
 from nareg.errors import DivergentMethodError
 from nareg.filters._iterate import Callback, Iterates, Monitor
-from nareg.filters._system import FilterSystem
 from nareg.results import Status
 
 

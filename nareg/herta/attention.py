@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
-from nareg.filters._system import Penalty as Operator
 from nareg.herta.leverage import Incidence
 from nareg.herta.system import as_numpy
 from nareg.herta.trainer import fit

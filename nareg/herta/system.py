@@ -22,8 +22,8 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
+from nareg._operator import penalty
 from nareg.errors import InputError
-from nareg.filters._system import penalty
 from nareg.gnn import _cg, _recurrences, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, as_adjacency, csr_tensor

@@ -24,7 +24,7 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     cross = c[:, None] * R
     dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
     A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
-    base = nareg.filters._system.penalty(nareg.Graph(A + A.T))
+    base = nareg._operator.penalty(nareg.Graph(A + A.T))
     sampled = _edge_sparse.SampledRisk(base, (support.i, support.j), c)
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
     columns = _edge_sparse.Columns(
@@ -46,8 +46,8 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
 def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
     g = nareg.graphs.sensor(300, rng=rng)
     S = g.laplacian() - 0.3 * sp.eye_array(300)
-    system = nareg.filters._system.FilterSystem(
-        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg.filters._system.penalty(g)
+    system = nareg._operator.FilterSystem(
+        S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg._operator.penalty(g)
     )
     dense = smallest_eigenvalues(system)
     monkeypatch.setattr(nareg._checks, "DENSE_LIMIT", 10)

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg._operator import penalty
 from nareg.design import node_invariant, robust, robust_fit
 from nareg.design._probes import probes
 from nareg.errors import InputError, SolverError
-from nareg.filters._system import penalty
 from nareg.results import Status
 from tests.helpers import dense_filter
 

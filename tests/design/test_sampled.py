@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
+from nareg._operator import penalty
 from nareg.design import blind, exact, node_invariant, redesign, risk
 from nareg.design._groups import Groups
 from nareg.design._probes import probes
 from nareg.design._problem import problem
 from nareg.design._sampled import SampledRisk, blind_columns, oracle_columns
 from nareg.errors import InputError, TooLargeError
-from nareg.filters._system import penalty
 
 
 def heterogeneous(n, T, rng, **settings):

@@ -8,11 +8,11 @@ import scipy.sparse as sp
 from scipy.optimize import nnls
 
 import nareg
+from nareg._operator import penalty
 from nareg.design import blind, estimate_noise, node_invariant
 from nareg.design import noise as noise_module
 from nareg.design._scalar_large import node_invariant_large
 from nareg.errors import InputError, TooLargeError
-from nareg.filters._system import penalty
 
 
 def smooth_problem(n, n_signals, seed, graph=None):
