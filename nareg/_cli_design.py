@@ -88,9 +88,9 @@ def from_history(
     ``way(graph, signals, variance)`` designs for stations that all have readings.
     """
     from nareg._operator import penalty
-    from nareg.design._completion import Completion
-    from nareg.design._masks import reduced_penalty
-    from nareg.design._silent import for_all_stations
+    from nareg.design._node.completion import Completion
+    from nareg.design._node.gap_patterns import reduced_penalty
+    from nareg.design._node.silent_stations import for_all_stations
 
     if seen.all():
         return way(graph, X, variance)

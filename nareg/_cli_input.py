@@ -72,7 +72,7 @@ def _print(notes: tuple[str, ...]) -> None:
 
 def mean(values: np.ndarray, centre: Centre) -> np.ndarray:
     """The mean to remove, (1, 1) or (N, 1), over what was read (NaN elsewhere)."""
-    from nareg.design._masks import station_levels
+    from nareg.design._node.gap_patterns import station_levels
 
     if centre is Centre.none:
         return np.zeros((1, 1))

@@ -9,7 +9,7 @@ import numpy as np
 from nareg import _checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
-from nareg.design._problem import moment
+from nareg.design._risk.problem import moment
 
 
 def lmmse(

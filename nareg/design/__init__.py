@@ -16,19 +16,19 @@ robust_fit          a data term that trusts stations less that drift or spike, f
 ==================  =====================================================================================
 """
 
-from nareg.design._worst_case import WorstCase, worst_case
-from nareg.design.blind import blind
-from nareg.design.edge import edge
-from nareg.design.exact import exact
-from nareg.design.minmax import minmax
-from nareg.design.noise import estimate_noise
-from nareg.design.prony import prony
-from nareg.design.redesign import redesign
-from nareg.design.relaxation import relaxation
-from nareg.design.risk import Risk, risk
-from nareg.design.robust import RobustFit, robust_fit
-from nareg.design.scalar import RULES, node_invariant
-from nareg.design.theory import Conditions, conditions
+from nareg.design._edge.edge import edge
+from nareg.design._minmax.minmax import minmax
+from nareg.design._minmax.worst_case import WorstCase, worst_case
+from nareg.design._node.blind import blind
+from nareg.design._node.estimate_noise import estimate_noise
+from nareg.design._node.exact import exact
+from nareg.design._node.node_invariant import RULES, node_invariant
+from nareg.design._node.redesign import redesign
+from nareg.design._node.robust_fit import RobustFit, robust_fit
+from nareg.design._published.prony import prony
+from nareg.design._published.relaxation import relaxation
+from nareg.design._risk.conditions import Conditions, conditions
+from nareg.design._risk.risk import Risk, risk
 from nareg.results import load_design as load
 
 __all__ = [

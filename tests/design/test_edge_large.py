@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import sys
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg.design import _edge_sparse, edge, node_invariant, risk
-from nareg.design._edge_newton import RiskObjective
-from nareg.design._edge_pack import smallest_eigenvalues
+from nareg.design import edge, node_invariant, risk
+from nareg.design._edge import sparse
+from nareg.design._edge.newton import RiskObjective
+from nareg.design._edge.result import smallest_eigenvalues
 from tests.design.test_edge import covariance, field, random_objective
 
 
@@ -25,11 +24,9 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
     A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
     base = nareg._operator.penalty(nareg.Graph(A + A.T))
-    sampled = _edge_sparse.SampledRisk(base, (support.i, support.j), c)
+    sampled = sparse.SampledRisk(base, (support.i, support.j), c)
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
-    columns = _edge_sparse.Columns(
-        c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))])
-    )
+    columns = sparse.Columns(c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))]))
     point = dense.at(u)
     for factorises in (True, False):
         sampled.factorises = factorises
@@ -56,7 +53,7 @@ def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
 
 @pytest.mark.parametrize("shrink", ["auto", 1.0, 0.3, None])
 def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)
     X = field(g, 200, rng)
     d = edge(g, signals=X, noise=0.5, shrink=shrink)
@@ -67,19 +64,19 @@ def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
 
 
 def test_large_path_with_few_signals_keeps_one_weight(rng, monkeypatch):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)
     d = edge(g, signals=field(g, 3, rng), noise=0.5)
     assert d.status.name == "NO_IMPROVEMENT"
 
 
 def test_large_path_takes_covariances_and_graphs_that_do_not_factorise(rng, monkeypatch):
-    monkeypatch.setattr(sys.modules["nareg.design.edge"], "DENSE_UNKNOWNS", 0)
+    monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)
     R, Sigma = covariance(50, rng), covariance(50, rng)
     d = edge(g, second_moment=R, noise=Sigma)
     assert d.certificate.details["smallest_eigenvalue_K"] > 0
-    monkeypatch.setattr(_edge_sparse, "FACTOR_NODES", 0)
+    monkeypatch.setattr(sparse, "FACTOR_NODES", 0)
     other = edge(g, second_moment=R, noise=Sigma)
     assert "conjugate gradients" in other.certificate.solver
     assert other.objective == pytest.approx(d.objective, rel=1e-2)

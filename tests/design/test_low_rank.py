@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import nareg
 from nareg.design import prony, relaxation
+from nareg.design._convex import dual_bound as _dual
+from nareg.design._convex import low_rank as _low_rank
+from nareg.design._convex import quadratic as _quadratic
+from nareg.design._published import lyapunov as _lyapunov
+from nareg.design._published import prony as _prony
+from nareg.design._published import relaxation as _relaxation
+from nareg.design._published import sparse_problem as _sparse
+from nareg.design._risk import groups as _groups
+from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status
 
-_dual, _groups, _low_rank, _lyapunov, _newton, _problem, _program, _prony, _relaxation, _sparse, _quadratic = (
-    importlib.import_module(f"nareg.design.{name}")
-    for name in (
-        "_dual",
-        "_groups",
-        "_low_rank",
-        "_lyapunov",
-        "_row_newton",
-        "_problem",
-        "_program",
-        "prony",
-        "relaxation",
-        "_sparse_problem",
-        "_support_quadratic",
-    )
-)
 SupportQuadratic, Groups = _quadratic.SupportQuadratic, _groups.Groups
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
 
 import numpy as np
@@ -10,12 +9,12 @@ import pytest
 
 import nareg
 from nareg.design import minmax, risk
+from nareg.design._minmax import program as _program
+from nareg.design._minmax import worst_case as _worst
+from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, TooLargeError
 from tests.helpers import dense_filter, half_split, roughness, sensor_case, vertices
 
-_problem, _program, _worst = (
-    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "_minmax_program", "_worst_case")
-)
 worst_case = _worst.worst_case
 
 

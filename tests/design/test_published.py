@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, prony, relaxation, risk
+from nareg.design._convex import program as _program
+from nareg.design._minmax import minmax as _minmax
+from nareg.design._published import relaxation as _relaxation
+from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
 from tests.helpers import bandlimited_signal
-
-_problem, _program, _relaxation, _minmax = (
-    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "_program", "relaxation", "minmax")
-)
 
 
 @pytest.fixture(scope="module")

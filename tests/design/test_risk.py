@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
+from nareg.design._minmax import minmax as _minmax
+from nareg.design._published import prony as _prony
+from nareg.design._published import relaxation as _relaxation
+from nareg.design._risk import problem as _problem
 from nareg.errors import InputError
 from tests.helpers import dense_filter, dense_risk, directional_difference
-
-# the package exports functions under the modules' names
-_problem, _prony, _relaxation, _minmax = (
-    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "prony", "relaxation", "minmax")
-)
 
 
 def random_case(seed: int, n: int = 9):

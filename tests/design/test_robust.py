@@ -7,8 +7,9 @@ import pytest
 
 import nareg
 from nareg._operator import penalty
-from nareg.design import node_invariant, robust, robust_fit
-from nareg.design._probes import probes
+from nareg.design import node_invariant, robust_fit
+from nareg.design._node import robust_fit as reliability
+from nareg.design._risk.probes import probes
 from nareg.errors import InputError, SolverError
 from nareg.results import Status
 from tests.helpers import dense_filter
@@ -85,7 +86,7 @@ def test_clean_gaussian_readings_are_left_alone(network):
 def test_mean_huber_weight_of_normal_numbers(rng):
     r = np.abs(rng.standard_normal(400_000))
     for k in (0.5, 1.345, 3.0):
-        assert robust._mean_huber_weight(k) == pytest.approx(np.mean(np.minimum(1, k / r)), abs=2e-3)
+        assert reliability._mean_huber_weight(k) == pytest.approx(np.mean(np.minimum(1, k / r)), abs=2e-3)
 
 
 def test_single_spikes_are_moved_back(network, rng):
@@ -130,7 +131,7 @@ def test_unit_of_the_readings_does_not_matter(network, unit, fit):
 def test_prediction_is_the_one_without_the_station(network):
     """Differences and their variance against filters built without the station's reading."""
     g, _, Y, variance = network
-    rounds = robust._Rounds(penalty(g), 1.0, variance, np.ones(N), Y, 1.345, "scale", False, None)
+    rounds = reliability._Rounds(penalty(g), 1.0, variance, np.ones(N), Y, 1.345, "scale", False, None)
     prediction, expected = rounds.predict(np.ones(N), Y)
     ratios = []
     for i in (0, 17, 44):
@@ -147,8 +148,8 @@ def test_probes_agree_with_the_dense_diagonals(network, rng):
     bad = spoilt(Y, variance)
     base = penalty(g)
     arguments = (base, 1.0, variance, np.ones(N), bad, 1.345, "scale", False)
-    dense = robust._Rounds(*arguments, None)
-    sampled = robust._Rounds(*arguments, probes(base.L, 48, rng))
+    dense = reliability._Rounds(*arguments, None)
+    sampled = reliability._Rounds(*arguments, probes(base.L, 48, rng))
     for a, b in zip(dense.filtered(np.ones(N), bad), sampled.filtered(np.ones(N), bad), strict=True):
         np.testing.assert_allclose(b, a, rtol=0.15)
     np.testing.assert_allclose(sampled.run(30).reliability, dense.run(30).reliability, atol=0.05)
@@ -244,7 +245,7 @@ def test_a_failed_solve_is_not_used(network, monkeypatch):
     g, _, Y, variance = network
     found = nareg.filters.denoise(g, 1.0, Y)
     failed = nareg.results.Solution(found.x, Status.STALLED, "cg", 1, found.residuals, 1.0)
-    monkeypatch.setattr(robust, "denoise", lambda *_, **__: failed)
+    monkeypatch.setattr(reliability, "denoise", lambda *_, **__: failed)
     with pytest.raises(SolverError, match="STALLED"):
         robust_fit(g, Y, 1.0, noise=variance)
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 import nareg
 from nareg._operator import penalty
 from nareg.design import blind, exact, node_invariant, redesign, risk
-from nareg.design._groups import Groups
-from nareg.design._probes import probes
-from nareg.design._problem import problem
-from nareg.design._sampled import SampledRisk, blind_columns, oracle_columns
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.probes import probes
+from nareg.design._risk.problem import problem
+from nareg.design._risk.sampled import SampledRisk, blind_columns, oracle_columns
 from nareg.errors import InputError, TooLargeError
 
 

@@ -10,8 +10,8 @@ from scipy.optimize import nnls
 import nareg
 from nareg._operator import penalty
 from nareg.design import blind, estimate_noise, node_invariant
-from nareg.design import noise as noise_module
-from nareg.design._scalar_large import node_invariant_large
+from nareg.design._node import estimate_noise as noise_module
+from nareg.design._node.node_invariant_large import node_invariant_large
 from nareg.errors import InputError, TooLargeError
 
 

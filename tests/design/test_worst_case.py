@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-
 import numpy as np
 import pytest
 
 import nareg
+from nareg.design._minmax import criteria as _criteria
+from nareg.design._minmax import worst_case as _worst
+from nareg.design._risk import problem as _problem
 from tests.helpers import dense_filter, directional_difference, roughness, sensor_case, vertices
 
-_problem, _criteria, _worst = (
-    importlib.import_module(f"nareg.design.{name}") for name in ("_problem", "_minmax_criteria", "_worst_case")
-)
 worst_case = _worst.worst_case
 
 

@@ -1,0 +1,125 @@
+"""Proven lower bounds for ``min q(S)``, ``S = Omega o L``, Omega PSD, ``low_i <= Omega_ii <= high_i``.
+
+q is convex, so that with ``Y = L o G(S)`` at any point Omega and any vector lam with ``Z = Y - diag(lam)`` PSD, every
+feasible Omega' has
+
+    q(Omega') >= q(Omega) + <Y, Omega' - Omega> >= q(Omega) - <Y, Omega> + sum_i lam_i Omega'_ii,
+
+and the last sum is at least ``sum_i (lam_i low_i if lam_i > 0 else lam_i high_i)``. At the optimum the bound is the
+value. What is left to prove is that Z is PSD: by all eigenvalues, or by a sparse factor with positive pivots.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
+
+from nareg.design._convex.quadratic import Point
+
+Solve = Callable[[np.ndarray], np.ndarray]
+#: All eigenvalues of Z up to here, a sparse factor beyond.
+DENSE_NODES = 1500
+#: Largest matrix that is factored without being mesh-like.
+FACTOR_ANY = 6_000
+FACTOR_MESH = 200_000
+#: Directions that are added at once where Z has negative eigenvalues.
+DIRECTIONS = 16
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """``bound`` <= q of every feasible Omega, or None and why; directions in which Z is clearly negative."""
+
+    bound: float | None
+    reason: str
+    directions: np.ndarray | None = None
+
+
+def certify(
+    Y: sp.csr_array,
+    point: Point,
+    pull: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    size: np.ndarray,
+    *,
+    margin: float,
+    small: float,
+    mesh_like: bool,
+) -> Certificate:
+    """The bound at a point with multipliers ``pull``, and directions of Z's negative eigenvalues.
+
+    ``Y`` has one row for every unknown row of V. ``size`` are the rows' lengths: Z is looked at as
+    ``diag(size) Z diag(size)``, where one unit of lam costs every row alike. ``margin`` is the strict feasibility
+    that the pull is expected to have, and lowering every lam by ``small`` costs little.
+    """
+    n = low.size
+    scaled = sp.csr_array(sp.diags_array(size) @ (Y - sp.diags_array(pull)) @ sp.diags_array(size))
+    norm = float(abs(scaled).sum(axis=1).max()) if scaled.nnz else 0.0
+    start = point.value - _inner(Y, point.V)
+
+    def bound(delta: float) -> float | None:
+        lam = pull - delta / size**2
+        ends = np.where(lam > 0, low, np.where(lam < 0, high, 0.0))
+        value = start + float(lam @ ends)
+        return value if np.isfinite(value) else None  # a row without an upper bound may be charged
+
+    if n <= DENSE_NODES:
+        values, vectors = _smallest(scaled.toarray(), min(DIRECTIONS, n))
+        rounding = 4 * n * np.finfo(float).eps * norm
+        found = values < -rounding
+        directions = size[:, None] * vectors[:, found] if found.any() else None
+        return Certificate(bound(max(rounding - float(values[0]), rounding)), "eigenvalues", directions)
+    if n > (FACTOR_MESH if mesh_like else FACTOR_ANY):
+        return Certificate(None, f"no sparse factor of {n} rows is formed on this graph")
+    delta = 0.1 * small
+    while delta <= norm:
+        inverse = _positive_definite(scaled + delta * sp.eye_array(n))
+        if inverse is not None:
+            # lam is negative somewhere once delta exceeds the margin: rather go on where Z is negative
+            directions = _negative(inverse, delta, margin, size) if delta > margin else None
+            return Certificate(bound(delta), "sparse factor", directions)
+        delta = min(4 * delta, margin) if delta < margin else 4 * delta
+    return Certificate(None, "no sparse factor has positive pivots")
+
+
+def _smallest(matrix: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k smallest eigenvalues with their vectors."""
+    try:
+        values, vectors = eigh(matrix, subset_by_index=[0, k - 1])
+    except np.linalg.LinAlgError:  # LAPACK's relatively robust representations can fail on graded matrices
+        values, vectors = np.linalg.eigh(matrix)
+    return values[:k], vectors[:, :k]
+
+
+def _inner(Y: sp.csr_array, V: np.ndarray) -> float:
+    """``<Y, V V^T>``."""
+    return float(np.einsum("ik,ik->", Y @ V, V))
+
+
+def _positive_definite(matrix: sp.csr_array) -> Solve | None:
+    """Solver with a factorisation without row exchanges if its pivots are all positive."""
+    try:
+        lu = splu(sp.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # SuperLU's word for an exactly singular factor
+        return None
+    good = (lu.U.diagonal() > 0).all() and np.array_equal(lu.perm_r, lu.perm_c)
+    return lu.solve if good else None
+
+
+def _negative(inverse: Solve, delta: float, margin: float, size: np.ndarray) -> np.ndarray | None:
+    """Eigenvectors of scaled Z below ``-margin / 2``, as rows' changes, from solves with ``scaled Z + delta``."""
+    n = size.size
+    start = np.random.default_rng(0).standard_normal(n)
+    operator = LinearOperator((n, n), matvec=inverse, dtype=float)
+    try:
+        values, vectors = eigsh(operator, k=DIRECTIONS, which="LA", tol=1e-3, v0=start)
+    except ArpackError:
+        return None
+    found = 1 / values - delta < -margin / 2
+    return size[:, None] * vectors[:, found] if found.any() else None

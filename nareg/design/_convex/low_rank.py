@@ -1,0 +1,258 @@
+"""Semidefinite programs over a diagonal bound by a low-rank factor: ``min q(S)``, ``S = (V V^T) o L``.
+
+A row of V for every node (or group of nodes), ``low_i <= ||v_i||^2 <= high_i``, by a Newton method
+(:mod:`nareg.design._convex.row_newton`). The factor hides no local minimum once its rank is large enough: the dual
+certificate (:mod:`nareg.design._convex.dual_bound`) says whether it is, and gives the directions to add where it is not.
+
+q is minimised with a tiny reward ``- sum_i eps_i ||v_i||^2``. It costs at most ``sum_i eps_i (Omega_ii - low_i)``,
+some hundred thousandths of the value, and at its optimum the dual point is strictly feasible by just that margin: the
+lower bound then needs no bound on Omega.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._operator import scale_symmetric
+from nareg.design._convex.dual_bound import Certificate
+from nareg.design._convex.quadratic import SupportQuadratic
+from nareg.design._convex.row_newton import MAX_STEPS, RowNewton
+from nareg.design._risk.descent import (
+    ONE_THREAD,
+    Descent,
+    Progress,
+    descend,
+    feasible,
+    interval,
+    one_blas_thread,
+    relative_gradient,
+)
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.problem import STATIONARY
+from nareg.results import Status
+
+#: Columns of V at the start, on networks up to 500 nodes and on larger ones: more of them cost more and curve less.
+RANKS = (6, 12)
+#: What the reward may cost, relative to the value.
+REWARD = 5e-5
+#: Relative projected gradient at which the Newton method stops, and the smallest one that a certificate may ask for.
+TOL = (1e-5, 1e-8)
+#: Gap, relative to the part of the value that S decides, at which the search ends.
+GAP = 5e-4
+#: Largest relative gap that counts as solved.
+SOLVED = 1e-3
+MAX_ESCAPES = 60
+#: Newton steps between an escape and the next certificate: on a large network there are many places to escape from.
+ESCAPE_STEPS = 10
+#: Relative projected gradient of the weights above which Newton steps follow the descent.
+POLISHED = 1e-5
+#: Omega is N x N: formed up to here.
+OMEGA_NODES = 3000
+
+
+@dataclass
+class LowRank:
+    """The factor V of Omega (a row for every group), value of q there, and what is proven about it."""
+
+    V: np.ndarray
+    value: float = np.inf
+    scale: float = 1.0
+    least: float = 0.0
+    gradient_norm: float = np.inf
+    certificate: Certificate | None = None
+    #: Greatest bound of all certificates.
+    proven: float = -np.inf
+    steps: int = 0
+    products: int = 0
+    escapes: int = 0
+    interrupted: bool = False
+
+    @property
+    def rank(self) -> int:
+        """Singular values of V above a thousandth of the largest."""
+        values = np.linalg.svd(self.V, compute_uv=False)
+        return int((values > 1e-3 * values[0]).sum())
+
+    @property
+    def bound(self) -> float | None:
+        """Proven lower bound on q, if there is one."""
+        return max(self.proven, self.least) if np.isfinite(self.proven) or self.least > 0 else None
+
+    @property
+    def status(self) -> Status:
+        """Solved if the projected gradient is small or the gap is closed; details hold both."""
+        if self.interrupted:
+            return Status.INTERRUPTED
+        gap = np.inf if self.bound is None else (self.value - self.bound) / max(abs(self.value), self.scale)
+        return Status.CONVERGED if self.gradient_norm <= STATIONARY or gap <= SOLVED else Status.INACCURATE
+
+    def details(self, factor: float = 1.0) -> dict[str, Any]:
+        """What a certificate tells about the program, for an objective ``factor`` times q."""
+        bound = self.bound
+        gap = None if bound is None else (self.value - bound) / max(abs(self.value), 1e-9 * self.scale)
+        return {
+            "low_rank_objective": factor * self.value,
+            "dual_bound": None if bound is None else factor * bound,
+            "gap": gap,
+            "dual_proof": "interrupted" if self.certificate is None else self.certificate.reason,
+            "rank": self.rank,
+            "gradient_norm": self.gradient_norm,
+            "newton_steps": self.steps,
+            "hessian_products": self.products,
+        }
+
+
+@one_blas_thread
+def minimise(
+    quadratic: SupportQuadratic,
+    low: np.ndarray,
+    high: np.ndarray,
+    start: np.ndarray,
+    *,
+    mesh_like: bool = True,
+    progress: Progress | None = None,
+) -> LowRank:
+    """Minimise q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
+    newton = RowNewton(quadratic, low, high, progress)
+    found = LowRank(start, least=quadratic.least)
+    newton.begin(start)
+    try:
+        _search(newton, found, mesh_like)
+    except KeyboardInterrupt:
+        found.interrupted = True
+    found.V, found.value, found.scale = newton.point.V, newton.point.value, newton.scale
+    found.gradient_norm = newton.gradient_norm()
+    found.steps, found.products = newton.steps, newton.products
+    return found
+
+
+def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
+    # roughly first, to know what size value and rows have
+    newton.run(1e-3)
+    newton.compress()
+    size = np.linalg.norm(newton.point.V, axis=1)
+    size = np.maximum(size, 1e-3 * size[newton.free].max(initial=1e-300))
+    # the reward costs something at rows above their bound only, few of them on large networks
+    rows = max(int(newton.free.sum()), 1)
+    small = REWARD * newton.scale / rows
+    margin = small * rows / (int((newton.free & ~newton.active).sum()) + 0.01 * rows)
+    newton.set_reward(np.where(newton.free, margin / size**2, 0.0))
+    tolerance = TOL[0]
+    while True:
+        newton.run(tolerance, newton.steps + ESCAPE_STEPS if found.escapes else MAX_STEPS)
+        found.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
+        found.proven = max(found.proven, -np.inf if certificate.bound is None else certificate.bound)
+        if found.bound is not None and newton.point.value - found.bound <= GAP * newton.scale:
+            return
+        if certificate.directions is not None and found.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
+            found.escapes += 1
+            tolerance = max(min(tolerance, 0.3 * newton.gradient_norm()), TOL[1])
+        elif tolerance > TOL[1] and newton.steps < MAX_STEPS:
+            tolerance /= 3
+        else:
+            return
+
+
+def spread(first: np.ndarray, rank: int | None = None) -> np.ndarray:
+    """A start (G, rank) with these rows' sizes, in directions around one."""
+    rank = min(rank or RANKS[first.size > ONE_THREAD], first.size)
+    V = 0.3 * np.random.default_rng(0).standard_normal((first.size, rank))
+    V[:, 0] += 1.0
+    return first[:, None] * V
+
+
+def coordinates(L: sp.csr_array, c: np.ndarray, groups: Groups) -> tuple[sp.csr_array, np.ndarray]:
+    """L and the unit u of weights ``w / u`` for the program in the coordinates ``C^1/2 x``: ``S' = C^-1/2 S C^-1/2``.
+
+    ``u = sqrt(c)`` takes C into the weights, which makes the program independent of the signals' unit. Nodes that are to
+    share a weight would then share ``w / u``: C goes into L instead.
+    """
+    if groups.index is None:
+        return L, np.sqrt(c)
+    return scale_symmetric(L, c**-0.5), np.ones(c.size)
+
+
+def leading(V: np.ndarray) -> tuple[np.ndarray, float]:
+    """Leading eigenvector of ``V V^T`` times the root of its eigenvalue, and the share of the trace that it carries."""
+    U, s, _ = np.linalg.svd(V, full_matrices=False)
+    w = s[0] * U[:, 0]
+    w *= np.sign(w[np.argmax(np.abs(w))]) or 1.0
+    return w, float(s[0] ** 2 / max(np.sum(s**2), 1e-300))
+
+
+def of_nodes(V: np.ndarray, groups: Groups) -> np.ndarray:
+    """Rows of all nodes."""
+    return V if groups.index is None else V[groups.index]
+
+
+def dense_omega(V: np.ndarray) -> np.ndarray | None:
+    """``V V^T`` where an N x N matrix is no burden."""
+    return V @ V.T if len(V) <= OMEGA_NODES else None
+
+
+@one_blas_thread
+def refine(
+    quadratic: SupportQuadratic,
+    starts: Mapping[str, np.ndarray],
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    interrupted: bool,
+    progress: Progress | None,
+) -> dict[str, Descent]:
+    """Where descents on q at rank one end, in the groups' weights, from starts that are weights of nodes."""
+    objective, groups = quadratic.weights_criterion, quadratic.groups
+    bounds = groups.bounds(low, high)
+    reached: dict[str, Descent] = {}
+    for name, start in starts.items():
+        v = feasible(groups.reduce_start(start), *bounds)
+        if interrupted:
+            return {name: _ended(quadratic, v, *bounds, "interrupted")}
+        reached[name] = descend(objective, v, *bounds, progress=progress)
+        if reached[name].message != "interrupted" and reached[name].gradient_norm > POLISHED:
+            polished = _polish(quadratic, reached[name].w, *bounds, progress)
+            # Newton never rises: where it does not fall the two values differ by rounding
+            if polished.message == "interrupted" or polished.gradient_norm < reached[name].gradient_norm:
+                reached[name] = polished
+        if reached[name].message == "interrupted":
+            break
+    return reached
+
+
+def _polish(
+    quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, progress: Progress | None
+) -> Descent:
+    """Newton steps at rank one: on large networks L-BFGS-B ends early."""
+    newton = RowNewton(quadratic, low, high, progress)
+    newton.begin(v[:, None])
+    message = "Newton steps after L-BFGS-B"
+    try:
+        newton.run(1e-3 * POLISHED)
+    except KeyboardInterrupt:
+        message = "interrupted"
+    return _ended(quadratic, newton.point.V[:, 0], low, high, message)
+
+
+def _ended(quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, message: str) -> Descent:
+    value, gradient = quadratic.weights_criterion(v)
+    return Descent(v, value, relative_gradient(v, value, gradient, *_interval(v, low, high)), 0, message, v)
+
+
+def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on v's side of zero, with a rounding's room: rows on their sphere are on the bound within rounding."""
+    left, right = interval(v, low, high)
+    room = 1e-12 * np.abs(v)
+    return left + room, right - room
+
+
+def best(reached: Mapping[str, Descent]) -> Descent:
+    """The lowest end; an interruption anywhere is said."""
+    lowest = min(reached.values(), key=lambda d: d.value)
+    if any(d.message == "interrupted" for d in reached.values()):
+        return Descent(lowest.w, lowest.value, lowest.gradient_norm, lowest.iterations, "interrupted", lowest.last)
+    return lowest

@@ -1,0 +1,1 @@
+"""A weight for every edge and node."""

@@ -1,0 +1,169 @@
+"""Edge design with a Hessian: choose the shrinkage, descend by Newton's method, judge the result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from nareg.design._edge.newton import LikelihoodObjective, Point, Reached, Support, newton
+from nareg.design._edge.result import Outcome
+from nareg.design._edge.shrinkage import (
+    Choice,
+    Family,
+    Plain,
+    choose,
+    degrees_of_freedom,
+    likelihood_family,
+    likelihood_scale,
+    risk_family,
+    risk_of,
+)
+from nareg.design._risk.descent import Progress
+from nareg.design._risk.problem import STATIONARY, Problem
+from nareg.results import Status
+
+#: Fewer training signals than this are not worth splitting: the single weight is kept.
+FEWEST = 4
+#: The descent goes this far below the gradient that counts as converged.
+TOLERANCE = 0.1 * STATIONARY
+MAX_ITERATIONS = 300
+#: Part of the signal and noise power below which nothing is left to gain: the risk is a difference of such terms.
+NEGLIGIBLE = 1e-9
+
+
+@dataclass(frozen=True)
+class DenseDesign:
+    """Criterion and structure of a design on a small network."""
+
+    task: Problem
+    support: Support
+    by_risk: bool
+    nonnegative: bool
+
+    def family(self, R: np.ndarray) -> Family:
+        """Objectives for a training second moment and every amount of shrinkage."""
+        i, j = self.support.i, self.support.j
+        laplacian = self.support.unknowns(np.concatenate([np.diagonal(self.task.L), self.task.L[i, j]]))
+        build = risk_family if self.by_risk else likelihood_family
+        return build(replace(self.task, R=R), self.support, laplacian)
+
+    def judge(self, R: np.ndarray) -> Plain:
+        """The plain objective for a second moment."""
+        return risk_of(replace(self.task, R=R), self.support) if self.by_risk else LikelihoodObjective(self.support, R)
+
+    def choice(self, X: np.ndarray | None, family: Family, amount: float | None) -> Choice:
+        """How much to shrink (None: as held-out signals ask for), and where to begin."""
+        if amount is None and X is None:
+            amount = 0.0  # nothing to hold out
+        if amount is not None:
+            return Choice(amount, family.first(amount, nonnegative=self.nonnegative))
+        assert X is not None
+        if X.shape[1] < FEWEST:
+            return Choice(1.0, family.start)
+        return choose(
+            X, lambda part: self.family(_moment(part)), lambda part: self.judge(_moment(part)), nonnegative=self.nonnegative
+        )
+
+    def solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
+        """The design for a shrinkage that is given, or None to choose it on signals X.
+
+        Solved in the unit in which the signals' mean power is one: whatever is rounded or stopped early, readings in
+        another unit get the same design.
+        """
+        unit = float(np.trace(self.task.R)) / self.support.n
+        Sigma = self.task.Sigma
+        task = replace(self.task, R=self.task.R / unit, Sigma=None if Sigma is None else Sigma / unit)
+
+        def report(iteration: int, value: float, norm: float) -> None:
+            assert progress is not None
+            progress(iteration, self._given(value, unit), norm)
+
+        outcome = replace(self, task=task)._solve(
+            None if X is None else X / np.sqrt(unit), amount, None if progress is None else report
+        )
+        details = dict(outcome.details)
+        for name in ("held_out_risk", "held_out_scalar_risk", "best_scalar_mse", "best_two_parameter_likelihood"):
+            if details.get(name) is not None:
+                details[name] = self._given(details[name], unit)
+        if self.by_risk and details["held_out_error"] is not None:
+            details["held_out_error"] *= unit
+        # a filter's S has no unit; where there is no noise, S is the precision matrix
+        factor = 1.0 if self.by_risk else likelihood_scale(self.task) / (unit * likelihood_scale(task))
+        return replace(
+            outcome, entries=factor * outcome.entries, objective=self._given(outcome.objective, unit), details=details
+        )
+
+    def _given(self, value: float, unit: float) -> float:
+        """A value of the criterion in the unit of the signals as they were given."""
+        return value * unit if self.by_risk else value + self.support.n * float(np.log(unit))
+
+    def _solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
+        family = self.family(self.task.R)
+        scalar = family.data.at(family.start)
+        assert scalar is not None
+        try:
+            choice = self.choice(X, family, amount)
+        except KeyboardInterrupt:
+            choice = Choice(1.0, family.start, interrupted=True)
+        descends = choice.worthwhile and choice.amount < 1.0
+        reached = newton(
+            family.at(choice.amount),
+            choice.start if descends else family.start,
+            nonnegative=self.nonnegative,
+            tolerance=TOLERANCE,
+            max_iterations=MAX_ITERATIONS if descends else 0,
+            progress=progress,
+        )
+        point = family.data.at(reached.point.u)
+        assert point is not None
+        status, message = self._status(reached, point.value), reached.message
+        kept = not descends or point.value > scalar.value
+        if kept:
+            point, message = scalar, f"the best {'single weight' if self.by_risk else 'kappa I + beta L'} is kept"
+            status = Status.INTERRUPTED if status is Status.INTERRUPTED else Status.NO_IMPROVEMENT
+        if choice.interrupted:
+            status = Status.INTERRUPTED
+        scale = 1.0 if self.by_risk else likelihood_scale(self.task)
+        return Outcome(
+            entries=scale * self.support.entries(point.u),
+            objective=point.value,
+            status=status,
+            solver="damped Newton" + (", projected" if self.nonnegative else ""),
+            message=message,
+            gradient_norm=None if kept else reached.gradient_norm,
+            details=self._details(family, choice, point, scalar, reached, kept),
+        )
+
+    def _status(self, reached: Reached, value: float) -> Status:
+        """How the descent ended."""
+        if reached.message == "interrupted":
+            return Status.INTERRUPTED
+        # a gradient is small against what there is to lose: a risk this small is a minimum whatever rounding leaves
+        negligible = self.by_risk and value <= NEGLIGIBLE * (float(np.trace(self.task.R)) + self.task.noise_power)
+        if negligible or reached.gradient_norm < STATIONARY:
+            return Status.CONVERGED
+        return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
+
+    def _details(
+        self, family: Family, choice: Choice, point: Point, scalar: Point, reached: Reached, kept: bool
+    ) -> dict[str, Any]:
+        amount = 1.0 if kept else choice.amount
+        single = 1.0 if self.by_risk else 2.0
+        effective = single if kept else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
+        return {
+            "shrink": amount,
+            "held_out_risk": choice.held_out,
+            "held_out_scalar_risk": choice.held_out_scalar,
+            "held_out_error": choice.error,
+            "degrees_of_freedom": {"parameters": point.u.size, "effective": effective},
+            "best_scalar_mse" if self.by_risk else "best_two_parameter_likelihood": scalar.value,
+            "iterations": reached.iterations,
+        }
+
+
+def _moment(X: np.ndarray) -> np.ndarray:
+    """``X X^T / T``."""
+    moment: np.ndarray = X @ X.T / X.shape[1]
+    return moment

@@ -1,0 +1,339 @@
+"""Edge design on large networks: sparse factors, sample columns for signals and noise, L-BFGS.
+
+The risk of ``H = K^-1 C`` is a sum of squares over columns that stand for signals and noise,
+
+    f = ||K^-1 F - G||_F^2,   F = C [X / sqrt(T), Sigma^(1/2) Z / sqrt(p)],   G = [X / sqrt(T), 0]
+
+with random probes Z, the same ones throughout, so that the descent sees one smooth function. With the columns
+``U = K^-1 F`` and ``A = K^-1 (U - G)`` the derivative by the weight of ``v v^T`` (see ``_edge_newton``) is
+``-2 sum over columns (v^T a)(v^T u)``. Positive pivots of the factor prove that K is positive definite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.optimize import minimize_scalar
+from scipy.sparse.linalg import splu
+
+from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._edge.lbfgs import Descent
+from nareg.design._edge.newton import Support
+from nareg.design._edge.result import FACTOR_NODES, Outcome
+from nareg.design._edge.shrinkage import PROXIMAL
+from nareg.design._risk.descent import Progress, one_blas_thread
+from nareg.design._risk.probes import probes
+from nareg.design._risk.problem import STATIONARY, fit_weights, moment
+from nareg.errors import InputError, SolverError
+from nareg.filters import cg
+from nareg.results import Status, symmetric_from_entries
+
+#: Random probes of the noise, and as many others on the held-out side.
+PROBES = 32
+#: Part of the signals held out to stop the descent.
+HELD_OUT = 0.25
+#: The descent ends after this many steps without a smaller held-out risk.
+PATIENCE = 8
+MAX_ITERATIONS = 300
+#: What an ending means.
+ENDINGS = {
+    "held-out risk rises": Status.STOPPED_EARLY,
+    "gradient below tolerance": Status.CONVERGED,
+    "iteration limit": Status.MAX_ITERATIONS,
+    "no further decrease": Status.STALLED,
+    "interrupted": Status.INTERRUPTED,
+    "the best single weight is kept": Status.NO_IMPROVEMENT,
+}
+#: Fewer training signals than this are not worth splitting: the single weight is kept.
+FEWEST = 8
+#: Shrinkage during a descent that held-out signals stop: it makes the point where that happens better.
+EARLY_SHRINK = 0.3
+#: Relative residual of iterative solves: the risk is then right to about ten digits.
+TOL = 1e-6
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Right-hand sides F and targets G, both (N, k)."""
+
+    F: np.ndarray
+    G: np.ndarray
+
+
+class SampledRisk:
+    """``||K(u)^-1 F - G||^2`` and its gradient in u."""
+
+    def __init__(self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> None:
+        self.base, self.c = base, c
+        self.support = Support(base.n_nodes, *edges)
+        system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
+        self.factorises = base.n_nodes <= FACTOR_NODES and system.mesh_like
+
+    def inverse(self, u: np.ndarray) -> Callable[[np.ndarray], np.ndarray | None] | None:
+        """Solver with ``K(u)``, or None where K is seen not to be positive definite."""
+        S = symmetric_from_entries(self.support.entries(u), self.support.i, self.support.j)
+        system = FilterSystem(S=S, c=self.c, w=None, penalty=self.base)
+        if not np.isfinite(u).all() or (system.diagonal <= 0).any():
+            return None
+        return _factor(system.K) if self.factorises else lambda rhs: _iterate(system, rhs)
+
+    def value(self, u: np.ndarray, columns: Columns) -> float:
+        """The risk, infinite outside the cone."""
+        each = self.each(u, columns)
+        return np.inf if each is None else float(each.sum())
+
+    def each(self, u: np.ndarray, columns: Columns) -> np.ndarray | None:
+        """The part of every column."""
+        solve = self.inverse(u)
+        U = None if solve is None else solve(columns.F)
+        if U is None:
+            return None
+        error = U - columns.G
+        parts: np.ndarray = np.einsum("it,it->t", error, error)
+        return parts
+
+    def value_and_gradient(self, u: np.ndarray, columns: Columns) -> tuple[float, np.ndarray]:
+        """The risk and its gradient; infinite value outside the cone."""
+        solve = self.inverse(u)
+        U = None if solve is None else solve(columns.F)
+        A = None if U is None or solve is None else solve(U - columns.G)
+        if U is None or A is None:
+            return np.inf, np.zeros_like(u)
+        return float(np.sum((U - columns.G) ** 2)), -2.0 * self.products(A, U)
+
+    def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
+        s = self.support
+        from nareg.design._risk import kernels  # numba: imported when first needed
+
+        edge = kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
+        return np.concatenate([np.einsum("it,it->i", A, U), edge])
+
+    def stiffness(self, u: np.ndarray, columns: Columns, Z: np.ndarray) -> np.ndarray:
+        """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
+        solve = self.inverse(u)
+        U, V = (None, None) if solve is None else (solve(columns.F), solve(Z / np.sqrt(Z.shape[1])))
+        if U is None or V is None:
+            raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
+        return 2.0 * self.products(U, U) * self.products(V, V)
+
+
+def _factor(K: sp.csr_array) -> Callable[[np.ndarray], np.ndarray | None] | None:
+    """Solver by a sparse factor; None where a pivot is not positive."""
+    try:
+        lu = splu(sp.csc_matrix(K), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+    except RuntimeError:  # SuperLU's word for an exactly singular factor
+        return None
+    # positive pivots without row exchanges are those of a Cholesky factor
+    if (lu.U.diagonal() <= 0).any() or not np.array_equal(lu.perm_r, lu.perm_c):
+        return None
+    solve: Callable[[np.ndarray], np.ndarray | None] = lu.solve
+    return solve
+
+
+def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
+    """Solution by conjugate gradients; None where they meet negative curvature or do not converge."""
+    found = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
+    return found.x if found.status is Status.CONVERGED else None
+
+
+@dataclass(frozen=True)
+class Samples:
+    """What columns are drawn from: the graph, signals, the noise covariance's root, the data term, a generator."""
+
+    L: sp.csr_array
+    X: np.ndarray
+    root: np.ndarray  # (N,) or (N, N)
+    c: np.ndarray
+    rng: np.random.Generator
+
+    def columns(self, which: np.ndarray) -> Columns:
+        """Columns for some of the signals, with probes of their own."""
+        Z = self.probes()
+        noise = (self.root[:, None] * Z if self.root.ndim == 1 else self.root @ Z) / np.sqrt(PROBES)
+        clean = self.X[:, which] / np.sqrt(which.size)
+        inputs = np.hstack([clean, noise])
+        return Columns(self.c[:, None] * inputs, np.hstack([clean, np.zeros_like(noise)]))
+
+    def probes(self) -> np.ndarray:
+        """Fresh probes."""
+        return probes(self.L, PROBES, self.rng)
+
+
+@one_blas_thread
+def design(
+    base: Penalty,
+    edges: tuple[np.ndarray, np.ndarray],
+    *,
+    signals: Any,
+    second_moment: Any,
+    noise: Any,
+    fit: Any,
+    shrink: float | None,
+    rng: np.random.Generator,
+    progress: Progress | None,
+) -> tuple[Outcome, np.ndarray, np.ndarray | None]:
+    """Outcome, data term, and the data term as the design stores it."""
+    n = base.n_nodes
+    X, Sigma = _signal_columns(signals, second_moment, n), _checks.noise("noise", noise, n)
+    _checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
+    c = fit_weights(fit, Sigma, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    if not X.any():
+        raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+    samples = Samples(base.L, X, np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma), c, rng)
+    risk = SampledRisk(base, edges, c)
+    held_out: np.ndarray | None = None
+    if shrink is None and signals is not None:
+        held_out = np.sort(rng.permutation(X.shape[1])[: int(np.ceil(HELD_OUT * X.shape[1]))])
+    amount = shrink if shrink is not None else 0.0 if held_out is None else EARLY_SHRINK
+    outcome = _descend(risk, samples, held_out, amount, progress)
+    return outcome, c, None if fit is None else c
+
+
+def _descend(
+    risk: SampledRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: Progress | None
+) -> Outcome:
+    """From the best single weight down, to the smallest held-out risk where signals are held out."""
+    everything = np.arange(samples.X.shape[1])
+    few = held_out is not None and everything.size < FEWEST
+    train = samples.columns(everything if held_out is None or few else np.setdiff1d(everything, held_out))
+    judge = None if held_out is None or few else samples.columns(held_out)
+    start = best_scalar(risk, train)
+    stiffness = risk.stiffness(start, train, samples.probes())
+    stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
+    descent = Descent(_shrunk(risk, train, start, amount * PROXIMAL * stiffness, amount), start, stiffness)
+    scalar = risk.value(start, train)
+    watch = None if judge is None else Watch(risk, judge, start)
+    message = "the best single weight is kept" if few or amount == 1.0 else ""
+    iterations, gradient = 0, descent.relative_gradient
+    try:
+        while not message:
+            if descent.relative_gradient < 0.1 * STATIONARY:
+                message = "gradient below tolerance"
+            elif iterations == MAX_ITERATIONS:
+                message = "iteration limit"
+            elif not descent.step():
+                message = "no further decrease"
+            else:
+                iterations += 1
+                if progress is not None:
+                    progress(iterations, descent.value, descent.relative_gradient)
+                if watch is not None and watch.stop(descent.u):
+                    message = "held-out risk rises"
+                if watch is None or watch.since == 0:
+                    gradient = descent.relative_gradient
+    except KeyboardInterrupt:
+        message = "interrupted"
+    u = descent.u if watch is None else watch.u
+    objective = risk.value(u, train)
+    kept = few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
+    if kept:
+        u, objective = start, scalar
+    if kept and message != "interrupted":
+        message = "the best single weight is kept"
+    status = ENDINGS[message]
+    if message == "no further decrease" and gradient < STATIONARY:
+        status = Status.CONVERGED
+    elif status is Status.CONVERGED and gradient >= STATIONARY:  # converged after held-out risk had begun to rise
+        status = Status.STOPPED_EARLY
+    if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
+        everywhere = samples.columns(everything)
+        objective, scalar = risk.value(u, everywhere), risk.value(start, everywhere)
+    return Outcome(
+        entries=risk.support.entries(u),
+        objective=objective,
+        status=status,
+        solver="L-BFGS, " + ("sparse factors" if risk.factorises else "conjugate gradients"),
+        message=message,
+        gradient_norm=None if kept else gradient,
+        details={
+            "shrink": 1.0 if kept else amount,
+            "held_out_risk": None if watch is None else float(watch.best.sum()),
+            "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
+            "held_out_error": None if watch is None else watch.error,
+            "degrees_of_freedom": {"parameters": u.size, "effective": None},
+            "best_scalar_mse": scalar,
+            "iterations": iterations,
+            "probes": PROBES,
+        },
+    )
+
+
+class Watch:
+    """Held-out risk along a descent, and where it was smallest."""
+
+    def __init__(self, risk: SampledRisk, columns: Columns, start: np.ndarray) -> None:
+        self.risk, self.columns, self.u, self.since = risk, columns, start, 0
+        found = risk.each(start, columns)
+        assert found is not None
+        self.scalar = self.best = found
+
+    def stop(self, u: np.ndarray) -> bool:
+        """Whether the held-out risk has not fallen for some time."""
+        each = self.risk.each(u, self.columns)
+        self.since += 1
+        if each is not None and each.sum() < self.best.sum():
+            self.u, self.best, self.since = u, each, 0
+        return self.since >= PATIENCE
+
+    @property
+    def error(self) -> float:
+        """Standard error of the gain over signals; that of the probes is smaller by an order of magnitude."""
+        signals = (self.scalar - self.best)[:-PROBES]
+        return float(np.sqrt(signals.size) * signals.std(ddof=1)) if signals.size > 1 else 0.0
+
+    @property
+    def worthwhile(self) -> bool:
+        """Whether the held-out gain exceeds its error."""
+        return float(self.scalar.sum() - self.best.sum()) > self.error
+
+
+def _shrunk(
+    risk: SampledRisk, columns: Columns, start: np.ndarray, h: np.ndarray, amount: float
+) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+    """The risk with targets moved towards what the single weight makes of the columns, plus the proximal term.
+
+    ``(1 - a) ||U - G||^2 + a ||U - U0||^2`` is ``||U - (1 - a) G - a U0||^2`` up to a constant.
+    """
+    solve = risk.inverse(start)
+    U0 = None if solve is None or amount == 0 else solve(columns.F)
+    target = columns if U0 is None else Columns(columns.F, (1 - amount) * columns.G + amount * U0)
+
+    def function(u: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = risk.value_and_gradient(u, target)
+        away = u - start
+        return value + 0.5 * float(h @ away**2), gradient + h * away
+
+    return function
+
+
+def best_scalar(risk: SampledRisk, columns: Columns) -> np.ndarray:
+    """Unknowns of ``w0 L`` with the w0 of the smallest risk on these columns."""
+    L, s = risk.base.L, risk.support
+    weights = s.unknowns(np.concatenate([L.diagonal(), np.asarray(L[s.i, s.j]).ravel()]))
+    unit = float(risk.c.mean() / L.diagonal().mean())
+    found = minimize_scalar(
+        lambda t: risk.value(unit * np.exp(t) * weights, columns), bounds=(-10, 10), method="bounded", options={"xatol": 1e-2}
+    )
+    start: np.ndarray = unit * np.exp(found.x) * weights
+    return start
+
+
+def _signal_columns(signals: Any, second_moment: Any, n: int) -> np.ndarray:
+    """Training signals, or columns with the given second moment."""
+    if signals is None or second_moment is not None:
+        return _root(moment(signals, second_moment, n, needs="edge")) * np.sqrt(n)
+    return _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+
+
+def _root(covariance: np.ndarray) -> np.ndarray:
+    """A square matrix F with ``F F^T`` the covariance."""
+    values, vectors = np.linalg.eigh(covariance)
+    root: np.ndarray = vectors * np.sqrt(np.maximum(values, 0.0))
+    return root

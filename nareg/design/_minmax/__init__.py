@@ -1,0 +1,1 @@
+"""Min-max designs (31)-(32), and certified bounds on the worst case of any weights."""

@@ -1,0 +1,89 @@
+"""What a min-max design minimises the maximum of: Prony's modified error or the true one, over second moments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.design._minmax.signal_sets import Matrix
+from nareg.design._risk.descent import ValueAndGradient
+from nareg.design._risk.problem import Problem
+
+#: Exponent of the smooth maximum over the scenarios.
+SHARPNESS = 400.0
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """What is maximised over the signals: ``||B(w) x||^2 + variance(w)``, and its smooth maximum over moments."""
+
+    operator: Callable[[np.ndarray], Matrix]
+    variance: Callable[[np.ndarray], float]
+    smooth_maximum: Callable[[list[np.ndarray]], ValueAndGradient]
+
+
+def prony_criterion(task: Problem) -> Criterion:
+    """``B = C^-1/2 S``: ``||S x||^2`` in the coordinates ``C^1/2 x``."""
+    L, root = task.base.L, np.sqrt(task.c)
+
+    def operator(w: np.ndarray) -> sp.csr_array:
+        return sp.csr_array(sp.diags_array(w / root) @ L @ sp.diags_array(w))
+
+    def smooth_maximum(moments: list[np.ndarray]) -> ValueAndGradient:
+        F, groups = _stacked(moments)
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            image = L @ (w[:, None] * F)
+            error = (w / task.c)[:, None] * image
+            columns = np.sum(error * (w[:, None] * image), axis=0)
+            value, share = _power_mean(np.add.reduceat(columns, groups[:-1]))
+            # d ||C^-1/2 S x||^2 / dw_i = 2 (C^-1 S x)_i (L (w x))_i + 2 x_i (L (w C^-1 S x))_i
+            gradient = 2 * error * image + 2 * F * (L @ (w[:, None] * error))
+            return value, gradient @ np.repeat(share, np.diff(groups))
+
+        return value_and_gradient
+
+    return Criterion(operator, lambda w: 0.0, smooth_maximum)
+
+
+def mse_criterion(task: Problem) -> Criterion:
+    """``B = H - I`` and the variance ``tr(H Sigma H^T)``."""
+    assert task.Sigma is not None
+    Sigma = task.Sigma
+
+    def operator(w: np.ndarray) -> np.ndarray:
+        return task.filter_matrix(w)[1] - np.eye(task.n_nodes)
+
+    def smooth_maximum(moments: list[np.ndarray]) -> ValueAndGradient:
+        F, groups = _stacked(moments)
+
+        def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+            inverse, H = task.filter_matrix(w)
+            error = H @ F - F
+            value, share = _power_mean(np.add.reduceat(np.sum(error**2, axis=0), groups[:-1]))
+            H_Sigma = H * Sigma if Sigma.ndim == 1 else H @ Sigma
+            # as the gradient of the MSE (see Problem.mse_and_gradient), R the mixture of the moments
+            mixed = (error * np.repeat(share, np.diff(groups))) @ F.T
+            slope = -2.0 * inverse @ (mixed + H_Sigma) @ H.T
+            return value + float(np.sum(H_Sigma * H)), ((slope + slope.T) * task.L) @ w
+
+        return value_and_gradient
+
+    return Criterion(operator, lambda w: task.risk_parts(w)[1], smooth_maximum)
+
+
+def _stacked(moments: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The factors side by side, and where each begins (and the last ends)."""
+    return np.hstack(moments), np.concatenate([[0], np.cumsum([F.shape[1] for F in moments])])
+
+
+def _power_mean(values: np.ndarray, sharpness: float = SHARPNESS) -> tuple[float, np.ndarray]:
+    """The ``sharpness``-norm of K values and its gradient: at most ``K^(1/sharpness)`` times the largest."""
+    top = float(values.max())
+    if top <= 0:
+        return 0.0, np.zeros_like(values)
+    norm = np.sum((values / top) ** sharpness) ** (1 / sharpness)
+    return float(top * norm), (values / top / norm) ** (sharpness - 1)

@@ -1,0 +1,201 @@
+"""Min-max designs over a whole set of signals: the box, the smooth box, the ball.
+
+First order by an exchange (:mod:`nareg.design._minmax.exchange`), or the same certified bound as a semidefinite program
+(:mod:`nareg.design._minmax.program`) and then the exchange from its rounded weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from nareg.design._convex.rounding import rank_one
+from nareg.design._minmax.criteria import mse_criterion, prony_criterion
+from nareg.design._minmax.exchange import Exchange, descent_ascent, exchanges, relaxed_bound
+from nareg.design._minmax.program import bound_program
+from nareg.design._minmax.signal_sets import SignalSet
+from nareg.design._minmax.upper_bound import spread_moment
+from nareg.design._minmax.worst_case import WorstCase, examine
+from nareg.design._published.prony import scaled_by_mse
+from nareg.design._published.relaxation import fit_weights_to
+from nareg.design._risk.descent import Progress, feasible
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.problem import Problem, minimise_scale
+from nareg.results import Status, WeightDesign
+
+#: Up to here "prony" solves the program by default.
+AUTO_NODES = 40
+#: Largest network whose worst signal is kept in the certificate.
+SHOWN_NODES = 1000
+
+
+def prony_over_set(
+    task: Problem,
+    U: SignalSet,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    groups: Groups,
+    solver: str,
+    scale: str,
+    progress: Progress | None,
+) -> WeightDesign:
+    """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
+    criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
+    timings: dict[str, float] = {}
+    omega = relaxed_objective = None
+    solved_by, word, solved_status = "exchange of worst moments, L-BFGS-B (scipy)", "", Status.CONVERGED
+    if solver == "auto":
+        small = task.n_nodes <= AUTO_NODES and groups.index is None
+        solver = "closed-form" if grows_with_weights(U) else "sdp" if small else "first-order"
+    if solver == "closed-form":
+        smallest = groups.expand(np.sqrt(groups.bounds(lower, upper)[0]))
+        solved_by, word = "closed form", "the smallest weights allowed, "
+        reached = {"bound": Exchange(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
+    elif solver == "descent-ascent":
+        solved_by = "descent-ascent"
+        reached = {"bound": descent_ascent(criterion, U, np.sqrt(lower), lower, upper)}
+    else:
+        starts = starting_weights(task, U, lower, upper, scaled=False)
+        if solver != "first-order":
+            solved, omega = bound_program(white, U, task.c, lower / task.c, solver, criterion="prony")
+            relaxed_objective, solved_status = solved.value, solved.status
+            solved_by, word, timings["sdp"] = solved.solver, solved.solver_status + ", ", solved.seconds
+            omega = root[:, None] * omega * root
+            starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
+        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+    found = min(reached.values(), key=lambda e: e.bound)
+    w, factor = scaled_by_mse(task, found.w, lower, upper, scale)
+    worst = examine(criterion.operator(w), U)
+    return task.pack(
+        f"min-max ({U.name}, prony)",
+        w,
+        worst.upper,
+        found.status(solved_status),
+        lower=lower,
+        upper=upper,
+        solver=solved_by,
+        solver_status=word + found.words(),
+        omega=omega,
+        relaxed_objective=relaxed_objective,
+        details={
+            **worst_details(worst),
+            "degrees_of_freedom": groups.count,
+            "rounds": found.rounds,
+            "starts": {name: e.bound for name, e in reached.items()},
+            "scale_factor": factor,
+            "objective_before_scaling": found.bound,
+        },
+        timings=timings,
+        settings={"solver": solver, "scale": scale, **set_settings(U)},
+    )
+
+
+def mse_over_set(
+    task: Problem,
+    U: SignalSet,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    groups: Groups,
+    solver: str,
+    progress: Progress | None,
+) -> WeightDesign:
+    """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
+    criterion = mse_criterion(task)
+    if solver in ("sdp", "clarabel", "scs"):
+        white = task.whitened()
+        solved, H = bound_program(white, U, task.c, lower / task.c, solver, criterion="mse")
+        design = fit_weights_to(
+            task, white, H, lower, upper, solver="auto", method=f"min-max ({U.name}, mse)",
+            details={"worst_mse": solved.value, "sdp_status": solved.solver_status},
+            timings={"sdp": solved.seconds}, progress=progress,
+        )  # fmt: skip
+        worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
+        certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
+        settings = {**design.settings, "solver": solver, **set_settings(U)}
+        status = design.status if solved.status.ok else solved.status
+        return replace(design, certificate=certificate, settings=settings, status=status)
+    if solver == "descent-ascent":
+        start = min(
+            starting_weights(task, U, lower, upper, scaled=True).values(), key=lambda w: relaxed_bound(criterion, U, w)[0]
+        )
+        reached = {"best start": descent_ascent(criterion, U, start, lower, upper)}
+    else:
+        starts = starting_weights(task, U, lower, upper, scaled=True)
+        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+    found = min(reached.values(), key=lambda e: e.bound)
+    worst = examine(criterion.operator(found.w), U, variance=criterion.variance(found.w))
+    return task.pack(
+        f"min-max ({U.name}, mse)",
+        found.w,
+        worst.upper,
+        found.status(),
+        lower=lower,
+        upper=upper,
+        solver="descent-ascent" if solver == "descent-ascent" else "exchange of worst moments, L-BFGS-B (scipy)",
+        solver_status=found.words(),
+        details={
+            **worst_details(worst),
+            "degrees_of_freedom": groups.count,
+            "rounds": found.rounds,
+            "starts": {name: e.bound for name, e in reached.items()},
+        },
+        settings={"solver": solver, **set_settings(U)},
+    )
+
+
+def worst_details(worst: WorstCase) -> dict[str, Any]:
+    """What a certificate says about the worst case."""
+    shown = {"worst_signal": worst.signal.tolist()} if worst.signal.size <= SHOWN_NODES else {}
+    return {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper, **shown}
+
+
+def set_settings(U: SignalSet) -> dict[str, Any]:
+    """The set's name and its one number."""
+    numbers = {"smooth-box": {"smoothness": U.smoothness}, "ball": {"radius": U.radius}}
+    return {"uncertainty": U.name, **numbers.get(U.name, {})}
+
+
+def grows_with_weights(U: SignalSet) -> bool:
+    """Whether ``max ||S x||`` can only grow with every ``|w_i|``, so that the lower bound itself is optimal.
+
+    ``||C^-1/2 W L W x||`` grows with the outer W, row by row. The inner one stretches the set: for a box or a ball
+    with its centre at zero the stretched set contains the old one, whatever the signs of w.
+    """
+    return U.name == "ball" or (U.name == "box" and np.array_equal(U.low, -U.high))
+
+
+def starting_weights(
+    task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
+) -> dict[str, np.ndarray]:
+    """The lower bound, one weight for all, and the inverse of the centre (smooth after weighting).
+
+    At the smallest scale allowed, or (``scaled``) at that of the smallest mean MSE over the set.
+    """
+    n = task.n_nodes
+    F = spread_moment(U)
+    average = replace(task, R=F @ F.T)
+    directions = {"one weight": np.ones(n)}
+    if U.name != "ball":
+        centre = (U.low + U.high) / 2
+        size = np.abs(centre)
+        if size.max() > 0:
+            inverse = 1 / np.maximum(size, 0.05 * size.max())
+            directions["inverse centre"] = np.where(centre < 0, -1.0, 1.0) * inverse / inverse.max()
+    starts = {}
+    for name, direction in directions.items():
+        smallest = float(np.sqrt(np.max(lower / direction**2)))
+        largest = float(np.sqrt(np.max(upper / direction**2)))
+        if not scaled or smallest >= largest:
+            scale = smallest
+        else:  # node by node into the bounds: a node that must not be smoothed does not keep the others from it
+
+            def mse(s: float, direction: np.ndarray = direction) -> float:
+                return sum(average.risk_parts(feasible(s * direction, lower, upper)))
+
+            scale = minimise_scale(mse, max(smallest, 1e-6 * largest), largest)[0]
+        starts[name] = feasible(scale * direction, lower, upper)
+    if lower.any() and not np.allclose(starts["one weight"] ** 2, lower):
+        starts["bound"] = np.sqrt(lower)
+    return starts

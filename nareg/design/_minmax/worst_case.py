@@ -1,0 +1,206 @@
+"""The worst signal of a set, for given weights: found by local search, and bounded from above with proof.
+
+The error of a filter at a signal is ``||B x||^2`` (plus a variance that does not depend on x), with
+``B = C^-1/2 S`` for Prony's modified error and ``B = H - I`` for the bias. Its maximum over a box is at a vertex
+and NP-hard to find. Write the box as ``x = m + diag(h) e``, ``|e_i| <= 1``, and put the centre behind one more
+coordinate: ``x = T e~`` with ``T = [diag(h), m]`` and ``e~`` in ``[-1, 1]^(N + 1)``. Then
+
+    max_x ||B x||^2 = max e~^T A e~ <= sum(d)   for every diagonal d with diag(d) >= A = (B T)^T (B T)
+
+in the Loewner order: the S-procedure, one multiplier for each side of the box. The smallest such bound is the
+MaxCut relaxation, ``max tr(A V V^T)`` over matrices V with unit rows, and ``d_i = v_i . (A V)_i`` there. With the
+smoothness limit ``x^T L x <= kappa`` every ``mu >= 0`` gives the bound of ``A - mu T^T L T`` plus ``mu kappa``. That
+matrix is indefinite: its maximum may be inside the box, so rows of V may be shorter than one and d must be >= 0
+(but for the last coordinate, which is one).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import eigsh
+
+from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
+from nareg.design._minmax.lower_bound import search
+from nareg.design._minmax.signal_sets import Matrix, SignalSet, gram, signal_set
+from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
+from nareg.design._risk.descent import few_threads
+from nareg.design._risk.problem import fit_weights
+from nareg.errors import InputError, TooLargeError
+from nareg.filters import direct
+from nareg.results import Status
+
+#: Largest network whose filter matrix is formed for the worst bias.
+FILTER_NODES = 1000
+
+
+@dataclass(frozen=True)
+class WorstCase:
+    """Bounds on the largest error of a filter over a set of signals.
+
+    Attributes
+    ----------
+    lower : float
+        The error at ``signal``, the worst signal found.
+    upper : float
+        Proven: no signal of the set has a larger error.
+    signal : (N,) array
+    variance : float
+        The part of both that comes from the noise.
+    multiplier : float
+        ``mu`` of the smoothness limit in the upper bound; 0 for the other sets.
+    """
+
+    lower: float
+    upper: float
+    signal: np.ndarray
+    variance: float
+    multiplier: float
+
+
+def worst_case(
+    graph: Any,
+    weights: Any,
+    *,
+    uncertainty: str,
+    criterion: str = "mse",
+    low: Any = None,
+    high: Any = None,
+    smoothness: Any = None,
+    radius: Any = None,
+    noise: Any = None,
+    fit: Any = None,
+    rng: np.random.Generator | None = None,
+) -> WorstCase:
+    """Largest error of a filter over a set of signals, between two bounds.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    weights : WeightDesign, number, (N,) array or sparse (N, N) S
+    uncertainty : {"box", "smooth-box", "ball"}
+        ``low <= x <= high``; the same with ``x^T L x <= smoothness``; ``||x|| <= radius``.
+    criterion : {"mse", "prony"}
+        ``||(H - I) x||^2 + tr(H Sigma H^T)``, or the modified error ``||C^-1/2 S x||^2``.
+    low, high, smoothness, radius
+        What the set needs.
+    noise : number, (N,) or (N, N) array
+        Noise variance(s) or covariance, for ``"mse"``.
+    fit : None, "noise" or (N,) array
+        Data term; by default that of the design.
+    rng : numpy Generator, optional
+        For the starts of the local search; a fixed seed by default.
+
+    Returns
+    -------
+    WorstCase
+
+    Examples
+    --------
+    >>> import nareg
+    >>> grid = nareg.graphs.grid((3, 3))
+    >>> found = nareg.design.worst_case(grid, 1.0, uncertainty="ball", radius=2.0, noise=0.1)
+    >>> bool(found.lower <= found.upper)
+    True
+    """
+    base = penalty(graph)
+    n = base.n_nodes
+    _checks.choice("criterion", criterion, ("prony", "mse"))
+    if criterion == "mse" and noise is None:
+        raise InputError("noise is None: criterion='mse' needs its variance; pass it, or use criterion='prony'.")
+    U = signal_set(uncertainty, base.L, low=low, high=high, smoothness=smoothness, radius=radius)
+    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    if fit is None:
+        fit = getattr(weights, "fit", None)
+    system = build(base, weights, fit_weights(fit, Sigma, n))
+    if criterion == "prony":
+        if (system.c <= 0).any():
+            i = int(np.argmin(system.c))
+            raise InputError(f"fit[{i}] is {system.c[i]:g}: criterion='prony' needs a positive data term at every node.")
+        return examine(sp.csr_array(sp.diags_array(system.c**-0.5) @ system.S), U, rng=rng)
+    filter_size(n)
+    assert Sigma is not None
+    H = filter_matrix(system, what="the worst case")
+    variance = float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
+    return examine(H - np.eye(n), U, variance=variance, rng=rng)
+
+
+def filter_size(n: int) -> None:
+    """Refuse to form the filter matrix of a large network."""
+    if n > FILTER_NODES:
+        raise TooLargeError(
+            f"criterion='mse' on {n} nodes needs the dense filter matrix at every step (limit {FILTER_NODES} nodes): use "
+            "criterion='prony', or a part of the network (graph.subgraph)."
+        )
+
+
+def examine(
+    B: Matrix,
+    U: SignalSet,
+    *,
+    variance: float = 0.0,
+    also: np.ndarray | None = None,
+    start: Relaxed | None = None,
+    rng: np.random.Generator | None = None,
+) -> WorstCase:
+    """Worst case of ``||B x||^2 + variance``; ``also`` (N, K) are further signals of the set to start from."""
+    with few_threads(B.shape[0]):
+        relaxed = relax(B, U, start=start)
+        value, x = search(B, U, relaxed, also=also, rng=rng)
+        upper = max(certify(B, U, relaxed), value)
+    return WorstCase(value + variance, upper + variance, x, variance, relaxed.multiplier)
+
+
+def certify(B: Matrix, U: SignalSet, relaxed: Relaxed) -> float:
+    """A bound that holds: ``sum(d) + mu kappa`` after d is raised until ``diag(d) >= A - mu T^T L T``."""
+    A = gram(B @ U.columns)
+    if U.name == "ball":
+        return largest_eigenvalue(A)
+    if relaxed.multiplier > 0:
+        A = A - relaxed.multiplier * U.roughness
+    d = relaxed.d.copy()
+    d[:-1] = np.maximum(d[:-1], 0.0)
+    size = np.maximum(np.abs(d), np.abs(A.diagonal()))
+    top = float(size.max(initial=0.0))
+    if top == 0:
+        return 0.0
+    # raised in proportion to itself: entries of d may differ by many orders of magnitude
+    weight = np.maximum(size, 1e-9 * top)
+    half = weight**-0.5
+    gap = A - (sp.diags_array(d) if sp.issparse(A) else np.diag(d))
+    scaled = sp.csr_array(sp.diags_array(half) @ gap @ sp.diags_array(half)) if sp.issparse(A) else half[:, None] * gap * half
+    bound = float(d.sum()) + max(largest_eigenvalue(scaled), 0.0) * float(weight.sum())
+    return bound + (relaxed.multiplier * U.smoothness if relaxed.multiplier > 0 else 0.0)
+
+
+def largest_eigenvalue(M: Matrix) -> float:
+    """An upper bound on the largest eigenvalue of a symmetric matrix, tight and safe against rounding."""
+    n = M.shape[0]
+    norm = float(abs(M).sum(axis=1).max())
+    rounding = 4 * n * float(np.finfo(float).eps) * norm
+    if n <= DENSE_EIGENVALUES:
+        dense = M.toarray() if sp.issparse(M) else M
+        return float(np.linalg.eigvalsh(dense)[-1]) + rounding
+    estimate = float(
+        eigsh(M, k=1, which="LA", return_eigenvectors=False, tol=1e-6, v0=np.random.default_rng(0).standard_normal(n))[0]
+    )
+    for margin in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0):
+        bound = estimate + margin * max(abs(estimate), 1e-3 * norm)
+        if _is_positive_definite(sp.csr_array(bound * sp.eye_array(n) - M)):
+            return bound + rounding
+    return norm
+
+
+def _is_positive_definite(M: sp.csr_array) -> bool:
+    """Whether a factorisation without row exchanges has positive pivots."""
+    n = M.shape[0]
+    system = FilterSystem(S=M, c=np.zeros(n), w=None, penalty=Penalty(M, False, lambda i: f"node {i}"))
+    if direct.refusal(system) is not None:
+        raise TooLargeError(
+            f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: take a part of them."
+        )
+    return direct.solve(system, np.ones((n, 1))).status is not Status.INDEFINITE

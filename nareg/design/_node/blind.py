@@ -1,0 +1,198 @@
+"""Blind design: the exact design from noisy readings alone.
+
+With the noise covariance known, ``Y Y^T / T - Sigma`` is an unbiased estimate of R, and the risk computed from
+it is Stein's unbiased risk estimate (SURE). Minimising N weights over few readings fits their noise, so some
+readings are held out: the descent on the others stops at the weights whose SURE on the held-out ones is
+smallest. The best single weight is among the candidates, so that the design falls back to it when the
+readings do not support more.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
+from nareg.design._node.completion import Completion
+from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, deal, finish
+from nareg.design._node.estimate_noise import estimate_noise
+from nareg.design._node.exact import DENSE_NODES
+from nareg.design._node.gap_patterns import gaps_found
+from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
+from nareg.design._node.silent_stations import GivenPerNode, without_silent
+from nareg.design._risk.descent import Progress
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.probes import probes
+from nareg.design._risk.problem import Problem, fit_weights
+from nareg.design._risk.sampled import blind_columns
+from nareg.errors import InputError
+from nareg.results import WeightDesign
+
+
+def blind(
+    graph: Any,
+    *,
+    measurements: Any,
+    observed: Any = None,
+    noise: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    fit: Any = None,
+    folds: int = 4,
+    groups: Any = None,
+    solver: str = "auto",
+    n_probes: int = 24,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> WeightDesign:
+    """Minimise Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
+
+    Parameters
+    ----------
+    graph : Graph or (N, N) operator
+    measurements : (N,) or (N, T) array
+        Noisy readings; no clean signal is needed.
+    observed : bool array, (N,) or the shape of measurements, optional
+        True where a reading was taken; measurements may hold anything elsewhere. Default: everywhere. See Notes.
+    noise : number, (N,) or (N, N) array, optional
+        Noise variance(s) or covariance. Default: estimated per station by
+        :func:`nareg.design.estimate_noise`, and reported.
+    lower, upper : number or (N,) array, optional
+        Bounds on ``w_i^2``. Default: none below, ``1e8 / lambda_max(L)`` above.
+    fit : None, "noise" or (N,) array
+        Data term for which to design.
+    folds : int
+        The readings are dealt to this many folds; each in turn is held out to find how many descent steps
+        pay, and the final descent on all readings takes the number that was best on average. The sampled
+        solver holds out one quarter only, and returns the weights that were best there.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a weight.
+    solver : {"auto", "dense", "sampled"}
+        ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
+        has no N x N matrix. Auto: dense up to 500 nodes.
+    n_probes : int
+        Random probes for the noise term of the sampled solver, the same ones at every step.
+    rng : numpy.random.Generator, optional
+        Deals the readings to folds and draws the probes, and with gaps what the sampled solver fills in.
+    progress : callable, optional
+        ``progress(iteration, objective, relative gradient norm)``.
+
+    Returns
+    -------
+    WeightDesign
+        ``objective`` is SURE at the weights, on all readings. ``certificate.details`` reports ``steps``,
+        ``held_out_sure`` (mean over the folds at that number of steps, for the noise covariance used; the
+        choice of the number makes it slightly optimistic), ``held_out_error`` (its standard error over folds)
+        and ``optimism`` (held-out minus in-sample).
+
+    Notes
+    -----
+    With gaps the second moment of the readings is their expected one given what was read, under a Gaussian model fitted to
+    all readings (EM, started from and shrunk to the model of one weight). It is ``Y Y^T / T`` without gaps and tends to that
+    of the full readings as T grows, if readings are missing at random. The number of steps is chosen by moments over the
+    times that two stations share, which rest on no model. The sampled solver draws what is missing from the same model. With
+    gaps N may be up to 3,000.
+
+    A station without any reading is left out of the design (``certificate.details["left_out"]`` names it). It gets an
+    average of its neighbors' weights, with which :func:`nareg.filters.interpolate` estimates it as an average of them.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.grid((5, 5))
+    >>> y = 10 + rng.standard_normal((25, 40))
+    >>> d = nareg.design.blind(g, measurements=y, noise=1.0)
+    >>> bool(d.certificate.details["held_out_sure"] < 25.0)  # the noise power
+    True
+    """
+    base = penalty(graph)
+    n = base.n_nodes
+    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    folds = _checks.integer("folds", folds, low=2)
+    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    tied = Groups(groups, n)
+    Y, seen = _checks.measurements(measurements, observed, n)
+    if seen is not None:
+        _checks.dense_size("the blind design with gaps", n, copies=6, alternative="pass times at which all stations read")
+        given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
+        live = seen.any(axis=1)
+        if not live.all():
+            options = {"folds": folds, "solver": solver, "n_probes": n_probes, "rng": generator, "progress": progress}
+            return without_silent(blind, base, Y, seen, given, options)
+    independent = noise is None or np.ndim(noise) < 2
+    if solver == "sampled" and not independent:
+        raise InputError("solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense'.")
+    sampled = solver == "sampled" or (solver == "auto" and independent and n > DENSE_NODES)
+    if not sampled:
+        _checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
+    estimated = noise is None
+    Sigma = estimate_noise(base, Y, observed=seen) if estimated else _checks.noise("noise", noise, n)
+    power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
+    if float(np.sum(Y**2)) <= _expected_noise(Sigma, seen, Y.shape[1]):
+        raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+    told = {"noise_estimated": estimated, "noise_power": power}
+    completion = None if seen is None else Completion(base.L.toarray(), Y, seen, generator)
+    if seen is not None:
+        told |= gaps_found(base, seen)
+    if sampled:
+        return blind_sampled(
+            base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told, completion=completion
+        )
+    c = fit_weights(fit, Sigma, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+
+    def task_for(R: np.ndarray) -> Problem:
+        return Problem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
+
+    def moment(columns: np.ndarray) -> np.ndarray:
+        return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
+
+    judged = moment if completion is None else completion.shared_moment
+    T = Y.shape[1] if completion is None else completion.n_times
+    task = task_for(moment(np.arange(T)))
+    low, high = task.squared_bounds(lower, upper, default_lower=None)
+    steps: Steps = KEEP
+    if T >= FEWEST:
+        pairs = [(task_for(moment(a)), task_for(judged(b))) for a, b in deal(T, folds, generator)]
+        steps = choose_steps(pairs, low, high, tied)
+    return finish(
+        "blind", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out SURE",
+        names=("held_out_sure", "held_out_error"), details=told,
+    )  # fmt: skip
+
+
+def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
+    """Sum of the noise variances over all readings."""
+    variance = Sigma if Sigma.ndim == 1 else np.diag(Sigma)
+    return float(variance.sum() * n_times if seen is None else variance @ seen.sum(axis=1))
+
+
+def blind_sampled(
+    base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
+    n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
+    warm: Warm | None = None, completion: Completion | None = None,
+) -> WeightDesign:  # fmt: skip
+    """The design from sample columns; a quarter of the readings is held out."""
+    started = time.perf_counter()
+    T = Y.shape[1] if completion is None else completion.n_times
+
+    def readings(times: np.ndarray) -> np.ndarray:
+        return Y[:, times] if completion is None else completion.draw(rng, times)
+
+    c, n_probes = checked_columns(base, variance, fit, n_probes, T)
+    Z = probes(base.L, n_probes, rng)
+    search = None
+    if T >= FEWEST:
+        order = rng.permutation(T)
+        few = T // 4
+        held_out = blind_columns(readings(order[:few]), variance, c, probes(base.L, n_probes, rng))
+        search = (blind_columns(readings(order[few:]), variance, c, Z), held_out)
+    columns = blind_columns(readings(np.arange(T)), variance, c, Z)
+    stored = None if fit is None else c
+    task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)
+    settings = {"solver": "sampled", "n_probes": n_probes}
+    return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=told)

@@ -1,0 +1,168 @@
+"""One weight for all nodes of a network of any size: the rules whose criteria are sums over columns and a trace.
+
+The true risk, Stein's estimate and generalised cross-validation are averages over signals or readings, plus a trace
+that random probes give (:mod:`nareg.design._risk.sampled`); Morozov's discrepancy has no trace. The weight is looked for
+on a few columns first, then on all of them nearby.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar
+
+from nareg import _checks
+from nareg._operator import Penalty
+from nareg.design._node.penalty_path import ARRAYS, SCALAR_RANGE, best_single
+from nareg.design._risk.descent import one_blas_thread
+from nareg.design._risk.probes import probes
+from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.sampled import Columns, SampledRisk, blind_columns, oracle_columns
+from nareg.errors import InputError
+from nareg.results import Status, WeightDesign
+
+RULES = ("oracle", "sure", "gcv", "discrepancy")
+#: Half the width in log w of the search on all columns around the best on a few.
+NEARBY = 0.2
+#: Accuracy of log w there.
+ACCURACY = 1e-3
+
+#: Relative residual of the solves for cross-validation, and the smallest ``1 - tr(H) / N`` that they resolve.
+GCV_TOL, LEAST_SMOOTHING = 1e-8, 1e-4
+
+
+class _Gcv(SampledRisk):
+    """Generalised cross-validation in place of the risk, ``(||C^1/2 (y - H y)||^2 / N) / (1 - tr(H) / N)^2``.
+
+    Its columns are those of Stein's estimate for unit noise variance, whose probes give ``2 tr(H)``. Both parts vanish
+    with the weight: nodes are counted by the same probes as the trace, and solves are tight.
+    """
+
+    def __init__(self, base: Penalty, c: np.ndarray) -> None:
+        super().__init__(base, c)
+        self.sequence.tol = GCV_TOL
+
+    def value(self, w: np.ndarray, columns: Columns) -> float:
+        assert columns.sure is not None
+        self.sequence.update(self.system(w[self.order]))
+        values, _, error = self._forward(columns)
+        nodes = float(np.sum(columns.sure**2 / self.c[:, None]))
+        smoothed = 1.0 - 0.5 * float(values[columns.n_signals :].sum()) / nodes
+        if smoothed < LEAST_SMOOTHING:
+            return np.inf
+        return float(self.c @ np.einsum("it,it->i", error, error)) / self.c.size / smoothed**2
+
+
+class _Residual(SampledRisk):
+    """``E ||C^1/2 (y - H y)||^2``, which grows with the weight."""
+
+    def value(self, w: np.ndarray, columns: Columns) -> float:
+        self.sequence.update(self.system(w[self.order]))
+        error = self._forward(columns)[2]
+        return float(self.c @ np.einsum("it,it->i", error, error))
+
+
+@one_blas_thread
+def node_invariant_large(
+    base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, fit: Any, n_probes: int, rng: np.random.Generator
+) -> WeightDesign:
+    """The rule's weight from (N, T) signals ("oracle") or readings (the others), without dense matrices."""
+    started = time.perf_counter()
+    n = base.n_nodes
+    c = positive_fit(fit_weights(fit, variance, n))
+    if not base.L.nnz:
+        raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
+    less = "pass fewer signals or measurements, fewer probes (n_probes), or a part of the network"
+    _checks.memory(f"rule {rule!r}", 8 * n * (data.shape[1] + 2 * n_probes) * ARRAYS, alternative=less)
+    # Gershgorin's bound stands in for the largest eigenvalue; one limit, so that the weight is the same everywhere
+    largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel()))
+    low, high = squared_bounds(c, largest, None, None, default_lower=None)
+    high = np.full(n, high.min())
+    Z = np.zeros((n, 0)) if rule == "discrepancy" else probes(base.L, n_probes, rng)
+    risk, columns = _criterion(base, rule, data, variance, c, Z)
+    if rule == "discrepancy":
+        assert variance is not None
+        w, objective = _discrepancy(risk, columns, float(c @ variance), float(np.sqrt(high[0])))
+    else:
+        w, objective = _smallest(risk, columns, low, high)
+    first, last = np.sqrt(c.mean() / base.L.diagonal().mean()) * np.array(SCALAR_RANGE)
+    at_bound = not first * np.exp(NEARBY) < w < min(float(last), float(np.sqrt(high[0]))) * np.exp(-NEARBY)
+    return pack(
+        f"node-invariant ({rule})",
+        np.full(n, w),
+        objective,
+        Status.CONVERGED,
+        base=base,
+        fit=None if fit is None else c,
+        started=started,
+        lower=low,
+        upper=high,
+        solver="solves with sample columns and one-dimensional search",
+        solver_status="done",
+        details={"w0": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
+        settings={"rule": rule},
+    )
+
+
+def positive_fit(c: np.ndarray) -> np.ndarray:
+    """The data term, refused where a node has none."""
+    if (c <= 0).any():
+        i = int(np.argmin(c))
+        raise InputError(f"fit[{i}] is {c[i]:g}: a single weight is chosen with a positive data term everywhere.")
+    return c
+
+
+def _criterion(
+    base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, c: np.ndarray, Z: np.ndarray
+) -> tuple[SampledRisk, Columns]:
+    """What the rule makes small, and the columns it is averaged over, in its own node order."""
+    if rule == "discrepancy":
+        noisy = data / np.sqrt(data.shape[1])
+        residual = _Residual(base, c)
+        return residual, residual.arranged(Columns(noisy, noisy, data.shape[1]))
+    if rule == "gcv":
+        gcv = _Gcv(base, c)
+        return gcv, gcv.arranged(blind_columns(data, np.ones(c.size), c, Z))
+    assert variance is not None
+    risk = SampledRisk(base, c)
+    make = {"oracle": lambda: oracle_columns(data, variance, Z), "sure": lambda: blind_columns(data, variance, c, Z)}
+    return risk, risk.arranged(make[rule]())
+
+
+def _along(risk: SampledRisk, columns: Columns) -> Callable[[float], float]:
+    """The criterion as a function of log w."""
+    return lambda log_w: risk.value(np.full(risk.c.size, np.exp(log_w)), columns)
+
+
+def _smallest(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+    """The weight with the smallest criterion, and that."""
+    value = _along(risk, columns)
+    at = float(np.log(best_single(risk, columns, low, high)[0]))
+    most = 0.5 * float(np.log(high[0]))
+    for _ in range(5):  # the few columns may have been off by more than the width
+        left, right = at - NEARBY, min(at + NEARBY, most)
+        found = minimize_scalar(value, bounds=(left, right), method="bounded", options={"xatol": ACCURACY})
+        at = float(found.x)
+        if min(at - left, right - at) > 5 * ACCURACY or at > most - NEARBY:
+            break
+    return float(np.exp(at)), float(found.fun)
+
+
+def _discrepancy(risk: SampledRisk, columns: Columns, target: float, largest: float) -> tuple[float, float]:
+    """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
+    value = _along(risk, columns)
+    middle = np.sqrt(risk.c.mean() / risk.L.diagonal().mean())
+    low, high = float(np.log(middle * SCALAR_RANGE[0])), float(np.log(min(middle * SCALAR_RANGE[1], largest)))
+    # from below in steps of two: large weights are the costly ones
+    at = float(np.clip(np.log(middle), low, high))
+    while at > low and value(at) > target:
+        at = max(at - np.log(2.0), low)
+    while at < high and value(at) <= target:
+        at = min(at + np.log(2.0), high)
+    if (at == high and value(at) <= target) or (at == low and value(at) >= target):
+        return float(np.exp(at)), value(at)
+    log_w = float(brentq(lambda t: value(t) - target, max(at - np.log(2.0), low), at, xtol=1e-6))
+    return float(np.exp(log_w)), value(log_w)

@@ -1,0 +1,126 @@
+"""Redesign after a sensor was added or removed: from the old weights, in a fraction of the time."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg._operator import Penalty, penalty
+from nareg.design._node.blind import blind_sampled
+from nareg.design._node.estimate_noise import estimate_noise
+from nareg.design._node.exact import exact_sampled
+from nareg.design._node.penalty_path import Warm
+from nareg.design._risk.descent import Progress
+from nareg.design._risk.groups import Groups
+from nareg.errors import InputError
+from nareg.results import WeightDesign
+
+#: Weights of the less common sign start at this part of the median.
+MINORITY = 0.01
+
+
+def redesign(
+    previous: WeightDesign,
+    graph: Any,
+    *,
+    kept: Any,
+    signals: Any = None,
+    measurements: Any = None,
+    noise: Any = None,
+    fit: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    n_probes: int = 24,
+    rng: np.random.Generator | None = None,
+    progress: Progress | None = None,
+) -> WeightDesign:
+    """Design for a network that changed a little, starting from the weights of the one before.
+
+    The penalty of ``previous`` is kept, and so is its single weight unless half or twice as much is better now: neither
+    is searched for again. An exact design where signals are given, a blind one where measurements are. Design afresh when
+    much has changed, or when ``previous`` has many weights of both signs: only the more common one is kept.
+
+    Parameters
+    ----------
+    previous : WeightDesign
+        From :func:`nareg.design.exact` or :func:`nareg.design.blind`, with node weights.
+    graph : Graph or (N, N) operator
+        The network as it is now.
+    kept : (N,) integer array
+        For every node of the new network its index in the old one, or -1 for a new sensor.
+    signals, measurements : (N, T) array
+        Clean training signals, or noisy readings, on the new network; exactly one of the two.
+    noise, fit, lower, upper, n_probes, rng, progress
+        As in :func:`nareg.design.exact`; measurements without noise have it estimated.
+
+    Returns
+    -------
+    WeightDesign
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> rng = np.random.default_rng(0)
+    >>> g = nareg.graphs.sensor(100, rng=rng)
+    >>> field = nareg.graphs.heterogeneous_field(g, 40, rng=rng)
+    >>> d = nareg.design.exact(g, signals=field.signals, noise=field.noise)
+    >>> rest = np.arange(1, 100)  # the first sensor is gone
+    >>> again = nareg.design.redesign(
+    ...     d, g.subgraph(rest), kept=rest, signals=field.signals[rest], noise=field.noise[rest]
+    ... )
+    >>> again.weights.shape
+    (99,)
+    """
+    base = penalty(graph)
+    n = base.n_nodes
+    if previous.has_edge_weights:
+        raise InputError("previous is an edge design: redesign needs node weights; run nareg.design.edge again.")
+    index = _checks.array_of("kept", kept)
+    if index.shape != (n,) or index.dtype.kind not in "iu":
+        raise InputError(f"kept has shape {index.shape} and dtype {index.dtype}, ({n},) integers are expected.")
+    if index.min() < -1 or index.max() >= previous.n_nodes:
+        raise InputError(
+            f"kept holds {index.min()} to {index.max()}: old indices go from 0 to {previous.n_nodes - 1}, -1 is new."
+        )
+    old = index[index >= 0]
+    if old.size == 0 or np.unique(old).size != old.size:
+        raise InputError("kept must name at least one old node, and none twice.")
+    if (signals is None) == (measurements is None):
+        raise InputError("redesign needs exactly one of signals and measurements.")
+    if previous.fit is not None and fit is None:
+        raise InputError("fit is None but previous has a data term of its own: pass fit='noise', or the new network's.")
+    told = previous.certificate.details
+    weights = one_sign(previous.weights)
+    scalar = float(told.get("best_scalar", np.median(weights)))
+    warm = Warm(carried(base, weights, index), scalar, float(min(told.get("penalty", 0.1), 3.0)))
+    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    groups = Groups(None, n)
+    if signals is not None:
+        if noise is None:
+            raise InputError("noise is None: a redesign from signals needs the noise variances.")
+        return exact_sampled(
+            base, signals, noise, fit, lower, upper, groups, None, n_probes, generator, progress, warm
+        )  # fmt: skip
+    Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
+    variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
+    facts = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
+    return blind_sampled(base, Y, variance, fit, lower, upper, groups, n_probes, generator, progress, facts, warm)
+
+
+def one_sign(w: np.ndarray) -> np.ndarray:
+    """Magnitudes of the weights of the more common sign; the others, not to be smoothed with these, near zero."""
+    size = np.abs(w)
+    sign = 1.0 if size[w >= 0].sum() >= size[w < 0].sum() else -1.0
+    return np.where(sign * w >= 0, size, MINORITY * np.median(size))
+
+
+def carried(base: Penalty, weights: np.ndarray, index: np.ndarray) -> np.ndarray:
+    """Old weights where a node was kept; a new node takes the mean of its kept neighbours, or the median of all."""
+    is_kept = index >= 0
+    w = np.where(is_kept, weights[np.maximum(index, 0)], 0.0)
+    reach = abs(base.L)[~is_kept][:, is_kept]
+    total = np.asarray(reach.sum(axis=1)).ravel()
+    w[~is_kept] = np.divide(reach @ w[is_kept], total, out=np.full(total.size, np.median(w[is_kept])), where=total > 0)
+    return w

@@ -1,0 +1,1 @@
+"""The paper's designs: Prony (25) and the relaxation (29)-(30)."""

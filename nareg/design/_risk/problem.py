@@ -1,0 +1,389 @@
+"""What every design shares: the checked problem, the risk and its gradient, bounds, and packing the result.
+
+Notation: ``K = C + S``, ``H = K^-1 C``, signal second moment ``R``, noise covariance ``Sigma``.
+
+    bias      tr((H - I) R (H - I)^T)          (12)
+    variance  tr(H Sigma H^T)                  (13)
+    MSE       bias + variance                  (11)
+
+``H`` is not symmetric unless ``C`` is a multiple of the identity, so the paper's squared forms are not used.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import eigh
+
+from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
+from nareg._version import __version__
+from nareg.design._risk.descent import Descent
+from nareg.errors import InputError, SingularSystemError
+from nareg.graph import operator_hash
+from nareg.results import Certificate, Status, WeightDesign
+
+#: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
+#: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
+CONDITION_LIMIT = 1e8
+#: Up to here the smallest eigenvalue of S is computed for the certificate; it is zero or rounding for any w.
+EIGENVALUE_NODES = 1500
+#: Relative projected gradient below which a point counts as a local minimum.
+STATIONARY = 1e-4
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A design problem on at most :data:`nareg._checks.DENSE_LIMIT` nodes, checked, in float64."""
+
+    base: Penalty
+    R: np.ndarray
+    Sigma: np.ndarray | None  # (N,) or (N, N)
+    c: np.ndarray
+    fit: np.ndarray | None
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def n_nodes(self) -> int:
+        return self.base.n_nodes
+
+    @cached_property
+    def L(self) -> np.ndarray:
+        return self.base.L.toarray()
+
+    @cached_property
+    def spectrum(self) -> tuple[np.ndarray, np.ndarray]:
+        """Eigenvalues and eigenvectors of L."""
+        return eigh(self.L)
+
+    @property
+    def noise_power(self) -> float:
+        """``tr(Sigma)``."""
+        if self.Sigma is None:
+            raise InputError("noise is needed here: pass its variance, or estimate it with estimate_noise.")
+        return float(self.Sigma.sum() if self.Sigma.ndim == 1 else np.trace(self.Sigma))
+
+    @cached_property
+    def Sigma_matrix(self) -> np.ndarray:
+        assert self.Sigma is not None
+        return _checks.covariance(self.Sigma)
+
+    @property
+    def snr(self) -> float:
+        """``E ||x||^2 / E ||n||^2``; infinite without noise."""
+        power = float(np.trace(self.R))
+        if power <= 0:
+            raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
+        return power / self.noise_power if self.noise_power > 0 else np.inf
+
+    def filter_matrix(self, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """``K^-1`` and ``H = K^-1 C`` for node weights w."""
+        K = (w[:, None] * self.L) * w
+        K[np.diag_indices_from(K)] += self.c
+        try:
+            inverse = np.linalg.inv(K)
+        except np.linalg.LinAlgError:
+            raise SingularSystemError(
+                "weights reached during the design make C + S singular in float64: pass a smaller upper bound, "
+                "or a data term (fit) at more nodes."
+            ) from None
+        return inverse, inverse * self.c
+
+    def risk_parts(self, w: np.ndarray) -> tuple[float, float]:
+        """Bias and variance (sums over nodes) of the filter with node weights w."""
+        return risk_parts(self.filter_matrix(w)[1], self.R, self.Sigma)
+
+    def mse(self, w: np.ndarray) -> float:
+        """Mean squared error summed over nodes, (11)."""
+        return sum(self.risk_parts(w))
+
+    def mse_and_gradient(self, w: np.ndarray) -> tuple[float, np.ndarray]:
+        """(11) and its gradient in w.
+
+        ``dMSE/dS = -sym(K^-1 2((H - I) R + H Sigma) H^T)``, then ``dMSE/dw = 2 (dMSE/dS o L) w``.
+        """
+        assert self.Sigma is not None
+        inverse, H = self.filter_matrix(w)
+        error = H.copy()
+        error[np.diag_indices_from(error)] -= 1.0
+        error_R = error @ self.R
+        H_Sigma = H * self.Sigma if self.Sigma.ndim == 1 else H @ self.Sigma
+        value = float(np.sum(error_R * error) + np.sum(H_Sigma * H))
+        slope = -2.0 * inverse @ (error_R + H_Sigma) @ H.T
+        return value, ((slope + slope.T) * self.L) @ w
+
+    @cached_property
+    def published_w0(self) -> float:
+        """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
+
+        In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
+        ``C^-1/2 L C^-1/2``, so that the filter does not depend on the unit of c.
+        """
+        white = self.whitened()
+        root = np.sqrt(self.c)
+        values = self.spectrum[0] if white is self else np.linalg.eigvalsh(self.L / root[:, None] / root)
+        return float(np.sqrt(np.sqrt(1.0 / white.snr) / np.prod(extreme_frequencies(values))))
+
+    def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
+        """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit."""
+        return squared_bounds(self.c, float(self.spectrum[0][-1]), lower, upper, default_lower=default_lower)
+
+    def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
+        """The MSE of the weights ``s * direction`` as a function of s, by one eigendecomposition.
+
+        With ``C^-1/2 S C^-1/2 = Q diag(lam) Q^T`` the filter is ``C^-1/2 Q diag(g) Q^T C^1/2``, ``g = 1 / (1 + s^2 lam)``.
+        """
+        if (self.c <= 0).any():
+            return lambda s: self.mse(s * direction)
+        assert self.Sigma is not None
+        root = np.sqrt(self.c)
+        scaled = direction / root
+        lam, Q = eigh((scaled[:, None] * self.L) * scaled)
+        lam = np.maximum(lam, 0.0)
+        metric = Q.T @ (Q / self.c[:, None])
+        moment_ = metric * (Q.T @ (root[:, None] * self.R * root) @ Q)
+        covariance = metric * (Q.T @ (root[:, None] * self.Sigma_matrix * root) @ Q)
+
+        def value(s: float) -> float:
+            g = 1.0 / (1.0 + s * s * lam)
+            return float((1 - g) @ moment_ @ (1 - g) + g @ covariance @ g)
+
+        return value
+
+    def whitened(self) -> Problem:
+        """The same problem in the coordinates ``C^1/2 x``, where the data term is the identity.
+
+        ``(C + W L W)^-1 C`` becomes ``(I + W' L W')^-1`` with ``w' = w / sqrt(c)``. With ``c = 1 / variance``
+        the noise is white there, which is what Prony's criterion and the relaxation want.
+        """
+        if np.array_equal(self.c, np.ones_like(self.c)):
+            return self
+        if (self.c <= 0).any():
+            i = int(np.argmin(self.c))
+            raise InputError(f"fit[{i}] is {self.c[i]:g}: this design needs a positive data term at every node.")
+        root = np.sqrt(self.c)
+        Sigma = self.Sigma
+        if Sigma is not None:
+            Sigma = Sigma * self.c if Sigma.ndim == 1 else root[:, None] * Sigma * root
+        return replace(self, R=root[:, None] * self.R * root, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
+
+    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **facts: Any) -> WeightDesign:
+        """:func:`pack` with what this problem knows."""
+        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **facts)
+
+
+def squared_bounds(
+    c: np.ndarray, largest: float, lower: Any, upper: Any, *, default_lower: float | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Bounds on ``w_i^2``: the caller's, else ``default_lower`` (0 if None) and the condition limit.
+
+    ``largest`` is the largest eigenvalue of L, or an upper bound on it.
+    """
+    n = c.size
+    why = "it bounds w_i^2"
+    low = _checks.nonnegative_vector("lower", (default_lower or 0.0) if lower is None else lower, n, why=why)
+    typical = np.where(c > 0, c, c[c > 0].mean())
+    high: np.ndarray = CONDITION_LIMIT / max(largest, 1e-300) * typical
+    if upper is None or (np.ndim(upper) == 0 and upper == np.inf):
+        hint = " (upper is the default limit on the condition number; pass a lower one)"
+    else:
+        high = _checks.nonnegative_vector("upper", upper, n, why=why)
+        hint = " (lower is the default w0*; pass lower=0 for none)" if lower is None else ""
+    _checks.bounds(low, high, hint=hint)
+    return low, high
+
+
+def pack(
+    method: str,
+    w: np.ndarray,
+    objective: float,
+    status: Status,
+    *,
+    base: Penalty,
+    fit: np.ndarray | None,
+    started: float,
+    lower: np.ndarray,
+    upper: np.ndarray,
+    solver: str,
+    solver_status: str,
+    omega: np.ndarray | None = None,
+    relaxed_objective: float | None = None,
+    gradient_norm: float | None = None,
+    details: dict[str, Any] | None = None,
+    timings: dict[str, float] | None = None,
+    settings: dict[str, Any] | None = None,
+) -> WeightDesign:
+    """Recompute eigenvalue and feasibility and wrap everything up.
+
+    Above the dense limit the smallest eigenvalue is not computed: ``diag(w) L diag(w)`` is positive semidefinite
+    because L is.
+    """
+    w = -w if w.sum() < 0 else w  # w and -w are the same filter: report the one that is mostly positive
+    smallest = 0.0
+    if base.n_nodes <= EIGENVALUE_NODES:
+        S = scale_symmetric(base.L, w) if omega is None else sp.csr_array(omega)
+        values = np.linalg.eigvalsh(S.toarray())
+        smallest = float(values[0] / max(abs(values[-1]), 1e-300))
+    square = w**2
+    below = np.where(lower > 0, (lower - square) / np.where(lower > 0, lower, 1.0), 0.0)
+    above = np.where(np.isfinite(upper), square - upper, 0.0) / np.where((upper > 0) & np.isfinite(upper), upper, 1.0)
+    violation = float(max(below.max(), above.max(), 0.0))
+    if violation > 1e-9 and status.ok:
+        status = Status.INACCURATE
+    return WeightDesign(
+        weights=w,
+        objective=float(objective),
+        status=status,
+        certificate=Certificate(
+            smallest_eigenvalue=smallest,
+            violation=violation,
+            solver=solver,
+            solver_status=solver_status,
+            relaxed_objective=relaxed_objective,
+            gradient_norm=gradient_norm,
+            details=details or {},
+        ),
+        method=method,
+        penalty=base.L,
+        fit=fit,
+        omega=omega,
+        timings={**(timings or {}), "total": time.perf_counter() - started},
+        settings={**(settings or {}), "lower": _short(lower), "upper": _short(upper)},
+        graph_hash=operator_hash(base.L),
+        version=__version__,
+    )
+
+
+def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
+    """Bias ``tr((H - I) R (H - I)^T)`` and variance ``tr(H Sigma H^T)`` of a linear filter H."""
+    error = H - np.eye(len(H))
+    bias = float(np.sum((error @ R) * error))
+    if Sigma is None:
+        return bias, 0.0
+    return bias, float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
+
+
+def problem(
+    graph: Any,
+    *,
+    signals: Any = None,
+    second_moment: Any = None,
+    noise: Any = None,
+    fit: Any = None,
+    needs: str,
+    noise_required: bool = False,
+    alternative: str = "design on a part of the network (graph.subgraph) or use one weight for all nodes",
+) -> Problem:
+    """Check a design's arguments. ``needs`` names the design in messages, ``alternative`` what fits large networks."""
+    base = penalty(graph)
+    if noise_required and noise is None:
+        raise InputError(f"noise is None: {needs} needs the noise variance; estimate it with nareg.design.estimate_noise.")
+    n = base.n_nodes
+    _checks.dense_size(
+        f"the {needs} design",
+        n,
+        copies=6,
+        alternative=alternative,
+    )
+    R = moment(signals, second_moment, n, needs=needs)
+    Sigma = None if noise is None else _checks.noise("noise", noise, n)
+    c = fit_weights(fit, Sigma, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+
+
+def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarray:
+    """``R``: given, or ``X X^T / T`` from training signals; exactly one of the two."""
+    if (signals is None) == (second_moment is None):
+        raise InputError(
+            f"{needs} needs exactly one of signals (clean training signals, ({n},) or ({n}, T)) and second_moment (({n}, {n}))."
+        )
+    if second_moment is not None:
+        return _checks.psd_matrix("second_moment", second_moment, n)
+    X = _checks.signals("signals", signals, n).astype(np.float64).reshape(n, -1)
+    _checks.squares_survive("signals", X)
+    return X @ X.T / X.shape[1]
+
+
+def fit_weights(fit: Any, Sigma: np.ndarray | None, n: int) -> np.ndarray:
+    """Data-term weights c of a design: ones, ``1 / diag(noise)`` for ``"noise"``, or the caller's."""
+    if fit is None:
+        return np.ones(n)
+    if isinstance(fit, str):
+        if fit != "noise":
+            raise InputError(f"fit is {fit!r}; choose None, 'noise' or an array ({n},).")
+        if Sigma is None:
+            raise InputError("fit='noise' needs noise, the variance of each node's readings.")
+        variance = Sigma if Sigma.ndim == 1 else np.diag(Sigma)
+        if (variance <= 0).any():
+            i = int(np.argmin(variance))
+            raise InputError(f"noise[{i}] is {variance[i]:g}: fit='noise' divides by it; give every node a positive variance.")
+        return 1.0 / variance
+    c = _checks.nonnegative_vector("fit", fit, n, why="it weighs the data term, 0 means not observed")
+    if not c.any():
+        raise InputError("fit is zero everywhere: at least one node needs a data term.")
+    return c
+
+
+def _short(bound: np.ndarray) -> float | list[float]:
+    """One number where a bound is the same at every node."""
+    return float(bound[0]) if (bound == bound[0]).all() else bound.tolist()
+
+
+def extreme_frequencies(values: np.ndarray) -> tuple[float, float]:
+    """Smallest non-zero and largest eigenvalue of a Laplacian."""
+    non_zero = values[values > 1e-9 * max(values[-1], 1e-300)]
+    if non_zero.size == 0:
+        raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
+    return float(non_zero[0]), float(non_zero[-1])
+
+
+def local_status(descent: Descent, solved: Status = Status.CONVERGED) -> Status:
+    """Status of a design that ended with a local descent, given how the convex step before it ended."""
+    if descent.message == "interrupted":
+        return Status.INTERRUPTED
+    if solved is Status.CONVERGED and descent.gradient_norm > STATIONARY:
+        return Status.INACCURATE
+    return solved
+
+
+def minimise_widely(function: Callable[[float], float], low: float, high: float) -> tuple[float, float, bool]:
+    """:func:`minimise_scale` of a function of the size of a weight, further out while that pays.
+
+    Also whether the minimum lies at an end: it was looked for until three decades lowered the value by less than 1e-9 of
+    it, or until 1e-30 of the first lower end and 1e12 of the first upper one.
+    """
+    first, last = low * 1e-30, high * 1e12
+    at, value = minimise_scale(function, low, high)
+    while at <= 1.01 * low or at >= high / 1.01:
+        down = at <= 1.01 * low
+        if (down and low <= first) or (not down and high >= last):
+            return at, value, True
+        low, high = (low * 1e-3, low) if down else (high, high * 1e3)
+        further, lower = minimise_scale(function, low, high)
+        if not lower < value - 1e-9 * abs(value):
+            return at, value, True
+        at, value = further, lower
+    return at, value, False
+
+
+def minimise_scale(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
+    """Smallest value of a one-dimensional function on ``[low, high]``, low > 0: grid in log, then golden section."""
+    from scipy.optimize import minimize_scalar
+
+    if not high > low:
+        return low, function(low)
+    grid = np.geomspace(low, high, 61)
+    values = [function(s) for s in grid]
+    best = int(np.argmin(values))
+    left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
+    found = minimize_scalar(
+        lambda t: function(float(np.exp(t))), bounds=(np.log(left), np.log(right)), method="bounded", options={"xatol": 1e-6}
+    )
+    return (float(np.exp(found.x)), float(found.fun)) if found.fun < values[best] else (float(grid[best]), values[best])
