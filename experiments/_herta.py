@@ -19,8 +19,8 @@ try:
     import torch
 
     from nareg import herta
-    from nareg.herta import algorithm1, task
-    from nareg.herta.preconditioner import SKETCH, TOLERANCE
+    from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE
+    from nareg.herta._train import algorithm1, inputs
 except ModuleNotFoundError as missing:
     raise NaregError(f"the herta experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
 
@@ -64,7 +64,7 @@ class Loaded:
         rng, began = np.random.default_rng(seed), time.perf_counter()
         if optimizer == "algorithm-1":
             told: dict[str, Any] = {"unrolled": None, "device": None, "dtype": None, "weight_decay": 0.0, "kind": "normalized"}
-            problem = task.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **told)
+            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **told)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
             P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)

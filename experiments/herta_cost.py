@@ -70,17 +70,18 @@ def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random
     """Seconds and products of a gradient of the squared error to 1e-6: two solves from nothing; the second of two."""
     import torch
 
-    from nareg.herta import losses, problem, task, unfolded
+    from nareg.herta._model import losses, unfolded
+    from nareg.herta._train import inputs, objective
 
     given: dict[str, Any] = {"lam": lam, "train": None, "kind": "normalized", "unrolled": None, "device": None, "dtype": None}
-    system, features, index = task.model(graph, X, **given)
+    system, features, index = inputs.model(graph, X, **given)
     W = torch.as_tensor(rng.standard_normal((X.shape[1], classes)))
     seconds, before = 0.0, 0
     for _ in range(2):
         before = system.products
         map_ = unfolded.Implicit(system, features, torch.as_tensor(index))
         target = losses.SquaredError(torch.zeros((index.size, classes), dtype=torch.float64))
-        training = problem.Problem(map_, target, features, weight_decay=0.0, tol=1e-6)
+        training = objective.Problem(map_, target, features, weight_decay=0.0, tol=1e-6)
         start = time.perf_counter()
         training.evaluate(W)
         seconds = time.perf_counter() - start

@@ -46,15 +46,17 @@ def points(s: Settings) -> list[Point]:
 def compute(s: Settings, point: Point) -> list[Row]:
     import torch
 
-    from nareg.herta import build, hadamard, task, unfolded
-    from nareg.herta.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner
-    from nareg.herta.system import System
+    from nareg.herta._model import unfolded
+    from nareg.herta._model.system import System
+    from nareg.herta._precondition import build, hadamard
+    from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner
+    from nareg.herta._train import inputs
 
     data = h.loaded(point["dataset"])
     rng = np.random.default_rng([s.seed, point["mask"]])
     (train,) = data.parts((0.8,), rng)
     told: dict[str, Any] = {"lam": point["lam"], "train": train, "unrolled": None, "device": None, "dtype": None}
-    problem = task.read(data.graph, data.features, data.labels, loss="mse", kind="normalized", weight_decay=0.0, **told)
+    problem = inputs.read(data.graph, data.features, data.labels, loss="mse", kind="normalized", weight_decay=0.0, **told)
     lowest = data.optimum(loss="mse", lam=point["lam"], train=train)
     rank = int(np.linalg.matrix_rank(data.features.toarray() if hasattr(data.features, "toarray") else data.features))
 
@@ -91,10 +93,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def run(s: Settings, problem: Any, P: Any, lowest: float) -> tuple[float | None, int | None]:
     """Condition number as conjugate gradients see it, and iterations to the gap (None: not within the limit)."""
-    from nareg.herta.optimizers import Step, conjugate_gradients
-    from nareg.herta.problem import Problem
-    from nareg.herta.spectrum import Ritz
-    from nareg.herta.unfolded import Implicit
+    from nareg.herta._model.unfolded import Implicit
+    from nareg.herta._train.objective import Problem
+    from nareg.herta._train.optimizers import Step, conjugate_gradients
+    from nareg.herta._train.spectrum import Ritz
 
     model = Implicit(problem.system, problem.features, problem.train)
     training, ritz = Problem(model, problem.loss, problem.features, weight_decay=0.0, tol=1e-8), Ritz()

@@ -14,13 +14,13 @@ except ModuleNotFoundError as error:
 
     raise MissingDependencyError("nareg.herta needs torch: pip install 'nareg[torch]'.") from None
 
-from nareg.herta.attention import Attended, Penalty, fit_attention
-from nareg.herta.nonlinear import GaussNewton, Unfold
-from nareg.herta.preconditioner import Preconditioner
-from nareg.herta.sparsifier import Sparsifier, sparsify
-from nareg.herta.trainer import fit
-from nareg.herta.training import TrainingResult, TrainingStatus
-from nareg.herta.wrapping import Preconditioned, precondition
+from nareg.herta._precondition.preconditioner import Preconditioner
+from nareg.herta._precondition.sparsifier import Sparsifier, sparsify
+from nareg.herta._torch.attention import Attended, Penalty, fit_attention
+from nareg.herta._torch.gauss_newton import GaussNewton, Unfold
+from nareg.herta._torch.preconditioned import Preconditioned, precondition
+from nareg.herta._train.fit import fit
+from nareg.herta._train.result import TrainingResult, TrainingStatus
 
 __all__ = [
     "Attended",

@@ -6,8 +6,9 @@ import pytest
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus, attention
-from nareg.herta.leverage import Incidence
+from nareg.herta import TrainingStatus
+from nareg.herta._precondition.leverage import Incidence
+from nareg.herta._torch import attention
 from tests.herta.helpers import best_squared
 
 

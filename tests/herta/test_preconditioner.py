@@ -9,8 +9,10 @@ from scipy.special import softmax
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus, build, choice, trainer
-from nareg.herta.unfolded import form
+from nareg.herta import TrainingStatus
+from nareg.herta._model.unfolded import form
+from nareg.herta._precondition import build
+from nareg.herta._train import cost_model, fit
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, problem, propagated
 
 
@@ -178,7 +180,7 @@ def test_few_nodes_a_feature_are_left_without_a_preconditioner_only_where_they_n
 
 
 def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
-    monkeypatch.setattr(choice, "MEMORY", 5000)
+    monkeypatch.setattr(cost_model, "MEMORY", 5000)
     graph, X, labels, train = problem(rng, n=300)
 
     def formed(system, features, nodes, *, tol):
@@ -186,7 +188,7 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
         return form(system, features, nodes, tol=tol)
 
     monkeypatch.setattr(build, "form", formed)
-    monkeypatch.setattr(trainer, "form", formed)
+    monkeypatch.setattr(training, "form", formed)
     for loss in ("mse", "ce"):
         found = herta.fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")

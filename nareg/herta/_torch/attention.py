@@ -17,10 +17,10 @@ import numpy as np
 from nareg import _checks
 from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
-from nareg.herta.leverage import Incidence
-from nareg.herta.system import as_numpy
-from nareg.herta.trainer import fit
-from nareg.herta.training import TrainingResult, TrainingStatus
+from nareg.herta._model.system import as_numpy
+from nareg.herta._precondition.leverage import Incidence
+from nareg.herta._train.fit import fit
+from nareg.herta._train.result import TrainingResult, TrainingStatus
 
 #: The weights have settled when they move by less than this share of their sum.
 SETTLED = 1e-3

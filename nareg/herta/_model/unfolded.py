@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 
-from nareg.herta import thin
-from nareg.herta.features import Features
-from nareg.herta.system import System
+from nareg.herta._model import thin_products
+from nareg.herta._model.features import Features
+from nareg.herta._model.system import System
 
 #: Columns that are solved for at a time: enough for the sparse product, few enough for the cache.
 BLOCK = 64
@@ -65,11 +65,11 @@ class Formed:
 
     def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F V``."""
-        return thin.times(self.F, V)
+        return thin_products.times(self.F, V)
 
     def adjoint(self, R: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F^T R``."""
-        return thin.transposed_times(self.F, R)
+        return thin_products.transposed_times(self.F, R)
 
 
 def form(system: System, features: Features, train: torch.Tensor, *, tol: float) -> torch.Tensor:

@@ -12,8 +12,8 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
-from nareg.herta import thin
-from nareg.herta.system import as_numpy
+from nareg.herta._model import thin_products
+from nareg.herta._model.system import as_numpy
 
 #: Share of non-zeros above which a dense product is the faster one.
 DENSE = 0.1
@@ -80,11 +80,11 @@ class Features:
 
     def times(self, V: torch.Tensor) -> torch.Tensor:
         """``X V``, (N, C)."""
-        return self._X @ V if self.is_sparse else thin.times(self._X, V)
+        return self._X @ V if self.is_sparse else thin_products.times(self._X, V)
 
     def transposed_times(self, R: torch.Tensor) -> torch.Tensor:
         """``X^T R``, (F, C)."""
-        return self._T @ R if self.is_sparse else thin.transposed_times(self._X, R)
+        return self._T @ R if self.is_sparse else thin_products.transposed_times(self._X, R)
 
     def columns(self, first: int, last: int) -> torch.Tensor:
         """Columns ``first`` to ``last - 1`` as a dense contiguous tensor."""

@@ -18,9 +18,9 @@ from torch.func import functional_call, vjp, vmap
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
-from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta.system import System, laplacian_of
-from nareg.herta.task import LOSSES, checked_device, checked_dtype, fraction, node_index
+from nareg.herta._model.system import System, laplacian_of
+from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
+from nareg.herta._train.inputs import LOSSES, checked_device, checked_dtype, fraction, node_index
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2

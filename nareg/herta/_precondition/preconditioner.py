@@ -13,7 +13,7 @@ from functools import cached_property
 
 import torch
 
-from nareg.herta import thin
+from nareg.herta._model import thin_products
 
 #: Relative ridge: anything from 1e-12 to 1e-4 works on the citation graphs (measured), with none Cholesky fails on Cora.
 #: Its inverse times the rounding of a gradient has to be small.
@@ -125,15 +125,15 @@ class Factor:
     def _solved(self, G: torch.Tensor) -> torch.Tensor:
         if self._rows is None:
             return self._inverse(G)
-        return (G - thin.transposed_times(self._rows, self._inverse(thin.times(self._rows, G)))) / self.added
+        return (G - thin_products.transposed_times(self._rows, self._inverse(thin_products.times(self._rows, G)))) / self.added
 
     def _within(self, G: torch.Tensor) -> torch.Tensor:
         assert self._rows is not None
-        inner = self._inverse(thin.times(self._rows, G))
-        along = thin.transposed_times(self._rows, self._inverse(inner))
+        inner = self._inverse(thin_products.times(self._rows, G))
+        along = thin_products.transposed_times(self._rows, self._inverse(inner))
         if not self._weight_decay:
             return along
-        return along + (G - thin.transposed_times(self._rows, inner)) / self._weight_decay
+        return along + (G - thin_products.transposed_times(self._rows, inner)) / self._weight_decay
 
     def _inverse(self, B: torch.Tensor) -> torch.Tensor:
         """Of the shifted Gram matrix; two triangular solves, as torch.cholesky_solve copies its matrix each time."""
@@ -142,12 +142,12 @@ class Factor:
 
     def _power(self, G: torch.Tensor, exponent: float) -> torch.Tensor:
         V, values = self._eigen
-        along = thin.transposed_times(V, G)
+        along = thin_products.transposed_times(V, G)
         if self._rows is None:
-            return thin.times(V, along * values[:, None] ** exponent)
+            return thin_products.times(V, along * values[:, None] ** exponent)
         # what is outside the row space is as long as the ridge makes it
         rest = self.added**exponent
-        return rest * G + thin.times(V, along * (values[:, None] ** exponent - rest))
+        return rest * G + thin_products.times(V, along * (values[:, None] ** exponent - rest))
 
 
 def inverse_or_one(lengths: torch.Tensor) -> torch.Tensor:

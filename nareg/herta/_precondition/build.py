@@ -9,12 +9,12 @@ import numpy as np
 import torch
 
 from nareg.errors import InputError
-from nareg.herta.features import Features
-from nareg.herta.hadamard import SRHT
-from nareg.herta.losses import Loss
-from nareg.herta.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner, inverse_or_one
-from nareg.herta.system import System
-from nareg.herta.unfolded import form, sketched
+from nareg.herta._model.features import Features
+from nareg.herta._model.losses import Loss
+from nareg.herta._model.system import System
+from nareg.herta._model.unfolded import form, sketched
+from nareg.herta._precondition.hadamard import SRHT
+from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner, inverse_or_one
 
 #: Condition numbers of H above this ask for preconditioners from better solves.
 WIDE = 100.0

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg.herta.system import KINDS, System, prepared
+from nareg.herta._model.system import KINDS, System, prepared
 
 #: Solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3

@@ -11,11 +11,11 @@ import numpy as np
 import torch
 
 from nareg.errors import InputError
-from nareg.herta import build
-from nareg.herta.choice import MEMORY
-from nareg.herta.losses import SquaredError
-from nareg.herta.preconditioner import TELLING, Preconditioner
-from nareg.herta.task import Task
+from nareg.herta._model.losses import SquaredError
+from nareg.herta._precondition import build
+from nareg.herta._precondition.preconditioner import TELLING, Preconditioner
+from nareg.herta._train.cost_model import MEMORY
+from nareg.herta._train.inputs import Task
 
 #: Steps of a plain method after which a preconditioner is worth while all the same: it takes as long as so many.
 PLAIN = 200

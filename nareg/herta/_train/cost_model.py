@@ -16,8 +16,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from nareg.herta.system import System
-from nareg.herta.unfolded import BLOCK
+from nareg.herta._model.system import System
+from nareg.herta._model.unfolded import BLOCK
 
 #: Operations a second of one core: dense products, and Chebyshev steps on many columns.
 DENSE, SPARSE = 4e10, 4e9

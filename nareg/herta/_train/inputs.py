@@ -13,9 +13,9 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import node_indices
-from nareg.herta.features import Features, in_range
-from nareg.herta.losses import CrossEntropy, Loss, SquaredError
-from nareg.herta.system import System, Unrolled, as_numpy, laplacian_of, largest_eigenvalue
+from nareg.herta._model.features import Features, in_range
+from nareg.herta._model.losses import CrossEntropy, Loss, SquaredError
+from nareg.herta._model.system import System, Unrolled, as_numpy, laplacian_of, largest_eigenvalue
 
 LOSSES = ("mse", "ce")
 

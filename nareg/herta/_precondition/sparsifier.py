@@ -25,8 +25,8 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
-from nareg.herta.system import System, prepared
+from nareg.herta._model.system import System, prepared
+from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
 #: What "effective-resistance" takes for lam -> infinity, in multiples of lam, as far as rounding lets it.
@@ -264,7 +264,7 @@ def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np
     Examples
     --------
     >>> import numpy as np, nareg
-    >>> from nareg.herta.sparsifier import spectral_error
+    >>> from nareg.herta._precondition.sparsifier import spectral_error
     >>> L = nareg.graphs.grid((4,)).laplacian()
     >>> round(spectral_error(L, 2 * L, 1e9, rng=np.random.default_rng(0)), 3)  # L = (2 L) / 2
     0.5

@@ -15,14 +15,14 @@ import numpy as np
 import torch
 
 from nareg.gnn.adjacency import as_adjacency
-from nareg.herta.build import check_sketch
-from nareg.herta.hadamard import SRHT
-from nareg.herta.preconditioner import TOLERANCE, Factor, Preconditioner
-from nareg.herta.problem import Problem
-from nareg.herta.sparsifier import sparsify
-from nareg.herta.system import System
-from nareg.herta.task import Task
-from nareg.herta.unfolded import Implicit, sketched
+from nareg.herta._model.system import System
+from nareg.herta._model.unfolded import Implicit, sketched
+from nareg.herta._precondition.build import check_sketch
+from nareg.herta._precondition.hadamard import SRHT
+from nareg.herta._precondition.preconditioner import TOLERANCE, Factor, Preconditioner
+from nareg.herta._precondition.sparsifier import sparsify
+from nareg.herta._train.inputs import Task
+from nareg.herta._train.objective import Problem
 
 #: Draws of the sparsifier a edge: with the constants of the proofs nothing would be left out of any graph.
 DRAWS = 4

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta.losses import Loss
-from nareg.herta.optimizers import Step
-from nareg.herta.training import TrainingStatus
+from nareg.herta._model.losses import Loss
+from nareg.herta._train.optimizers import Step
+from nareg.herta._train.result import TrainingStatus
 
 #: Steps over which the loss must fall by more than ``tol`` times itself, where nothing better is known.
 WINDOW = 4

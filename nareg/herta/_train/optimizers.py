@@ -13,9 +13,9 @@ from typing import Protocol
 
 import torch
 
-from nareg.herta.preconditioner import Preconditioner
-from nareg.herta.problem import Problem
-from nareg.herta.spectrum import Ritz
+from nareg.herta._precondition.preconditioner import Preconditioner
+from nareg.herta._train.objective import Problem
+from nareg.herta._train.spectrum import Ritz
 
 #: Pairs that L-BFGS remembers.
 MEMORY = 20

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import torch
 
-from nareg.herta.features import Features
-from nareg.herta.losses import Loss
-from nareg.herta.preconditioner import inverse_or_one
-from nareg.herta.unfolded import Formed, Implicit
+from nareg.herta._model.features import Features
+from nareg.herta._model.losses import Loss
+from nareg.herta._model.unfolded import Formed, Implicit
+from nareg.herta._precondition.preconditioner import inverse_or_one
 
 
 class Problem:

@@ -18,14 +18,15 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import build, choice
-from nareg.herta.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta.losses import SquaredError
-from nareg.herta.preconditioner import SKETCH, TOLERANCE, Preconditioner
-from nareg.herta.problem import Problem
-from nareg.herta.spectrum import bent, spectrum
-from nareg.herta.task import model
-from nareg.herta.unfolded import Implicit
+from nareg.herta._model.losses import SquaredError
+from nareg.herta._model.unfolded import Implicit
+from nareg.herta._precondition import build
+from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
+from nareg.herta._train import cost_model
+from nareg.herta._train.inputs import model
+from nareg.herta._train.objective import Problem
+from nareg.herta._train.spectrum import bent, spectrum
 
 KINDS = ("auto", "exact", "sketched")
 #: Accuracy of solves that a preconditioner cannot do with less of.
@@ -82,11 +83,11 @@ def precondition(
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     reason = ""
     if how == "auto":
-        sizes = choice.Sizes(
+        sizes = cost_model.Sizes(
             system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
             itemsize=torch.finfo(X.dtype).bits // 8, nonzeros=X.nonzeros,
         )  # fmt: skip
-        how, reason = choice.cheapest(sizes, ("exact", "sketched"))
+        how, reason = cost_model.cheapest(sizes, ("exact", "sketched"))
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )

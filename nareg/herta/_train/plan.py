@@ -7,10 +7,10 @@ from typing import Any
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import choice
-from nareg.herta.losses import SquaredError
-from nareg.herta.preconditioner import TOLERANCE, Preconditioner
-from nareg.herta.task import Task
+from nareg.herta._model.losses import SquaredError
+from nareg.herta._precondition.preconditioner import TOLERANCE, Preconditioner
+from nareg.herta._train import cost_model
+from nareg.herta._train.inputs import Task
 
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
 PRECONDITIONERS = ("auto", "exact", "blocks", "sketched", "none")
@@ -79,12 +79,12 @@ def settle(
     if rate or (squared and not (optimizer == preconditioner == "auto")):
         # dropped features have no F of their own; and for the squared error F to full accuracy leaves nothing to iterate
         ways = tuple(way for way in ways if way != "formed")
-    sizes = choice.Sizes(
+    sizes = cost_model.Sizes(
         system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
         n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
         nonzeros=task.features.nonzeros,
     )  # fmt: skip
-    way, reason = choice.cheapest(sizes, ways)
+    way, reason = cost_model.cheapest(sizes, ways)
     if squared and way == "formed":
         return Plan("direct", "none", True, reason)
     named = {"formed": "exact", "plain": "none", "sketched-blocks": "sketched"}.get(way, way)

@@ -13,18 +13,19 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta import algorithm1, build, choice, optimizers
-from nareg.herta.drive import SAFETY, Curve, Rules, drive
-from nareg.herta.losses import SquaredError
-from nareg.herta.optimizers import Refresh, Step
-from nareg.herta.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
-from nareg.herta.preconditioner import SKETCH, Factor, Preconditioner
-from nareg.herta.problem import Problem
-from nareg.herta.proof import Proof
-from nareg.herta.spectrum import Ritz, bent, spectrum
-from nareg.herta.task import Task, fraction, node_index, read
-from nareg.herta.training import TrainingResult, TrainingStatus
-from nareg.herta.unfolded import Dropped, Formed, Implicit, form
+from nareg.herta._model.losses import SquaredError
+from nareg.herta._model.unfolded import Dropped, Formed, Implicit, form
+from nareg.herta._precondition import build
+from nareg.herta._precondition.preconditioner import SKETCH, Factor, Preconditioner
+from nareg.herta._train import algorithm1, cost_model, optimizers
+from nareg.herta._train.inputs import Task, fraction, node_index, read
+from nareg.herta._train.loop import SAFETY, Curve, Rules, drive
+from nareg.herta._train.objective import Problem
+from nareg.herta._train.optimizers import Refresh, Step
+from nareg.herta._train.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
+from nareg.herta._train.remaining_gap import Proof
+from nareg.herta._train.result import TrainingResult, TrainingStatus
+from nareg.herta._train.spectrum import Ritz, bent, spectrum
 
 #: Those whose loss falls with every step.
 MONOTONE = ("direct", "pcg", "lbfgs")
@@ -188,7 +189,7 @@ def fit(
     tol = TOLERANCES[task.features.dtype] if tol is None else fraction("tol", tol)
     d = task.features.shape[1]
     # as many as fit, but more than the rank
-    most = max(2 * d, int(choice.MEMORY // (d * task.like.element_size())))
+    most = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
     rows = min(SKETCH * d, most) if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     floor = task.system.floor
     if inner_tol is None:

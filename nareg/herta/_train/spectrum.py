@@ -9,8 +9,8 @@ import numpy as np
 import scipy.linalg
 import torch
 
-from nareg.herta.preconditioner import Preconditioner
-from nareg.herta.problem import Problem
+from nareg.herta._precondition.preconditioner import Preconditioner
+from nareg.herta._train.objective import Problem
 
 #: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
 LANCZOS = 12

@@ -1,0 +1,1 @@
+"""Sparsifiers, sketches and preconditioners, and how they are built from solves."""

@@ -1,0 +1,1 @@
+"""Preconditioning inside a user's own PyTorch loop: optimizers, Gauss-Newton, attention."""

@@ -1,0 +1,1 @@
+"""Training: inputs, plan by cost, optimizers, the loop, and what it returns."""
