@@ -24,11 +24,11 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.factors import edge_factors
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+from nareg.unlearning.propagation.factors import edge_factors
 
 WEIGHTS = np.array([0.0, 0.0, 1.0])
 

@@ -17,8 +17,8 @@ from experiments._figure import Row, Verdict, chosen, grade
 from nareg.datasets import node_classification
 from nareg.errors import InputError
 from nareg.unlearning import Certificate, CertifiedGPR
-from nareg.unlearning.comparison import CERTIFIED
 from nareg.unlearning.forgetting import Forgetting
+from nareg.unlearning.peers.comparison import CERTIFIED
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {"helpers": ("_unlearning",), "apart_from": ("design", "baselines", "gnn")}

@@ -9,12 +9,12 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
-from nareg.unlearning import bounds, head
-from nareg.unlearning.approximate import ApproximatePropagation
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning import head, published_bounds
 from nareg.unlearning.objective import LOSSES, Objective
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 
 TRUE, WORST, PRINTED, CHARGED = "true", "worst case", "data-dependent, as printed", "charged here"
 CURVES = (WORST, PRINTED, CHARGED, TRUE)
@@ -78,8 +78,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
         w = w + step
         Z = held.embedding(held.train)
         residues = held.residues if r_max else [np.zeros((1, X.shape[1]))]
-        cancelled = bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
-        stepped += bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - cancelled
+        cancelled = published_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
+        stepped += published_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - cancelled
         charged = head.evaluate(held, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
         rows.append({
             "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + cancelled,
@@ -103,9 +103,9 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
 def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -> float:
     """Theorems 4.2 to 4.4, with degrees before the removal."""
     graph, degrees = held.graph, held.graph.degrees
-    assumed = bounds.WorstCase(
+    assumed = published_bounds.WorstCase(
         n_features=held.features.shape[1], n_train=held.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
-        error=bounds.embedding_error(graph.n_nodes, held.order, r_max),
+        error=published_bounds.embedding_error(graph.n_nodes, held.order, r_max),
     )  # fmt: skip
     if kind == "edges":
         u_, v = change.removed[0]

@@ -12,7 +12,7 @@ from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
-from nareg.unlearning.deep import DeepGPR
+from nareg.unlearning.peers.deep import DeepGPR
 
 PERCEPTRON, CHEBYSHEV, ADVERSARIAL = "perceptron", "ChebNetII", "adversarial edges"
 BASES = {PERCEPTRON: "gpr", CHEBYSHEV: "chebyshev", ADVERSARIAL: "gpr"}

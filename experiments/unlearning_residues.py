@@ -12,10 +12,10 @@ from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertificateError
-from nareg.unlearning.approximate import ApproximatePropagation
-from nareg.unlearning.embedding import Change
 from nareg.unlearning.forgetting import checked_weights
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 
 #: r_max -> accuracy before any removal, seconds of a removal, of propagation in it, times trained anew of 100.
 PUBLISHED = {

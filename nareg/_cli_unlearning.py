@@ -18,7 +18,7 @@ from nareg._cli_input import console, errors, output, progress_bar
 from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
-    from nareg.unlearning import comparison
+    from nareg.unlearning.peers import comparison
 
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
 
@@ -67,7 +67,7 @@ def fit(
 ) -> None:
     """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
     from nareg import unlearning
-    from nareg.unlearning._files import refuse_taken
+    from nareg.unlearning.store.files import refuse_taken
 
     model = unlearning.CertifiedGPR(
         order=order,
@@ -196,7 +196,7 @@ def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, class.")] = Path("classes.csv")) -> None:
     """Write the class of every node that remains."""
     from nareg.results import atomic_write
-    from nareg.unlearning._files import key_file
+    from nareg.unlearning.store.files import key_file
 
     output(out, (".csv",), store, key_file(store))
     model = _stored(store)
@@ -213,7 +213,7 @@ def certificate(
     """Print the last certificate."""
     from nareg import unlearning
     from nareg.results import atomic_write
-    from nareg.unlearning._files import key_file
+    from nareg.unlearning.store.files import key_file
 
     if out is not None:
         output(out, (".json",), store, key_file(store))
@@ -315,7 +315,7 @@ def compare(
     Nothing is kept: choose with it, then fit. Nodes with a label that are not trained on are the test.
     """
     from nareg.results import upper_edges
-    from nareg.unlearning import comparison
+    from nareg.unlearning.peers import comparison
 
     if out is not None:
         output(out, (".csv",), *(path for path in (graph, features, labels) if path is not None))
@@ -356,7 +356,7 @@ def compare(
 def _show(found: list[comparison.Compared], requests: int, out: Path | None) -> None:
     """As a table, and as CSV."""
     from nareg.io import write_rows
-    from nareg.unlearning.comparison import Compared
+    from nareg.unlearning.peers.comparison import Compared
 
     if not found:
         return

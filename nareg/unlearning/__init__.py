@@ -3,9 +3,20 @@
 from __future__ import annotations
 
 from nareg.unlearning.certificate import Certificate, CertificateError
-from nareg.unlearning.entries import LedgerError
-from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.model import CertifiedGPR
+from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
+from nareg.unlearning.store.entries import LedgerError
+from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.verification import Verification, verify
 
-__all__ = ["Certificate", "CertificateError", "CertifiedGPR", "Ledger", "LedgerError", "Verification", "verify"]
+__all__ = [
+    "Certificate",
+    "CertificateError",
+    "CertifiedGPR",
+    "EdgeFactors",
+    "Ledger",
+    "LedgerError",
+    "Verification",
+    "edge_factors",
+    "verify",
+]

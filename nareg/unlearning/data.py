@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._rows import extended
-from nareg.unlearning.approximate import ApproximatePropagation
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change, Embedding, no_nodes
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.base import Change, Embedding, no_nodes
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+from nareg.unlearning.propagation.growing import extended
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 
 
 @dataclass(frozen=True, eq=False)

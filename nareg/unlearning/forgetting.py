@@ -14,8 +14,8 @@ from nareg.graph import Graph
 from nareg.unlearning import _arguments, requests
 from nareg.unlearning._turns import Turns, reading, request
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.device import Device
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Means of columns, in standard errors, that are no chance.
 CENTRED = 0.01

@@ -9,9 +9,9 @@ from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import SolverError
 from nareg.unlearning.certificate import CertificateError
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Embedding
 from nareg.unlearning.objective import Evaluated, Loss, Objective, spectral_norm_bound
+from nareg.unlearning.propagation.base import Embedding
+from nareg.unlearning.propagation.device import Device
 
 #: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
 SHARE = 0.1

@@ -15,18 +15,18 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._stored import refuse_unlike, settings_of
 from nareg.unlearning._turns import reading, request, training
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.entries import Entry, LedgerError, Stored
-from nareg.unlearning.factors import EdgeFactors, edge_factors
 from nareg.unlearning.forgetting import Forgetting, checked_weights
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.objective import LOSSES
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
+from nareg.unlearning.store.entries import Entry, LedgerError, Stored
+from nareg.unlearning.store.ledger import Ledger
+from nareg.unlearning.store.validation import refuse_unlike, settings_of
 
 #: Budgets below are lost in rounding, or are zero.
 SMALLEST = 1e-200

@@ -9,7 +9,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.unlearning import _arguments
 from nareg.unlearning.data import Data, Request
-from nareg.unlearning.embedding import Change
+from nareg.unlearning.propagation.base import Change
 
 
 def remove_edges(data: Data, edges: Any) -> Request:

@@ -10,8 +10,8 @@ import numpy as np
 
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.ledger import Ledger
 from nareg.unlearning.model import CertifiedGPR
+from nareg.unlearning.store.ledger import Ledger
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,8 @@ from nareg.errors import InputError
 from nareg.herta import TrainingStatus
 from nareg.herta._model.unfolded import form
 from nareg.herta._precondition import build
-from nareg.herta._train import cost_model, fit
+from nareg.herta._train import cost_model
+from nareg.herta._train import fit as training
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, problem, propagated
 
 

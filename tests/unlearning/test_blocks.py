@@ -7,12 +7,12 @@ import sqlite3
 import numpy as np
 import pytest
 
-from nareg.unlearning import _blocks
+from nareg.unlearning.store import edge_table
 
 
 def connected(path=":memory:"):
     connection = sqlite3.connect(path, isolation_level=None)
-    connection.executescript("PRAGMA secure_delete=ON;" + _blocks.TABLE)
+    connection.executescript("PRAGMA secure_delete=ON;" + edge_table.TABLE)
     return connection
 
 
@@ -22,27 +22,27 @@ def some_pairs(count, n, rng):
 
 
 def held(connection):
-    return {tuple(pair) for pair in _blocks.read(connection).tolist()}
+    return {tuple(pair) for pair in edge_table.read(connection).tolist()}
 
 
-@pytest.mark.parametrize("room", [4, _blocks.ROOM])
+@pytest.mark.parametrize("room", [4, edge_table.ROOM])
 def test_a_set_of_pairs(room, rng, monkeypatch):
-    monkeypatch.setattr(_blocks, "ROOM", room)
+    monkeypatch.setattr(edge_table, "ROOM", room)
     pairs, connection = some_pairs(3000, 2**31 - 1, rng), connected()
-    _blocks.fill(connection, pairs[:1000])
+    edge_table.fill(connection, pairs[:1000])
     (before,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     here = {tuple(pair) for pair in pairs[:1000].tolist()}
     assert held(connection) == here
     for k in range(20):  # grows to three times what there was room for
         gone = rng.permutation(np.array(sorted(here)))[:50]
         new = pairs[1000 + 100 * k : 1100 + 100 * k]
-        _blocks.change(connection, gone, new)
+        edge_table.change(connection, gone, new)
         here = here - {tuple(pair) for pair in gone.tolist()} | {tuple(pair) for pair in new.tolist()}
         assert held(connection) == here
     (after,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     assert after > before
     assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room}
-    _blocks.change(connection, np.array(sorted(here)), pairs[:0])
+    edge_table.change(connection, np.array(sorted(here)), pairs[:0])
     assert held(connection) == set()
 
 
@@ -54,11 +54,11 @@ def test_the_bytes_are_those_of_what_is_there(count, more, rng, tmp_path):
     for extra in (pairs[:0], pairs[count:]):
         path = tmp_path / f"{len(extra)}"
         connection = connected(path)
-        _blocks.fill(connection, pairs[:count])
+        edge_table.fill(connection, pairs[:count])
         for some in np.array_split(rng.permutation(extra), 7):
-            _blocks.change(connection, pairs[:0], some)
+            edge_table.change(connection, pairs[:0], some)
         for some in np.array_split(rng.permutation(extra), 11):
-            _blocks.change(connection, some, pairs[:0])
+            edge_table.change(connection, some, pairs[:0])
         connection.close()
         files.append(path.read_bytes())
     assert len(files[0]) == len(files[1])
@@ -80,29 +80,29 @@ def test_damage_is_noticed(rng):
     def elsewhere(row):
         for more in range(1, 100):
             new = row.reshape(-1, 2) + [[-more, 0]] * (np.arange(row.size // 2) == 0)[:, None]
-            if new[0, 0] >= 0 and _blocks._homes(_blocks._codes(new[:1]), 3) != 1:
+            if new[0, 0] >= 0 and edge_table._homes(edge_table._codes(new[:1]), 3) != 1:
                 return new
         raise AssertionError
 
     for damaged in (sign, twice, gap, elsewhere, lambda row: row[:-2]):
         connection = connected()
-        _blocks.fill(connection, pairs)
+        edge_table.fill(connection, pairs)
         (row,) = connection.execute("SELECT pairs FROM edges WHERE block = 1").fetchone()
         new = damaged(np.frombuffer(row, dtype="<i4")).astype("<i4").tobytes()
         connection.execute("UPDATE edges SET pairs = ? WHERE block = 1", (new,))
         with pytest.raises(sqlite3.DatabaseError, match="damaged"):
-            _blocks.read(connection)
+            edge_table.read(connection)
     connection.execute("DELETE FROM edges WHERE block = 1")
     with pytest.raises(sqlite3.DatabaseError, match="missing"):
-        _blocks.read(connection)
+        edge_table.read(connection)
 
 
 def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
     pairs = some_pairs(4000, 10**6, rng)
     connection = connected(tmp_path / "edges")
-    _blocks.fill(connection, pairs[:2000])
-    _blocks.change(connection, pairs[:0], pairs[2000:])
-    _blocks.change(connection, pairs, pairs[:0])
+    edge_table.fill(connection, pairs[:2000])
+    edge_table.change(connection, pairs[:0], pairs[2000:])
+    edge_table.change(connection, pairs, pairs[:0])
     assert held(connection) == set()
     connection.close()
     bytes_ = (tmp_path / "edges").read_bytes()
@@ -111,9 +111,9 @@ def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
 
 def test_an_edge_that_is_not_there_is_no_database(rng):
     connection = connected()
-    _blocks.fill(connection, np.array([[0, 1], [2, 5]]))
+    edge_table.fill(connection, np.array([[0, 1], [2, 5]]))
     with pytest.raises(sqlite3.DatabaseError, match="an edge that is there is missing"):
-        _blocks.change(connection, np.array([[0, 2]]), np.empty((0, 2), dtype=np.int64))
+        edge_table.change(connection, np.array([[0, 2]]), np.empty((0, 2), dtype=np.int64))
 
 
 def test_rows_are_filled_evenly():
@@ -122,6 +122,6 @@ def test_rows_are_filled_evenly():
         np.stack([np.zeros(100_000, dtype=np.int64), np.arange(1, 100_001)], axis=1),
         np.stack([np.arange(100_000), np.arange(1, 100_001)], axis=1),
     ):
-        counts = np.bincount(_blocks._homes(_blocks._codes(pairs), 600), minlength=600)
+        counts = np.bincount(edge_table._homes(edge_table._codes(pairs), 600), minlength=600)
         assert counts.size == 600
         assert abs(counts - counts.mean()).max() < 6 * np.sqrt(counts.mean())

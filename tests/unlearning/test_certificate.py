@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 import nareg
-from nareg.unlearning import bounds
-from nareg.unlearning.approximate import ApproximatePropagation
+from nareg.unlearning import published_bounds
 from nareg.unlearning.certificate import budget, exact_budget, published_budget
-from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.head import approximation
 from nareg.unlearning.objective import LOSSES, Objective
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning import reference
 
 
@@ -51,7 +51,7 @@ def test_the_published_data_dependent_bound_is_none():
     graph, X, y = nareg.Graph(np.zeros((2, 2))), np.array([[0.4], [-0.4]]), np.array([[1.0], [-1.0]])
     held = ApproximatePropagation(LiveGraph(graph), X, np.array([1.0, 0.0]), np.arange(2), r_max=0.5)
     Z_hat, w = held.embedding(), np.zeros((1, 1))
-    told = bounds.published_data_dependent(held.residues, Z_hat, w[:, 0], c1=1.0, gamma2=0.1)
+    told = published_bounds.published_data_dependent(held.residues, Z_hat, w[:, 0], c1=1.0, gamma2=0.1)
     off = reference.gradient(X, y, w, w, 0.0) - reference.gradient(Z_hat, y, w, w, 0.0)
     assert told == 0
     assert abs(off).item() == pytest.approx(0.4)
@@ -80,7 +80,7 @@ def test_the_approximation_is_bounded(loss, r_max, size, rng):
         off = reference.gradient(Z, Y, W, zero, 0.0, loss) - reference.gradient(Z_hat, Y, W, zero, 0.0, loss)
         problem = Objective(*held.trained(), Y, LOSSES[loss], 0.01, zero)
         assert np.linalg.norm(off) <= approximation(problem, problem.evaluate(W), held)
-        told = bounds.published_data_dependent(held.residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
+        told = published_bounds.published_data_dependent(held.residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
         published_fails += told < np.linalg.norm(off[:, 0])
     if loss == "logistic" and r_max == 2.0 and size == 0.0:
         assert published_fails > 0
@@ -106,4 +106,6 @@ def test_a_newton_step_leaves_no_more_than_its_bound(rng):
         problem = Objective(Z, np.ones(50), y, LOSSES["logistic"], 0.1, zero)
         at = problem.evaluate(w)
         step = -np.linalg.solve(Z.T @ (at.curvature * Z) + 5 * np.eye(5), at.gradient)
-        assert problem.evaluate(w + step).residual <= bounds.newton_residual(Z, step[:, 0], gamma2=LOSSES["logistic"].gamma2)
+        assert problem.evaluate(w + step).residual <= published_bounds.newton_residual(
+            Z, step[:, 0], gamma2=LOSSES["logistic"].gamma2
+        )

@@ -8,7 +8,7 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.comparison import CERTIFIED, DEEP, compare
+from nareg.unlearning.peers.comparison import CERTIFIED, DEEP, compare
 
 DATA = nareg.datasets.node_classification.synthetic(150, 3, n_features=6, rng=np.random.default_rng(0))
 TASK = DATA.graph, DATA.features, DATA.labels, np.arange(100)
@@ -93,7 +93,7 @@ def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
 
 
 def test_polynomials_are_of_one_order(monkeypatch):
-    deep = pytest.importorskip("nareg.unlearning.deep")
+    deep = pytest.importorskip("nareg.unlearning.peers.deep")
     seen = []
 
     class Watched(deep.DeepGPR):

@@ -9,7 +9,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning.deep import DeepGPR, Update
+from nareg.unlearning.peers.deep import DeepGPR, Update
 from tests.unlearning import reference
 
 BASES = ["gpr", "chebyshev"]

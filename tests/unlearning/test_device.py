@@ -7,11 +7,12 @@ import pytest
 
 from nareg import graphs
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, propagation, verify
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning import CertifiedGPR, verify
+from nareg.unlearning.propagation import exact
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
 
 torch = pytest.importorskip("torch")
 
@@ -32,7 +33,7 @@ def test_propagations_through_the_whole_graph_agree(device, weights, rng, monkey
     theirs = Propagation(LiveGraph(graph), X.copy(), weights, train)
     np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
     # neighbours out of order, and reserves of every level
-    monkeypatch.setattr(propagation, "FULL", 0.0)
+    monkeypatch.setattr(exact, "FULL", 0.0)
     edges = np.argwhere(np.triu(graph.adjacency.toarray()))
     for first in (0, 10):
         change = Change(removed=edges[first : first + 10], added=edges[:first])

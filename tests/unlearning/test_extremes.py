@@ -11,10 +11,11 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.errors import InputError, SolverError
-from nareg.unlearning import CertificateError, CertifiedGPR, Ledger, _rows, propagation
+from nareg.unlearning import CertificateError, CertifiedGPR, Ledger
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning.factors import edge_factors
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import exact, growing
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.factors import edge_factors
 from tests.unlearning import reference
 from tests.unlearning.test_model import assert_same, fitted, problem, state, true_gradient
 
@@ -131,15 +132,15 @@ def test_nodes_that_were_refused_do_not_stand_in_the_way_of_others(labels, r_max
 
 
 def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatch):
-    monkeypatch.setattr("nareg.unlearning._rounding.REQUESTS", 3)
+    monkeypatch.setattr("nareg.unlearning.propagation.rounding.REQUESTS", 3)
     model, *_ = fitted(rng)
-    recomputed, recompute = [], propagation.Propagation.recompute
+    recomputed, recompute = [], exact.Propagation.recompute
 
     def counted(held, first=1):
         recomputed.append(first)
         recompute(held, first)
 
-    monkeypatch.setattr(propagation.Propagation, "recompute", counted)
+    monkeypatch.setattr(exact.Propagation, "recompute", counted)
     for node in range(41, 48):
         model.remove_features([node])
     assert len(recomputed) == 2
@@ -155,7 +156,7 @@ def test_memory_that_runs_out_while_nodes_are_added_changes_nothing(call, r_max,
         calls.append(1)
         if len(calls) == call + 1:
             raise MemoryError
-        return _rows.extended(array, rows)
+        return growing.extended(array, rows)
 
     with monkeypatch.context() as patch:
         for module in ("propagation", "approximate", "graph", "data", "_rounding"):
@@ -179,7 +180,7 @@ def test_memory_that_runs_out_while_rows_are_packed_changes_nothing(rng, monkeyp
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning.graph.np.full", failing)
+        patch.setattr("nareg.unlearning.propagation.dynamic_graph.np.full", failing)
         with pytest.raises(MemoryError):
             live.add(pairs)
     live.restore(np.empty((0, 2), dtype=np.int64), pairs)
@@ -197,7 +198,7 @@ def test_what_cannot_be_undone_is_not_gone_on_with(rng, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("nareg.unlearning.head.solve", failing)
-        patch.setattr("nareg.unlearning.propagation.Propagation.recompute", failing)
+        patch.setattr("nareg.unlearning.propagation.exact.Propagation.recompute", failing)
         with pytest.raises(MemoryError):
             model.remove_edges(edges[:1])
     for act in (lambda: model.remove_edges(edges[1:2]), model.predict, model.embedding, lambda: model.train):
@@ -218,7 +219,7 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("nareg.unlearning.head.solve", failing)
-        patch.setattr("nareg.unlearning.device.Device.levels", failing)
+        patch.setattr("nareg.unlearning.propagation.device.Device.levels", failing)
         with pytest.raises(RuntimeError, match="on the device"):
             model.remove_nodes([5])
     np.testing.assert_allclose(model.embedding(), held, atol=1e-13)
@@ -246,7 +247,7 @@ def test_factors_that_fail_leave_no_marks(rng, monkeypatch):
         raise MemoryError
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning._kernels.left_factors", failing)
+        patch.setattr("nareg.unlearning.propagation.kernels.left_factors", failing)
         with pytest.raises(MemoryError):
             edge_factors(model._data.propagation, pair)
     told = model.remove_edges([pair])
@@ -357,7 +358,7 @@ def test_a_save_that_is_interrupted_leaves_no_copy(rng, tmp_path, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("nareg.unlearning._tables.put_nodes", interrupted)
+        patch.setattr("nareg.unlearning.store.tables.put_nodes", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.save(tmp_path / "store")
     assert not list(tmp_path.iterdir())

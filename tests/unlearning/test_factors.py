@@ -7,11 +7,11 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning.approximate import ApproximatePropagation
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.factors import edge_factors
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+from nareg.unlearning.propagation.factors import edge_factors
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning.test_propagation import SCHEMES
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 
 @pytest.fixture

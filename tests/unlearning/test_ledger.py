@@ -14,7 +14,8 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, _blocks, verify
+from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
+from nareg.unlearning.store import edge_table
 
 
 def fitted(rng, n=40, n_features=5, **told):
@@ -227,7 +228,7 @@ def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     assert found(X[8]) >= 0.99 * n_features
     model.close()
     connection = sqlite3.connect(tmp_path / "store.sqlite")
-    left = {tuple(pair) for pair in _blocks.read(connection).tolist()}
+    left = {tuple(pair) for pair in edge_table.read(connection).tolist()}
     assert len(left) == model.certificate().n_edges
     assert not {pair for pair in left if {3, 30} & set(pair)}
     told = "".join(row[0] for row in connection.execute("SELECT certificate FROM requests"))
@@ -308,10 +309,10 @@ def gaps(path):
     return found
 
 
-@pytest.mark.parametrize("room", [_blocks.ROOM, 8])
+@pytest.mark.parametrize("room", [edge_table.ROOM, 8])
 def test_no_copies_are_left_between_cells(room, rng, tmp_path, monkeypatch):
     """SQLite zeroes what is deleted, but not what it moved to another page before: nothing is moved. Rows of 8 run full."""
-    monkeypatch.setattr(_blocks, "ROOM", room)
+    monkeypatch.setattr(edge_table, "ROOM", room)
     model, *_ = fitted(rng, n=400)
     path = tmp_path / "store.sqlite"
     model.save(path)

@@ -16,7 +16,8 @@ import numpy as np
 import pytest
 
 from nareg.errors import InputError, NaregError
-from nareg.unlearning import CertifiedGPR, LedgerError, ledger, verify
+from nareg.unlearning import CertifiedGPR, LedgerError, verify
+from nareg.unlearning.store import ledger
 from tests.unlearning import reference
 from tests.unlearning.test_ledger import alter, assert_alike, first_edges, fitted
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from nareg.unlearning.peers import certified
 
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, peers
+from nareg.unlearning import CertifiedGPR
 from tests.unlearning import reference
 from tests.unlearning.test_model import problem, true_gradient
 
-KINDS = [CertifiedGPR, peers.Retrained, peers.CGU, peers.CEU]
+KINDS = [CertifiedGPR, certified.Retrained, certified.CGU, certified.CEU]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -36,24 +37,24 @@ def test_retrained_has_a_new_term_and_the_others_keep_theirs(rng):
     for kind in KINDS:
         model = kind(alpha=100.0, rng=np.random.default_rng(4)).fit(graph, X, y, np.arange(40))
         B = model._head.B
-        assert model.remove_features([50]).retrained == (kind is peers.Retrained)
-        assert (model._head.B is not B) == (kind is peers.Retrained)
-        assert not model.add_nodes(X[:1], labels=y[:1]).retrained or kind is peers.Retrained
+        assert model.remove_features([50]).retrained == (kind is certified.Retrained)
+        assert (model._head.B is not B) == (kind is certified.Retrained)
+        assert not model.add_nodes(X[:1], labels=y[:1]).retrained or kind is certified.Retrained
 
 
 def test_for_least_squares_a_newton_step_is_exact_and_an_influence_step_is_not(rng):
     left = {}
-    for kind in (peers.CGU, peers.CEU):
+    for kind in (certified.CGU, certified.CEU):
         own = np.random.default_rng(2)
         graph, X, y = problem(own)
         model = kind(loss="squared", alpha=100.0, rng=own).fit(graph, X, y, np.arange(40))
         left[kind] = model.remove_nodes([1, 2, 3]).residual
-    assert left[peers.CGU] < 1e-10 < left[peers.CEU]
+    assert left[certified.CGU] < 1e-10 < left[certified.CEU]
 
 
 def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
     graph, X, y = problem(rng)
-    model = peers.CEU(alpha=1e-4, rng=rng).fit(graph, X, y, np.arange(40))
+    model = certified.CEU(alpha=1e-4, rng=rng).fit(graph, X, y, np.arange(40))
     told = model.remove_nodes([1, 2, 3, 4, 5])
     assert told.retrained
     assert told.spent <= told.budget
@@ -61,11 +62,11 @@ def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
 
 def test_residues_are_not_for_them(rng):
     with pytest.raises(InputError, match="CGU propagates everything, leave r_max at 0"):
-        peers.CGU(r_max=1e-5, rng=rng)
+        certified.CGU(r_max=1e-5, rng=rng)
 
 
 def test_an_influence_step_keeps_nothing_of_the_data_before(rng):
     graph, X, y = problem(rng)
-    model = peers.CEU(rng=rng).fit(graph, X, y, np.arange(40))
+    model = certified.CEU(rng=rng).fit(graph, X, y, np.arange(40))
     model.remove_nodes([3])
     assert model._before is None

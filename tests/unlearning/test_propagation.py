@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.unlearning import embedding, propagation
-from nareg.unlearning.approximate import ApproximatePropagation
-from nareg.unlearning.embedding import Change
-from nareg.unlearning.graph import LiveGraph
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation import base
+from nareg.unlearning.propagation import exact as propagating
+from nareg.unlearning.propagation.base import Change
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning import reference
 
 SCHEMES = {
@@ -41,8 +42,8 @@ def changes(live, X, rng, count):
     ids=["mixed", "always anew", "always scattered", "always collected"],
 )
 def test_the_embedding_is_that_of_what_remains(weights, full, lookups, rng, monkeypatch):
-    monkeypatch.setattr(propagation, "FULL", full)
-    monkeypatch.setattr(embedding, "LOOKUPS", lookups)
+    monkeypatch.setattr(propagating, "FULL", full)
+    monkeypatch.setattr(base, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X = rng.standard_normal((60, 5))
     train = np.sort(rng.choice(60, 20, replace=False))
@@ -102,7 +103,7 @@ def test_added_nodes_and_changes_are_undone(r_max, rng):
 @pytest.mark.parametrize("r_max", [1e-3, 0.1, 1.0])
 def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, lookups, rng, monkeypatch):
     """Lemma 3.2; and errors of the embedding, of products with it and of its columns."""
-    monkeypatch.setattr(embedding, "LOOKUPS", lookups)
+    monkeypatch.setattr(base, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X, W = rng.standard_normal((60, 5)), rng.standard_normal((5, 2))
     held = ApproximatePropagation(live, X.copy(), np.array(weights), np.arange(10), r_max=r_max)

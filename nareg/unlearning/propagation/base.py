@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 import numba
 import numpy as np
 
-from nareg.unlearning import _kernels
-from nareg.unlearning._rounding import Rounding
-from nareg.unlearning._rows import extended
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import kernels
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.growing import extended
+from nareg.unlearning.propagation.rounding import Rounding
 
 #: Sums are collected where they are wanted, row after row, and not scattered from where they come, unless that looks up so many
 #: times more neighbours than there are rows to add: a row that is added at random takes as long as 30 neighbours.
@@ -195,14 +195,14 @@ class Scratch:
     def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
         """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
         counts = np.zeros(hops + 1, dtype=np.int64)
-        _kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
+        kernels.reach(*self.graph.rows, ends, self.slot, self._touched, counts)
         return self._touched[: counts[-1]].copy(), counts
 
     def left_factors(self, ends: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Nodes that the removal of an edge reaches, without places, and its left factors."""
         counts = np.zeros(weights.size, dtype=np.int64)
         try:
-            left = _kernels.left_factors(*self.graph.rows, weights, ends, self.slot, self._touched, counts)
+            left = kernels.left_factors(*self.graph.rows, weights, ends, self.slot, self._touched, counts)
         except MemoryError:
             self.slot[:] = -1
             raise
@@ -235,12 +235,12 @@ class Scratch:
     def add(self, sources: np.ndarray, reached: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
         """Add ``A Y``, which is not zero at nodes that the sources reach, in rising order."""
         graph = self.graph
-        if _kernels.work(graph.live, reached) > LOOKUPS * _kernels.work(graph.live, sources):
-            _kernels.scatter(*graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
+        if kernels.work(graph.live, reached) > LOOKUPS * kernels.work(graph.live, sources):
+            kernels.scatter(*graph.rows, sources, Y, place, out, -(-Y.shape[1] // numba.get_num_threads()))
             return
         self._source[sources] = np.arange(sources.size)
         try:
-            _kernels.collect(*graph.rows, reached, self._source, Y, place, out)
+            kernels.collect(*graph.rows, reached, self._source, Y, place, out)
         finally:
             self._source[sources] = -1
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from nareg._files import DRAFT, resolved
 from nareg.errors import InputError
-from nareg.unlearning.entries import LedgerError
+from nareg.unlearning.store.entries import LedgerError
 
 #: Bytes of a key.
 KEY = 32

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
-from nareg.unlearning import _kernels
-from nareg.unlearning._rows import extended
+from nareg.unlearning.propagation import kernels
+from nareg.unlearning.propagation.growing import extended
 
 #: In the place of a neighbour that is none any more.
 GONE = -1
@@ -110,7 +110,7 @@ class LiveGraph:
 
     def remove(self, edges: np.ndarray) -> None:
         """Take out checked edges."""
-        _kernels.unlink(*self.rows, edges)
+        kernels.unlink(*self.rows, edges)
         self.n_edges -= len(edges)
 
     def add(self, edges: np.ndarray) -> None:
@@ -119,7 +119,7 @@ class LiveGraph:
         full = self.live[nodes] + counts > self._room[nodes]
         for node, count in zip(nodes[full], counts[full], strict=True):
             self._move(node, int(GROWTH * (self.live[node] + count)) + 1)
-        _kernels.link(*self.rows, edges)
+        kernels.link(*self.rows, edges)
         self.n_edges += len(edges)
 
     def add_nodes(self, count: int) -> None:
@@ -138,7 +138,7 @@ class LiveGraph:
 
     def _present(self, edges: np.ndarray) -> np.ndarray:
         there = np.empty(len(edges), dtype=bool)
-        _kernels.present(*self.rows, edges, there)
+        kernels.present(*self.rows, edges, there)
         return there
 
     def _places(self, start: np.ndarray) -> np.ndarray:

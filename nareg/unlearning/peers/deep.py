@@ -20,14 +20,14 @@ from nareg.unlearning._interrupts import interrupts_held
 from nareg.unlearning._turns import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.exact import Propagation
 
 try:
     import torch
 except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
-    raise MissingDependencyError("nareg.unlearning.deep needs torch: pip install 'nareg[torch]'.") from None
+    raise MissingDependencyError("nareg.unlearning.peers.deep needs torch: pip install 'nareg[torch]'.") from None
 
 BASES = ("gpr", "chebyshev")
 
@@ -62,7 +62,7 @@ class DeepGPR(Forgetting[Update]):
     Examples
     --------
     >>> import nareg, numpy as np
-    >>> from nareg.unlearning.deep import DeepGPR
+    >>> from nareg.unlearning.peers import DeepGPR
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> model = DeepGPR(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
     >>> model.remove_nodes([3, 4]).count

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from nareg.unlearning import _blocks
-from nareg.unlearning._hashes import keyed_hash, model_hash
-from nareg.unlearning.entries import Entry
+from nareg.unlearning.store import edge_table
+from nareg.unlearning.store.entries import Entry
+from nareg.unlearning.store.hashes import keyed_hash, model_hash
 
 FORMAT = "nareg-unlearning-3"
 TABLES = """
@@ -32,11 +32,11 @@ def fill(draft: Path, settings: dict[str, Any], entry: Entry, secret: bytes) -> 
     """Make a store of an empty file."""
     made = sqlite3.connect(draft, isolation_level=None)
     try:
-        made.executescript(TABLES + _blocks.TABLE)
+        made.executescript(TABLES + edge_table.TABLE)
         made.execute("BEGIN")
         made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
         made.execute("INSERT INTO model VALUES (1, ?, ?)", model_row(entry))
-        _blocks.fill(made, entry.added)
+        edge_table.fill(made, entry.added)
         put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
         sign(made, secret, entry)
         made.execute("COMMIT")
@@ -50,12 +50,13 @@ def row_type(n_features: int) -> np.dtype[np.void]:
 
 
 def model_row(entry: Entry) -> tuple[bytes, bytes]:
+    """Coefficients and random term as they are stored."""
     return entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
 
 
 def put(connection: sqlite3.Connection, entry: Entry) -> None:
     """What a request changes, in the transaction at hand."""
-    _blocks.change(connection, entry.removed, entry.added)
+    edge_table.change(connection, entry.removed, entry.added)
     (count,) = connection.execute("SELECT max(node) + 1 FROM nodes").fetchone()
     new = bool(entry.nodes.size) and int(entry.nodes[0]) >= count
     statement = "INSERT INTO nodes (row, node) VALUES (?, ?)" if new else "UPDATE nodes SET row = ? WHERE node = ?"
@@ -64,6 +65,7 @@ def put(connection: sqlite3.Connection, entry: Entry) -> None:
 
 
 def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> None:
+    """Write the rows of the nodes that a request changes, some at a time."""
     for first in range(0, entry.nodes.size, CHUNK):
         part = slice(first, first + CHUNK)
         rows = np.empty(entry.nodes[part].size, dtype=row_type(entry.features.shape[1]))

@@ -23,13 +23,13 @@ import numpy as np
 from nareg import _checks
 from nareg._files import DRAFT
 from nareg.errors import UNREADABLE, InputError, NaregError
-from nareg.unlearning import _blocks
-from nareg.unlearning._files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
-from nareg.unlearning._hashes import in_order, keyed_hash, model_hash
-from nareg.unlearning._stored import certificate_of
-from nareg.unlearning._tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.entries import Entry, LedgerError, Recorded, Stored
+from nareg.unlearning.store import edge_table
+from nareg.unlearning.store.entries import Entry, LedgerError, Recorded, Stored
+from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
+from nareg.unlearning.store.hashes import in_order, keyed_hash, model_hash
+from nareg.unlearning.store.tables import CHUNK, FORMAT, fill, put, row_type, settings_of, sign
+from nareg.unlearning.store.validation import certificate_of
 
 
 class Ledger:
@@ -190,7 +190,7 @@ class Ledger:
         with self._spoken():
             run = self._connection.execute
             coefficients, term = run("SELECT coefficients, term FROM model").fetchone()
-            edges, nodes = _blocks.read(self._connection), self._nodes()
+            edges, nodes = edge_table.read(self._connection), self._nodes()
         if nodes is None:
             raise LedgerError(f"{self.path}: nodes or requests are missing; restore it from a copy.")
         if len(edges) and edges.max() >= len(nodes):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import MissingDependencyError
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 
 class Device:

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning import _kernels
-from nareg.unlearning._rows import extended
-from nareg.unlearning.device import Device
-from nareg.unlearning.embedding import Change, Embedding, Scratch
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation import kernels
+from nareg.unlearning.propagation.base import Change, Embedding, Scratch
+from nareg.unlearning.propagation.device import Device
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.growing import extended
 
 #: From so large a share of all rows that would be added, everything is propagated anew.
 FULL = 0.9
@@ -33,7 +33,7 @@ class Propagation(Embedding):
     Parameters
     ----------
     graph, features, weights
-        As in :class:`~nareg.unlearning.embedding.Embedding`.
+        As in :class:`~nareg.unlearning.propagation.base.Embedding`.
     train : (n_t,) int array
     device : Device, optional
         Takes what goes through the whole graph.
@@ -110,7 +110,7 @@ class Propagation(Embedding):
         """Levels from ``first`` on, and the sum of all, from what is below them."""
         self._sum[:] = 0
         if self.weights[0]:
-            _kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
+            kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
         if self._device is not None and self.order:
             self._recompute_on(self._device, first)
             return
@@ -120,7 +120,7 @@ class Propagation(Embedding):
                 reserve[:] = 0
                 self._push_all(level, self.scratch.itself, 1.0, reserve)
             if self.weights[level]:
-                _kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
+                kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
         if self.order and self.weights[-1]:
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
 
@@ -135,19 +135,19 @@ class Propagation(Embedding):
     def _recompute_on(self, device: Device, first: int) -> None:
         for level in range(1, first):
             if self.weights[level]:
-                _kernels.add_rows(self._row, self._reserves[level - 1], self.weights[level], self._sum)
+                kernels.add_rows(self._row, self._reserves[level - 1], self.weights[level], self._sum)
         below = self.features if first == 1 else self._reserves[first - 2]
         for level, rows in enumerate(device.levels(self.graph, self._degrees, below, first, self.order), start=first):
             if level < self.order:
                 self._reserves[level - 1][:] = rows
             if self.weights[level]:
-                _kernels.add_rows(self._row, rows, self.weights[level], self._sum)
+                kernels.add_rows(self._row, rows, self.weights[level], self._sum)
 
     def _push_all(self, level: int, place: np.ndarray, weight: float, out: np.ndarray) -> None:
         """Add ``q_l``, from the level below."""
         below = self.features if level == 1 else self._reserves[level - 2]
         scale = self._degrees**-0.5 if level == 1 else 1 / self._degrees
-        _kernels.gather(*self.graph.rows, below, scale, place, weight, out)
+        kernels.gather(*self.graph.rows, below, scale, place, weight, out)
 
     def _push(self, change: Change) -> None:
         graph, scratch, nodes = self.graph, self.scratch, change.touched
@@ -161,10 +161,10 @@ class Propagation(Embedding):
             self.features[change.nodes] = change.features
         roots, new_roots, new = np.sqrt(before)[:, None], np.sqrt(after)[:, None], self.features[nodes]
         if self.weights[0]:
-            _kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
+            kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
         touched, Y = nodes, new / new_roots - old / roots
         for level in range(1, self.order + 1):
-            if _kernels.work(graph.live, touched) > FULL * (2 * graph.n_edges + graph.n_nodes):
+            if kernels.work(graph.live, touched) > FULL * (2 * graph.n_edges + graph.n_nodes):
                 self._degrees[nodes] = after
                 self.recompute(level)
                 return
@@ -177,11 +177,11 @@ class Propagation(Embedding):
                 delta = np.zeros((touched.size, Y.shape[1]))
                 scratch.spread(sources, touched, Y, change, sent, delta)
                 if weight:
-                    _kernels.add_rows(self._row[touched], delta, weight, self._sum)
+                    kernels.add_rows(self._row[touched], delta, weight, self._sum)
                 sent = self._sent(level, change.edges)
                 Y = np.empty_like(delta)
                 reserve = self._reserves[level - 1]
-                _kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
+                kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
             scratch.forget(touched)
         self._degrees[nodes] = after
 

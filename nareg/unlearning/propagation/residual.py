@@ -4,16 +4,16 @@
 
 A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly matter to one
 another, costs (L + 1) N F numbers for the residues, and leaves an error that a certificate has to be charged with; for
-r_max = 0 there is :class:`~nareg.unlearning.propagation.Propagation`, which has none.
+r_max = 0 there is :class:`~nareg.unlearning.propagation.exact.Propagation`, which has none.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning._rows import extended
-from nareg.unlearning.embedding import Change, Embedding, Scratch
-from nareg.unlearning.graph import LiveGraph
+from nareg.unlearning.propagation.base import Change, Embedding, Scratch
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.growing import extended
 
 
 class ApproximatePropagation(Embedding):
@@ -22,7 +22,7 @@ class ApproximatePropagation(Embedding):
     Parameters
     ----------
     graph, features, weights, train
-        As in :class:`~nareg.unlearning.propagation.Propagation`.
+        As in :class:`~nareg.unlearning.propagation.exact.Propagation`.
     r_max : float
         More than 0.
     """

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.unlearning.embedding import Embedding
-from nareg.unlearning.propagation import Propagation
+from nareg.unlearning.propagation.base import Embedding
+from nareg.unlearning.propagation.exact import Propagation
 
 
 @dataclass(frozen=True, eq=False)

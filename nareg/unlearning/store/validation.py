@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.entries import Stored
+from nareg.unlearning.store.entries import Stored
 
 #: Settings of a store: numbers, and the others by their type.
 NUMBERS = ("lam", "alpha", "eps", "delta", "r_max")

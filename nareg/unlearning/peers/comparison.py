@@ -16,9 +16,9 @@ from nareg.graph import Graph
 from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.forgetting import Forgetting, checked_weights
-from nareg.unlearning.graph import LiveGraph
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.peers import CEU, CGU, Retrained
+from nareg.unlearning.peers.certified import CEU, CGU, Retrained
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Linear heads, whose requests end with a certificate.
 CERTIFIED: dict[str, type[CertifiedGPR]] = {"nareg": CertifiedGPR, "retrained": Retrained, "CGU": CGU, "CEU": CEU}
@@ -155,7 +155,7 @@ def _model(method: str, rng: np.random.Generator, weights: np.ndarray, device: s
     """Not fitted."""
     if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
         return CERTIFIED[method](weights=weights, device=device, rng=rng, **certified)
-    from nareg.unlearning.deep import DeepGPR  # needs torch
+    from nareg.unlearning.peers.deep import DeepGPR  # needs torch
 
     basis = DEEP[method]
     shape: dict[str, Any] = {"weights": weights} if basis == "gpr" else {"order": weights.size - 1}
