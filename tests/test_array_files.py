@@ -11,7 +11,8 @@ import zipfile
 import numpy as np
 import pytest
 
-from nareg import _array_files, _cli_nodes
+from nareg import _array_files
+from nareg.cli import node_files
 from nareg.errors import UNREADABLE, InputError, TooLargeError
 from nareg.io import read_readings
 
@@ -65,7 +66,7 @@ def test_arrays_that_are_not_there_are_refused(name, tmp_path):
         with pytest.raises(InputError if message else UNREADABLE, match=re.escape(message) or None):
             read(tmp_path / path)
     with pytest.raises(InputError):
-        _cli_nodes.matrix(tmp_path / "a.npy")
+        node_files.matrix(tmp_path / "a.npy")
     with pytest.raises(InputError):
         read_readings(tmp_path / "a.npz")
 
@@ -127,4 +128,4 @@ def test_a_loop_of_links_is_no_file(tmp_path):
     (tmp_path / "a.npy").symlink_to(tmp_path / "b.npy")
     (tmp_path / "b.npy").symlink_to(tmp_path / "a.npy")
     with pytest.raises(InputError, match="cannot be read"):
-        _cli_nodes.matrix(tmp_path / "a.npy")
+        node_files.matrix(tmp_path / "a.npy")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg import _cli_nodes as read
+from nareg.cli import node_files as read
 from nareg.errors import InputError
 
 

@@ -6,14 +6,15 @@ import re
 import numpy as np
 import pytest
 
-from nareg import demo, plotting, report
+from nareg import plotting
+from nareg.demo import protocol, report
 from nareg.errors import InputError
 from nareg.graph import Graph
 
 
 @pytest.fixture(scope="module")
 def outcome():
-    return demo.run(demo.Settings(snr_db=(0.0,), seed=3))
+    return protocol.run(protocol.Settings(snr_db=(0.0,), seed=3))
 
 
 @pytest.mark.slow
@@ -52,14 +53,14 @@ def test_demo_scores_are_consistent(outcome):
 
 @pytest.mark.slow
 def test_demo_is_reproducible(outcome):
-    again = demo.run(demo.Settings(snr_db=(0.0,), seed=3))
+    again = protocol.run(protocol.Settings(snr_db=(0.0,), seed=3))
     for a, b in zip(outcome.scores, again.scores, strict=True):
         assert (a.method, a.nmse, a.removed) == (b.method, b.nmse, b.removed)
 
 
 def test_jackknife_of_independent_days_is_the_ratio_estimator(rng):
     above, below = rng.random(2800) + 1, rng.random(2800) + 1
-    ratio, error = demo._jackknife(above, below)
+    ratio, error = protocol._jackknife(above, below)
     residual = above - ratio * below
     assert ratio == pytest.approx(above.sum() / below.sum())
     assert error == pytest.approx(residual.std() * np.sqrt(2800) / below.sum(), rel=0.15)

@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg import _cli_nodes, _sparse_files, io
+from nareg import _sparse_files, io
+from nareg.cli import node_files
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
 
@@ -86,7 +87,7 @@ GOOD = {"data": np.ones(3), "indices": np.int32([0, 2, 1]), "indptr": np.int32([
         ({"format": np.array(b"coo")}, "it has no array 'row'"),
     ],
 )
-@pytest.mark.parametrize("read", [_sparse_files.read_npz, _cli_nodes.matrix])
+@pytest.mark.parametrize("read", [_sparse_files.read_npz, node_files.matrix])
 def test_parts_that_do_not_fit_are_refused(read, change, message, tmp_path):
     write(tmp_path / "a.npz", **{**GOOD, **change})
     with pytest.raises(InputError, match=re.escape(message)):
@@ -169,7 +170,7 @@ def _dense(data, indices, indptr, shape):
 def test_matrix_market_files_that_cannot_be_are_refused(text, message, tmp_path):
     path = tmp_path / "a.mtx"
     path.write_text(f"%%MatrixMarket matrix {text}")
-    for read in (io.read_adjacency, _cli_nodes.matrix):
+    for read in (io.read_adjacency, node_files.matrix):
         with pytest.raises(InputError, match=re.escape(message)):
             read(path)
 
@@ -181,7 +182,7 @@ def test_matrix_market_files_come_back(symmetry, sparse, tmp_path):
     dense = upper + {"general": 0, "symmetric": 1, "skew-symmetric": -1}[symmetry] * upper.T
     scipy.io.mmwrite(tmp_path / "a.mtx", sp.coo_array(dense) if sparse else dense, symmetry=symmetry, field="integer")
     assert np.array_equal(io.read_adjacency(tmp_path / "a.mtx").toarray(), dense)
-    found = _cli_nodes.matrix(tmp_path / "a.mtx")
+    found = node_files.matrix(tmp_path / "a.mtx")
     assert sp.issparse(found) == sparse
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from nareg.unlearning.peers import certified
 
 from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
+from nareg.unlearning.peers import certified
 from tests.unlearning import reference
 from tests.unlearning.test_model import problem, true_gradient
 

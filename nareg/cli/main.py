@@ -22,12 +22,13 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from typer.core import TyperGroup
 
-from nareg import _cli_clean, _cli_design, _cli_input
-from nareg._cli_datasets import datasets_app
-from nareg._cli_input import Centre, console, errors, progress_bar
-from nareg._cli_unlearning import unlearn_app
-from nareg._progress import TimeLeft, duration
 from nareg._version import __version__
+from nareg.cli import inputs, plausibility
+from nareg.cli.clean import clean
+from nareg.cli.datasets import datasets_app
+from nareg.cli.inputs import Centre, console, errors, progress_bar
+from nareg.cli.time_left import TimeLeft, duration
+from nareg.cli.unlearn import unlearn_app
 from nareg.errors import AmplificationWarning, InputError, NaregError
 
 
@@ -46,7 +47,7 @@ app = typer.Typer(
     cls=_Group, no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
-app.command(epilog="Example: nareg clean stations.csv readings.csv --out clean/")(_cli_clean.clean)
+app.command(epilog="Example: nareg clean stations.csv readings.csv --out clean/")(clean)
 app.add_typer(datasets_app, name="datasets")
 app.add_typer(unlearn_app, name="unlearn")
 
@@ -108,10 +109,10 @@ def demo(
     seed: Annotated[int, typer.Option(help="Seed of the split and the noise.", min=0)] = 0,
 ) -> None:
     """Denoise 140 US weather stations with every design and write a report."""
-    from nareg import demo as demonstration
-    from nareg import report
+    from nareg.demo import protocol as demonstration
+    from nareg.demo import report
 
-    _cli_input.folder(out)
+    inputs.folder(out)
     settings = demonstration.Settings(sdp=all_, seed=seed)
     with progress_bar() as bar:
         line = bar.add_task("loading", total=None)
@@ -154,7 +155,7 @@ def reproduce(
 
     main_ = _experiments()
     names = main_.wanted(figures)
-    _cli_input.folder(out)
+    inputs.folder(out)
     with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
         lines = {name: bar.add_task(name, total=None, start=False) for name in names}
 
@@ -224,8 +225,8 @@ def design(
     from nareg import design as designs
     from nareg import io
 
-    used = tuple(Path(value) for value in (noise, noise_std) if value is not None and _cli_input.is_file(value))
-    _cli_input.output(out, (".csv", ".npz"), stations, readings, *used)
+    used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
+    inputs.output(out, (".csv", ".npz"), stations, readings, *used)
     from_noisy = method in (Method.blind, Method.gcv, Method.sure)
     if noise is None and noise_std is None and not from_noisy:
         raise InputError(
@@ -236,21 +237,21 @@ def design(
         raise InputError(
             f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
         )
-    graph, names, table, all_names = _cli_input.network(stations, readings, neighbours, strict=strict)
+    graph, names, table, all_names = inputs.network(stations, readings, neighbours, strict=strict)
     seen = table.observed
     if not seen.any():
         raise InputError(f"{readings}: there is no reading in it; a design needs some.")
-    _cli_design.look_over(readings, names, table.values, seen)
-    mean = _cli_input.mean(table.values, centre)
+    plausibility.look_over(readings, names, table.values, seen)
+    mean = inputs.mean(table.values, centre)
     X = np.where(seen, table.values - mean, 0.0)
-    variance = _cli_input.noise_variance(noise, noise_std, names, all_names)
+    variance = inputs.noise_variance(noise, noise_std, names, all_names)
     if variance is not None:
-        _cli_design.noise_line(variance, "given")
+        plausibility.noise_line(variance, "given")
         if from_noisy:
-            _cli_design.refuse_more_noise_than_readings(variance, table.values, seen)
+            plausibility.refuse_more_noise_than_readings(variance, table.values, seen)
     elif method is not Method.gcv:
         variance = designs.estimate_noise(graph, X, observed=seen)
-        _cli_design.noise_line(variance, "estimated")
+        plausibility.noise_line(variance, "estimated")
     fit = "noise" if noise_fit else None
     data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "fit": fit}
     noisy: dict[Method, Any] = {
@@ -274,9 +275,9 @@ def design(
             found = noisy[method](progress)
         else:
             way = partial(clean[method], progress)
-            found = _cli_design.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
+            found = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
     found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
-    found.settings.update(readings=_cli_design.facts(table.values, seen))
+    found.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(found.summary()))
     if out.suffix.lower() == ".csv":
         io.write_weights(out, names, found.weights, found.fit)
@@ -323,7 +324,7 @@ def _apply(
     from nareg import filters, io
     from nareg.results import load_design
 
-    _cli_input.output(out, (".csv", ".npz"), stations, readings, weights)
+    inputs.output(out, (".csv", ".npz"), stations, readings, weights)
     found: Any
     fit = None
     own: dict[str, Any] = {
@@ -337,13 +338,13 @@ def _apply(
             if told is not None and stored is not None and stored != told:
                 raise InputError(f"--{option} {told}: {weights} was designed with {stored}, which is taken; leave it out.")
         own |= {option: found.settings[option] for option in own if option in found.settings}
-        graph, names, table, _ = _cli_input.network(
+        graph, names, table, _ = inputs.network(
             stations, readings, own["neighbours"], strict=strict, designed=found.settings.get("names")
         )
         if list(names) != found.settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names, table, _ = _cli_input.network(stations, readings, own["neighbours"], strict=strict)
+        graph, names, table, _ = inputs.network(stations, readings, own["neighbours"], strict=strict)
         found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     seen = table.observed
     if not seen.any(axis=0).all():
@@ -358,8 +359,8 @@ def _apply(
     stored = None if not hasattr(found, "settings") else found.settings.get("mean")
     if hasattr(found, "settings"):
         past = found.settings.get("readings")
-        _cli_design.compare_with_design(readings, weights, past, names, table.values, seen, allow_unlike)
-    mean = np.array(stored)[:, None] if stored else _cli_input.mean(np.where(seen, table.values, np.nan), Centre(own["centre"]))
+        plausibility.compare_with_design(readings, weights, past, names, table.values, seen, allow_unlike)
+    mean = np.array(stored)[:, None] if stored else inputs.mean(np.where(seen, table.values, np.nan), Centre(own["centre"]))
     centred = table.values - mean
     if fill:
         with warnings.catch_warnings(record=True) as caught:

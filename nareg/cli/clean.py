@@ -22,8 +22,8 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from nareg import _cli_input
-from nareg._cli_input import console, errors
+from nareg.cli import inputs
+from nareg.cli.inputs import console, errors
 
 
 class Transform(StrEnum):
@@ -73,27 +73,27 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing) in the shape of the
     readings, and a report with the error at readings that were hidden from every method.
     """
-    from nareg._cli_design import noise_line
     from nareg.cleaning._clean import Settings, run
     from nareg.cleaning._network import assemble
     from nareg.cleaning._write import FILES, parts
+    from nareg.cli.plausibility import noise_line
 
-    files = tuple(Path(value) for value in (noise, noise_std) if value is not None and _cli_input.is_file(value))
+    files = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
     for name in FILES:
-        _cli_input.output(out / name, (".csv", ".html"), stations, readings, *files)
+        inputs.output(out / name, (".csv", ".html"), stations, readings, *files)
     written: list[str] = []
     try:
         network = assemble(readings, stations, strict=strict, neighbors=neighbors)
         for note in network.notes:
             errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-        variance = _cli_input.noise_variance(noise, noise_std, network.readings.names, network.stations)
+        variance = inputs.noise_variance(noise, noise_std, network.readings.names, network.stations)
         if variance is not None:
             noise_line(variance, "given")
         settings = Settings(
             variance, None if transform is Transform.none else transform.value, dynamics.value, hidden, unit,
             np.random.default_rng(seed),
         )  # fmt: skip
-        _cli_input.folder(out)
+        inputs.folder(out)
         with _progress() as progress:
             cleaned = run(network, settings, progress)
             for name, write in parts(cleaned).items():

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg._cli_input import is_file
+from nareg.cli.inputs import is_file
 from nareg.errors import UNREADABLE, InputError
 
 #: Numbers or pairs of them, in the place of a file's name.

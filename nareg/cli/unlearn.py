@@ -13,8 +13,8 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg import _cli_nodes as read
-from nareg._cli_input import console, errors, output, progress_bar
+from nareg.cli import node_files as read
+from nareg.cli.inputs import console, errors, output, progress_bar
 from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ import numpy as np
 from rich.markup import escape
 
 from nareg import _checks
-from nareg._cli_input import console, errors
+from nareg.cli.inputs import console, errors
 from nareg.errors import InputError
 
 #: Readings whose standard deviation is less than this share of their level are taken as constant.

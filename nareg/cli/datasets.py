@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg._cli_input import console
+from nareg.cli.inputs import console
 
 datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
 
