@@ -27,6 +27,7 @@ from threadpoolctl import threadpool_limits
 
 import nareg
 from experiments._figure import Figure, Row
+from nareg._checkout import load_package
 from nareg.errors import NaregError
 from nareg.results import atomic_write
 
@@ -99,7 +100,11 @@ def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress:
     if progress is not None:
         progress(done, len(points))
     work = (delayed(_compute)(figure.name, settings, points[i], files[i], mark) for i in missing)
-    for _ in Parallel(n_jobs=min(jobs, max(len(missing), 1)), return_as="generator_unordered")(work):
+    workers = Parallel(
+        n_jobs=min(jobs, max(len(missing), 1)), return_as="generator_unordered", backend="loky",
+        initializer=load_package, initargs=("experiments", Path(__file__).parent),
+    )  # fmt: skip
+    for _ in workers(work):
         done += 1
         if progress is not None:
             progress(done, len(points))

@@ -1,0 +1,143 @@
+"""``nareg design``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from nareg.cli import inputs, plausibility
+from nareg.cli.inputs import Centre, console, errors
+from nareg.cli.options import NEIGHBOURS, Centring, Neighbours, ReadingsFile, StationsFile, Strict
+from nareg.cli.time_left import TimeLeft, duration
+from nareg.errors import InputError
+
+
+class Method(StrEnum):
+    """Designs that the command line offers."""
+
+    blind = "blind"
+    exact = "exact"
+    edge = "edge"
+    relaxation = "relaxation"
+    prony = "prony"
+    minmax = "minmax"
+    gcv = "gcv"
+    sure = "sure"
+    oracle = "oracle"
+    chen_liu = "chen-liu"
+
+
+def design(
+    stations: StationsFile,
+    readings: ReadingsFile,
+    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (everything).")] = Path("design.npz"),
+    method: Annotated[
+        Method, typer.Option(help="blind, gcv and sure need only noisy readings; the others a clean history.")
+    ] = Method.blind,
+    noise: Annotated[
+        str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
+    ] = None,
+    noise_std: Annotated[
+        str | None,
+        typer.Option("--noise-std", help="Noise standard deviation instead: a number, or a CSV with columns station, std."),
+    ] = None,
+    noise_fit: Annotated[
+        bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
+    ] = False,
+    neighbours: Neighbours = NEIGHBOURS,
+    centre: Centring = Centre.overall,
+    strict: Strict = False,
+) -> None:
+    """Design one weight per station from readings.
+
+    Gaps are used: every reading counts. A station without any is left out and estimated from its neighbors later. For blind
+    and sure without --noise the variance is estimated per station; the others need it, for a clean history does not show it.
+    """
+    from nareg import design as designs
+    from nareg import io
+
+    used = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
+    inputs.output(out, (".csv", ".npz"), stations, readings, *used)
+    from_noisy = method in (Method.blind, Method.gcv, Method.sure)
+    if noise is None and noise_std is None and not from_noisy:
+        raise InputError(
+            f"--method {method} designs from a clean history, which does not show the noise to come: give its variance with "
+            "--noise (or --noise-std), or take --method blind with noisy readings."
+        )
+    if method is Method.edge and out.suffix.lower() == ".csv":
+        raise InputError(
+            f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
+        )
+    graph, names, table, all_names = inputs.network(stations, readings, neighbours, strict=strict)
+    seen = table.observed
+    if not seen.any():
+        raise InputError(f"{readings}: there is no reading in it; a design needs some.")
+    plausibility.look_over(readings, names, table.values, seen)
+    mean = inputs.mean(table.values, centre)
+    X = np.where(seen, table.values - mean, 0.0)
+    variance = inputs.noise_variance(noise, noise_std, names, all_names)
+    if variance is not None:
+        plausibility.noise_line(variance, "given")
+        if from_noisy:
+            plausibility.refuse_more_noise_than_readings(variance, table.values, seen)
+    elif method is not Method.gcv:
+        variance = designs.estimate_noise(graph, X, observed=seen)
+        plausibility.noise_line(variance, "estimated")
+    fit = "noise" if noise_fit else None
+    data: dict[str, Any] = {"measurements": X, "observed": seen, "noise": variance, "fit": fit}
+    noisy: dict[Method, Any] = {
+        Method.blind: lambda p: designs.blind(graph, **data, progress=p),
+        Method.gcv: lambda p: designs.node_invariant(graph, rule="gcv", **data),
+        Method.sure: lambda p: designs.node_invariant(graph, rule="sure", **data),
+    }
+    clean: dict[Method, Any] = {
+        Method.exact: lambda p, g, x, v: designs.exact(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.edge: lambda p, g, x, v: designs.edge(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
+        Method.minmax: lambda p, g, x, v: designs.minmax(
+            g, low=x.min(axis=1), high=x.max(axis=1), noise=v, fit=fit, progress=p
+        ),
+        Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
+        Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
+    }
+    with _steps(f"{method} design") as progress:
+        if from_noisy:
+            found = noisy[method](progress)
+        else:
+            way = partial(clean[method], progress)
+            found = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
+    found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
+    found.settings.update(readings=plausibility.facts(table.values, seen))
+    console.print(escape(found.summary()))
+    if out.suffix.lower() == ".csv":
+        io.write_weights(out, names, found.weights, found.fit)
+        console.print("a CSV holds no mean and no graph: apply it with the same -k and --centre, or write an .npz")
+    else:
+        found.save(out)
+    console.print(f"written: {escape(str(out))}", soft_wrap=True)
+
+
+@contextmanager
+def _steps(title: str) -> Iterator[Any]:
+    """A spinner with step, objective, gradient norm and time left; Ctrl-C in the design keeps the best weights so far."""
+    left = TimeLeft()
+    with Progress(
+        SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=errors, transient=True
+    ) as bar:
+        line = bar.add_task(title, total=None)
+
+        def progress(iteration: int, objective: float, gradient: float) -> None:
+            told = f"step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
+            bar.update(line, description=f"{title}: {told}")
+
+        yield progress

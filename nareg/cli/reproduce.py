@@ -1,0 +1,76 @@
+"""``nareg reproduce``: the experiments of a checkout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.markup import escape
+from rich.progress import TimeRemainingColumn
+
+import nareg
+from nareg._checkout import load_package
+from nareg.cli import inputs
+from nareg.cli.inputs import console, errors, progress_bar
+from nareg.errors import InputError
+
+
+def reproduce(
+    figures: Annotated[list[str], typer.Argument(help="fig1, gnn-noise, ...; node-adaptive, gnn, herta, unlearning or all.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: minutes, not tens of minutes.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; the numbers do not depend on it.", min=1)] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write one HTML page over all figures.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for pictures, CSVs and verdicts.")] = Path("nareg-reproduction"),
+    assignments: Annotated[
+        list[str] | None, typer.Option("--set", help="A setting of one figure: dataset=noaa-hourly, snr_db=-5,0,5. Repeatable.")
+    ] = None,
+) -> None:
+    """Reproduce published figures: picture, numbers, and a verdict on every claim.
+
+    A run that was interrupted goes on where it stood.
+    """
+    import joblib
+
+    main_ = _experiments()
+    names = main_.wanted(figures)
+    inputs.folder(out)
+    with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
+        lines = {name: bar.add_task(name, total=None, start=False) for name in names}
+
+        def progress(name: str, done: int, total: int) -> None:
+            bar.start_task(lines[name])
+            bar.update(lines[name], completed=done, total=total)
+
+        try:
+            done, failed = main_.reproduce(
+                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
+            )
+        except KeyboardInterrupt:
+            errors.print(f"interrupted: what is done is kept in {escape(str(out))}, the same command goes on", soft_wrap=True)
+            raise typer.Exit(130) from None
+    for d in done:
+        console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
+        for v in d.verdicts:
+            colour = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
+            console.print(f"  [{colour}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
+        console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
+    if report and done:
+        console.print(f"report: {escape(str(main_.page(done, failed, out)))}", soft_wrap=True)
+    for name, error in failed.items():
+        errors.print(f"[red]not run:[/] {name}: {escape(str(error))}", soft_wrap=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _experiments() -> Any:
+    """The experiments of a checkout: beside the package, or in the folder where the command runs."""
+    for place in (Path(nareg.__file__).resolve().parents[1], Path.cwd()):
+        if (place / "experiments" / "_main.py").is_file():
+            load_package("experiments", place / "experiments")
+            from experiments import _main
+
+            return _main
+    raise InputError(
+        "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."
+    )
