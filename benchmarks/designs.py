@@ -7,7 +7,7 @@
     python benchmarks/designs.py all         everything
 
 Rows are appended to ``--out`` (a CSV) as they come; ``scale`` draws ``design-scale.png`` beside it. Synthetic networks
-are sensors in the unit square (7 nearest neighbours) with the heterogeneous field of ``nareg.graphs``: correlation
+are sensors in the unit square (7 nearest neighbors) with the heterogeneous field of ``nareg.graphs``: correlation
 lengths from 2 to 20 hops, noise over two decades, 0 dB, 32 training signals and 16 test signals. "single" is the best
 single weight with the same data term; the LMMSE bound is that of the field's exact covariance.
 """

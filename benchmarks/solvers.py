@@ -3,7 +3,7 @@
     python benchmarks/solvers.py            the full table (about ten minutes on two cores)
     python benchmarks/solvers.py --small    the same on a hundredth of the nodes, to see that it runs
 
-Problems: a sensor graph of 100,000 nodes (7 nearest neighbours in the unit square) and a grid of 1,000,000.
+Problems: a sensor graph of 100,000 nodes (7 nearest neighbors in the unit square) and a grid of 1,000,000.
 Once with weights spread independently over three decades, once with one weight (tau = 2). Peers: SciPy's plain
 conjugate gradients and SuperLU on the same matrix at the same residual; PyGSP's regression_tikhonov, which knows
 one weight only and stops at 1e-5. Every method starts from zero; compilation and imports are done before.

@@ -43,13 +43,13 @@ def seconds(call: Callable[[], object], runs: int) -> list[float]:
 
 
 def some_edges(graph: LiveGraph, count: int, rng: np.random.Generator) -> np.ndarray:
-    """Random edges that are there: a random neighbour of a node drawn in proportion to its degree."""
+    """Random edges that are there: a random neighbor of a node drawn in proportion to its degree."""
     found: set[tuple[int, int]] = set()
     ends = np.cumsum(graph.live)
     while len(found) < count:
         place = int(rng.integers(ends[-1]))
         u = int(np.searchsorted(ends, place, side="right"))
-        v = int(graph.neighbours[graph.start[u] + place - (ends[u] - graph.live[u])])
+        v = int(graph.neighbors[graph.start[u] + place - (ends[u] - graph.live[u])])
         found.add((min(u, v), max(u, v)))
     return np.array(sorted(found))
 

@@ -127,7 +127,7 @@ def write(group: str, out: Path, docs: Path) -> None:
         figure = load(name)
         if told["fingerprint"] != fingerprint(figure, figure.full):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
-        with Image.open(out / f"{name}.png") as picture:  # 256 colours are enough: a third of the size
+        with Image.open(out / f"{name}.png") as picture:  # 256 colors are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
     pages = {docs / page: (docs / page).read_text() for page in PAGES[group]}
     parts = {name: fragment(told, papers=group == "gnn") for name, told in figures.items()}

@@ -47,7 +47,7 @@ class Loaded:
         return int(self.features.shape[1])
 
     def parts(self, shares: tuple[float, ...], rng: np.random.Generator) -> list[np.ndarray]:
-        """Random disjoint shares of the labelled nodes."""
+        """Random disjoint shares of the labeled nodes."""
         known = rng.permutation(np.flatnonzero(self.labels >= 0))
         ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
@@ -57,7 +57,7 @@ class Loaded:
         return herta.fit(self.graph, self.features, self.labels, **told)
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
-        """A sketched preconditioner for a grid of learning rates, factorised, and the seconds that it took.
+        """A sketched preconditioner for a grid of learning rates, factorized, and the seconds that it took.
 
         For "algorithm-1" its own, from a sparsified graph: with it gradient descent is the corrected Algorithm 1.
         """
@@ -68,8 +68,8 @@ class Loaded:
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
             P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)
-        factorise = P.root if optimizer == "adam" else P.solve
-        factorise(torch.zeros((self.n_features, 1), dtype=P.dtype))
+        factorize = P.root if optimizer == "adam" else P.solve
+        factorize(torch.zeros((self.n_features, 1), dtype=P.dtype))
         return P, time.perf_counter() - began
 
     def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:

@@ -19,7 +19,7 @@ try:
 
     from nareg.gnn import NodeAdaptiveConv, networks, noise, peers
     from nareg.gnn.adjacency import Adjacency
-    from nareg.gnn.comparison import Paired, Recipe, model_generator, paired, results, summarise
+    from nareg.gnn.comparison import Paired, Recipe, model_generator, paired, results, summarize
     from nareg.gnn.training import Protocol
 except ModuleNotFoundError as missing:
     raise NaregError(f"the gnn experiments need torch ({missing}): pip install 'nareg[torch]'.") from missing
@@ -47,7 +47,7 @@ EXACT, ADAPTIVE = "NGC exact", "node-adaptive"
 #: The eight models of the published comparison, and ours.
 EIGHT = (MLP, GCN, GAT, GLP, S2GC, IRLS, NGC, RNGC)
 ALL = (MLP, GCN, GAT, SGC, S2GC, APPNP, GLP, IRLS, NGC, RNGC, EXACT, ADAPTIVE)
-COLOURS = dict(zip(ALL, ("C7", "C0", "C9", "C5", "C4", "C6", "C8", "C1", "C2", "C3", "k", "navy"), strict=True))
+COLORS = dict(zip(ALL, ("C7", "C0", "C9", "C5", "C4", "C6", "C8", "C1", "C2", "C3", "k", "navy"), strict=True))
 #: Points within which a published cell counts as reproduced.
 TOLERANCE = 3.0
 
@@ -169,7 +169,7 @@ def trained(
 def cell(rows: list[Row], **keys: Any) -> Any:
     """Summary of the test accuracies in the rows with these values; None where nothing was run."""
     values = [value for value in column(rows, "test", **keys) if value is not None]
-    return summarise(values) if values else None
+    return summarize(values) if values else None
 
 
 def check_models(models: Sequence[str]) -> None:
@@ -250,11 +250,11 @@ def lines(axis: Any, rows: list[Row], levels: Sequence[float], models: Sequence[
         shown = [(level, c) for level, c in zip(levels, cells, strict=True) if c is not None]
         axis.errorbar(
             [level for level, _ in shown], [c.mean for _, c in shown], [c.half_width for _, c in shown],
-            color=COLOURS[model], marker="o", markersize=3, capsize=2, ls="--" if model == ADAPTIVE else "-", label=model,
+            color=COLORS[model], marker="o", markersize=3, capsize=2, ls="--" if model == ADAPTIVE else "-", label=model,
         )  # fmt: skip
 
 
 def noisy(features: np.ndarray, level: float, rows: str, seed: list[int], *, control: bool = False) -> np.ndarray:
-    """Features with Gaussian noise, rows normalised; ``control``: the noise alone."""
+    """Features with Gaussian noise, rows normalized; ``control``: the noise alone."""
     rng = np.random.default_rng(seed)
-    return noise.normalise_rows(noise.add_gaussian(np.zeros_like(features) if control else features, level, rng), rows)
+    return noise.normalize_rows(noise.add_gaussian(np.zeros_like(features) if control else features, level, rng), rows)

@@ -20,15 +20,15 @@ NI, NI_THREE, BEST, EXACT = "one weight (NI rule)", "one weight, 3 x the rule", 
 PRONY, SDR, SDR_EQUAL = "Prony", "relaxation, noise of one instance", "relaxation, signals of equal power"
 MM_PRONY, MM_THREE, MM_SDR, PAIR = "min-max Prony", "min-max Prony, 3 x the bound", "min-max relaxation", "one global pair"
 KRR, KRR_BEST, LIMIT, ORACLE = "kernel ridge", "kernel ridge, best parameters", "LMMSE limit", "oracle Prony"
-#: Colour and line of a method, the same in every figure.
+#: Color and line of a method, the same in every figure.
 STYLES = {
     NI: "C7-", NI_THREE: "C7--", BEST: "k-", EXACT: "C2-", PRONY: "C3-", "Prony, scale by MSE": "C3--", SDR: "C0-",
     SDR_EQUAL: "C0--", MM_PRONY: "C3-", f"{MM_PRONY}, {PAIR}": "C3:", MM_THREE: "C3--", MM_SDR: "C0-",
     f"{MM_SDR}, {PAIR}": "C0:", KRR: "C5-", KRR_BEST: "C5--", LIMIT: "k:", ORACLE: "C1--",
 }  # fmt: skip
 
-#: Kilometres in the unit of the distance d of ``exp(-5 d^2)``; the paper does not say which it took.
-UNITS = ("largest distance", "100 km", "50 km", "mean neighbour distance")
+#: Kilometers in the unit of the distance d of ``exp(-5 d^2)``; the paper does not say which it took.
+UNITS = ("largest distance", "100 km", "50 km", "mean neighbor distance")
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Stations:
         return self.graph.n_nodes
 
 
-def molene(number: int, unit: str, neighbours: int = 5) -> Stations:
+def molene(number: int, unit: str, neighbors: int = 5) -> Stations:
     """The 37 stations with a complete series, or the 32 of them in the published list, as a graph of ``exp(-5 d^2)``."""
     network = datasets.load("molene").complete()
     if number != network.n_nodes:
@@ -53,20 +53,20 @@ def molene(number: int, unit: str, neighbours: int = 5) -> Stations:
     if network.n_nodes != number:
         raise ValueError(f"{network.n_nodes} stations instead of {number}")
     far = distances(network.coordinates)
-    near = np.sort(far + np.diag(np.full(number, np.inf)), axis=1)[:, :neighbours]
-    length = {"largest distance": far.max(), "mean neighbour distance": near.mean(), "100 km": 100.0, "50 km": 50.0}[unit]
-    graph = Graph.from_knn(network.coordinates, neighbours, metric="haversine", kernel=lambda d: np.exp(-5 * (d / length) ** 2))
+    near = np.sort(far + np.diag(np.full(number, np.inf)), axis=1)[:, :neighbors]
+    length = {"largest distance": far.max(), "mean neighbor distance": near.mean(), "100 km": 100.0, "50 km": 50.0}[unit]
+    graph = Graph.from_knn(network.coordinates, neighbors, metric="haversine", kernel=lambda d: np.exp(-5 * (d / length) ** 2))
     return Stations(graph, network.signals - network.signals.mean())
 
 
 def large(name: str) -> Stations:
-    """The complete stations of a network with their seven nearest neighbours."""
+    """The complete stations of a network with their seven nearest neighbors."""
     network = datasets.load(name).complete()
     return Stations(network.graph, network.signals - network.signals.mean())
 
 
 def distances(coordinates: np.ndarray) -> np.ndarray:
-    """Great-circle distances in kilometres between all pairs."""
+    """Great-circle distances in kilometers between all pairs."""
     latitude, longitude = np.radians(coordinates.T)
     half = (
         np.sin((latitude[:, None] - latitude) / 2) ** 2

@@ -127,8 +127,8 @@ def grids(told: dict[str, Any]) -> str:
     return "\n".join([*lines, *(f"| **{model}**: {'; '.join(known[model])} |" for model in told["settings"]["models"])]) + "\n"
 
 
-def row_normalisation(told: dict[str, Any], rows: list[Row]) -> str:
-    """NGC by the way to normalise rows and A~."""
+def row_normalization(told: dict[str, Any], rows: list[Row]) -> str:
+    """NGC by the way to normalize rows and A~."""
     s = told["settings"]
     lines = {f"rows {k}, A~ {w}": {"kind": k, "normalization": w} for k in s["rows"] for w in s["normalizations"]}
     lines |= {f"rows {k}, noise alone": {"kind": k, "normalization": "pure noise"} for k in s["rows"]}
@@ -173,7 +173,7 @@ def heterophily(told: dict[str, Any], rows: list[Row], split: str, kind: str) ->
 
 
 def coauthor(told: dict[str, Any], rows: list[Row]) -> str:
-    """Models against data sets, noise and the way to normalise rows; the control of a data set last."""
+    """Models against data sets, noise and the way to normalize rows; the control of a data set last."""
     s = told["settings"]
     columns: dict[str, Keys] = {
         f"{d.removeprefix('coauthor-')} {level:g}, {kind}": {"dataset": d, "level": level, "kind": kind, "what": "features"}
@@ -198,7 +198,7 @@ def adaptive(told: dict[str, Any], rows: list[Row]) -> str:
         levels = [level_of(d, x) for x in s["levels"]]
         columns |= {f"{d}, ξ = {x:g}": {"dataset": d, "level": x, "kind": "noise"} for x in levels}
         columns[f"{d}, noise alone"] = {"dataset": d, "level": levels[-1], "kind": "pure noise"}
-    return table(rows, lines, columns, corner="node weights; when rows are normalised")
+    return table(rows, lines, columns, corner="node weights; when rows are normalized")
 
 
 def cost(rows: list[Row]) -> str:
@@ -255,7 +255,7 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
             case "gnn-tuned":
                 found |= {"tuned-table": tuned(told, mine), "tuned-grids": grids(told)}
             case "gnn-rows":
-                found["rows-table"] = row_normalisation(told, mine)
+                found["rows-table"] = row_normalization(told, mine)
             case "gnn-flips":
                 found |= {f"flips-{kind}": flips(told, mine, kind) for kind in s["rows"]}
             case "gnn-depth":

@@ -86,7 +86,7 @@ class Loaded:
             )
 
     def scaled(self) -> Loaded:
-        """Columns standardised and all divided by the longest row, as the published program has it.
+        """Columns standardized and all divided by the longest row, as the published program has it.
 
         Rows of at most length one are Assumption 4.1, and what lam and alpha are meant for. No service may do so: means,
         deviations and the longest row carry what is removed.
@@ -142,7 +142,7 @@ class Loaded:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Without the warning of standardised columns: here they are meant to be."""
+    """Without the warning of standardized columns: here they are meant to be."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "features have .* columns of mean zero")
         yield
@@ -175,7 +175,7 @@ def large(name: str, scale: float = 1.0) -> Loaded:
     return Loaded(name, data.graph, data.dense_features(), data.labels, train, test).scaled()
 
 
-def standardised(data: Loaded) -> Loaded:
+def standardized(data: Loaded) -> Loaded:
     """Scaled data with columns of deviation one again: rows of at most length one are so small that Adam gets nowhere."""
     deviations = data.features.std(axis=0)
     return replace(data, features=data.features / np.where(deviations > 0, deviations, 1))
@@ -297,7 +297,7 @@ def compared_tables(
         faster += first
         times.append(f"{name}: {seconds}")
     after = f"With nareg after 0, {every}, ... removals (published: ScaleGUN, retrained): {'; '.join(told)} %."
-    scaled = "Features standardised and divided by the longest row."
+    scaled = "Features standardized and divided by the longest row."
     between = "Between those that are timed the others' removals go at once, after which they are trained anew."
     return (
         Verdict(

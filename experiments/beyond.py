@@ -92,7 +92,7 @@ def signals_of(name: str, s: Settings) -> tuple[Any, np.ndarray]:
     order = np.argsort(-network.observed.mean(axis=1), kind="stable")
     together = np.cumprod(network.observed[order], axis=0).sum(axis=1)  # times that the first k stations all have
     size = np.arange(1, order.size + 1) * np.minimum(together, s.most_times)
-    size[(together < 4 * s.blocks) | (np.arange(order.size) < 2 * network.neighbours)] = 0
+    size[(together < 4 * s.blocks) | (np.arange(order.size) < 2 * network.neighbors)] = 0
     if not size.any():
         raise InputError(f"{name} has too few times with a reading at every station for {s.blocks} blocks.")
     network = network.select(np.sort(order[: int(np.argmax(size)) + 1]))
@@ -264,8 +264,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             if np.isfinite(value):
                 error = table[i, j, 1]
                 text = f"{value:.2f}" + (f"\n±{2 * error:.2f}" if error >= 0.0025 else "")
-                colour = "white" if abs(np.log2(value)) > 1 else "black"
-                axis.text(j, i, text, ha="center", va="center", fontsize=7, color=colour)
+                color = "white" if abs(np.log2(value)) > 1 else "black"
+                axis.text(j, i, text, ha="center", va="center", fontsize=7, color=color)
         axis.set_yticks(range(len(NEEDS)), [f"{m} [{needs}]" for m, needs in NEEDS.items()], fontsize=8)
         axis.set_xticks(range(len(columns)), [f"{a}, {b:g} dB" for a, b in columns], rotation=60, ha="right", fontsize=8)
         axis.set_title(f"{task}, {noise} noise")

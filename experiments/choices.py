@@ -1,4 +1,4 @@
-"""What the ranking owes to choices that papers make in passing: neighbours, kernel, the mean removed, the split.
+"""What the ranking owes to choices that papers make in passing: neighbors, kernel, the mean removed, the split.
 
 One choice at a time is changed from a default. The filters are designed on the training times and judged in closed form on
 the test times; every NMSE is shown over that of the best single weight of the same setting. Every repeat swaps the parts of a
@@ -18,9 +18,9 @@ from experiments._stations import distances
 from nareg import datasets, design
 from nareg.graph import Graph
 
-DEFAULT = {"neighbours": "7", "kernel": "mean distance", "mean": "global", "split": "blocks"}
+DEFAULT = {"neighbors": "7", "kernel": "mean distance", "mean": "global", "split": "blocks"}
 CHOICES = {
-    "neighbours": ("3", "5", "7", "10"),
+    "neighbors": ("3", "5", "7", "10"),
     "kernel": ("mean distance", "self-tuning", "equal", "exp(-5 d^2), largest distance 1", "exp(-5 d^2), mean distance 1"),
     "mean": ("none", "global", "station", "each time's own (known)"),
     "split": ("blocks", "halves", "random"),
@@ -54,31 +54,31 @@ def points(s: Settings) -> list[Point]:
     return found
 
 
-def _graph(coordinates: np.ndarray, neighbours: int, kernel: str) -> Graph:
-    """Nearest neighbours on the sphere, joined with one of the kernels."""
+def _graph(coordinates: np.ndarray, neighbors: int, kernel: str) -> Graph:
+    """Nearest neighbors on the sphere, joined with one of the kernels."""
     if kernel in ("mean distance", "self-tuning"):
         named = "gaussian" if kernel == "mean distance" else kernel
-        return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=named)
+        return Graph.from_knn(coordinates, neighbors, metric="haversine", kernel=named)
     if kernel == "equal":
-        return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=np.ones_like)
+        return Graph.from_knn(coordinates, neighbors, metric="haversine", kernel=np.ones_like)
 
     def of_distance(d: np.ndarray) -> np.ndarray:
         length = d.mean() if "mean" in kernel else distances(coordinates).max()
         weights: np.ndarray = np.maximum(np.exp(-5 * (d / length) ** 2), 1e-12)
         return weights
 
-    return Graph.from_knn(coordinates, neighbours, metric="haversine", kernel=of_distance)
+    return Graph.from_knn(coordinates, neighbors, metric="haversine", kernel=of_distance)
 
 
-def _centred(X: np.ndarray, mean: str, first: np.ndarray) -> np.ndarray:
+def _centered(X: np.ndarray, mean: str, first: np.ndarray) -> np.ndarray:
     """Signals as they are, without the mean of the training times (one, or one a station), or without each time's own."""
     if mean == "none":
         return X
     if mean == "global":
         return X - X[:, first].mean()
     axis = 1 if mean == "station" else 0
-    centred: np.ndarray = X - (X[:, first] if axis else X).mean(axis=axis, keepdims=True)
-    return centred
+    centered: np.ndarray = X - (X[:, first] if axis else X).mean(axis=axis, keepdims=True)
+    return centered
 
 
 def _training(T: int, split: str, s: Settings, repeat: int, rng: np.random.Generator) -> np.ndarray:
@@ -94,13 +94,13 @@ def compute(s: Settings, point: Point) -> list[Row]:
     """All methods in one setting."""
     setting = DEFAULT | ({} if point["choice"] == "default" else {point["choice"]: point["value"]})
     network = datasets.load(point["network"]).complete()
-    graph = _graph(network.coordinates, int(setting["neighbours"]), setting["kernel"])
+    graph = _graph(network.coordinates, int(setting["neighbors"]), setting["kernel"])
     raw = network.signals
     rows = []
     for repeat in range(s.repeats):
         rng = np.random.default_rng([s.seed, repeat])
         first = _training(raw.shape[1], setting["split"], s, repeat, rng)
-        X = _centred(raw, setting["mean"], first)
+        X = _centered(raw, setting["mean"], first)
         error = _errors(graph, X[:, first], X[:, ~first], 10 ** (s.snr_db / 10), rng)
         order = sorted(error, key=lambda name: error[name])
         rows += [

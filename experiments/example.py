@@ -1,7 +1,7 @@
 """The example of Section III: a signal that varies slowly on some nodes and is zero on all others.
 
 One weight smooths across the border. A small weight b on the part and a large one a on the rest pull the rest to ``b x_i / a``
-of its neighbours in the part, almost zero, and leave the part alone: two weights are enough. Part of the gain is that the
+of its neighbors in the part, almost zero, and leave the part alone: two weights are enough. Part of the gain is that the
 signal is known to be zero on the rest, always.
 """
 

@@ -2,7 +2,7 @@
 
 (a) "learned": a random half of the 744 hours gives the second moment, the other half tests. Each signal has noise of its own
 power; the paper takes the noise covariance of the relaxation from one recording (here: one of median power). Beside it: every
-signal scaled to the same power, so that the design minimises what the figure shows, the mean of the signals' NMSE. So do
+signal scaled to the same power, so that the design minimizes what the figure shows, the mean of the signals' NMSE. So do
 "exact" and "one weight, best".
 (b) "bounds": corner min-max from the range of every station, all hours test. One range for all, as the text can be read,
 makes both corners constant: every constant weight scores zero in Prony's criterion, and the design is one weight again.

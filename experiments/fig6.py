@@ -4,7 +4,7 @@ The paper's 109 hourly stations could not be obtained. The 140 complete stations
 for them: a substitute, on which the paper's numbers cannot be expected, only its statements. With the paper's data in the
 data folder (``nareg datasets info noaa-hourly``), ``nareg reproduce fig6 --set dataset=noaa-hourly`` runs on it.
 
-Seven nearest neighbours with the Gaussian kernel of the data set (the paper names none), one mean removed. The range of every
+Seven nearest neighbors with the Gaussian kernel of the data set (the paper names none), one mean removed. The range of every
 station gives the corners; a single range for all gives one weight (Figure 4). The scale that Prony's criterion leaves open is
 the smallest that meets the bound, and three times it.
 """

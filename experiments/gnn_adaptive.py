@@ -21,8 +21,8 @@ TRUNCATED, PLAIN, VALIDATED = "NGC, lam = 32, S = 16", "one weight, lam = 32", "
 SURE, DESIGNED = "one weight, by SURE", "one a node, by SURE"
 ONE, DEGREE, NODE = "one weight, learned", "by degree, learned", "one a node, learned"
 WAYS = (TRUNCATED, PLAIN, VALIDATED, SURE, DESIGNED, ONE, DEGREE, NODE)
-#: Rows of equal length before the filter, as everywhere else; or features centred, filtered, and then rows of equal length.
-FIRST, LAST = "rows first", "centred, rows last"
+#: Rows of equal length before the filter, as everywhere else; or features centered, filtered, and then rows of equal length.
+FIRST, LAST = "rows first", "centered, rows last"
 
 #: Designed ``w_i^2`` are cut here: of noise alone SURE wants to keep nothing, which is an infinite weight.
 MOST = 1000.0
@@ -52,8 +52,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     _, features, adjacency = n.loaded(dataset)
     seed = [s.seed, point["run"], round(1e6 * level), point["kind"] == "pure noise"]
     raw = n.noisy(features, level, "none", seed, control=point["kind"] == "pure noise")
-    centred = raw - raw.mean(axis=0)
-    rows_of_length_one = n.noise.normalise_rows(raw)
+    centered = raw - raw.mean(axis=0)
+    rows_of_length_one = n.noise.normalize_rows(raw)
 
     def fitted(way: str, x: np.ndarray, network: Any = None) -> Row:
         """A linear classifier, behind filtered features or with a filter in it, trained as NGC is."""
@@ -63,7 +63,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     def both(way: str, w: np.ndarray, **told: Any) -> list[Row]:
         first = filtered(w, rows_of_length_one, adjacency)
-        last = n.noise.normalise_rows(filtered(w, centred, adjacency))
+        last = n.noise.normalize_rows(filtered(w, centered, adjacency))
         told = {"lam": float(np.median(w**2)), **told}
         return [{**fitted(way, x), **told, "pipeline": pipeline} for pipeline, x in ((FIRST, first), (LAST, last))]
 
@@ -72,14 +72,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     series = {
         FIRST: gnn.propagate(rows_of_length_one, adjacency),
-        LAST: n.noise.normalise_rows(gnn.propagate(centred, adjacency)),
+        LAST: n.noise.normalize_rows(gnn.propagate(centered, adjacency)),
     }
     rows = [{**fitted(TRUNCATED, x), "pipeline": pipeline} for pipeline, x in series.items()]
     ones = np.ones(adjacency.n_nodes)
     rows += both(PLAIN, np.sqrt(32.0) * ones)
     tried = [row for lam in s.lams for row in both(f"lam = {lam:g}", np.sqrt(lam) * ones)]
     rows += [best(FIRST, tried), best(LAST, tried)]
-    for way, make in designs(s, centred, level, adjacency, seed).items():
+    for way, make in designs(s, centered, level, adjacency, seed).items():
         start = time.perf_counter()
         try:
             w = np.minimum(make().weights, np.sqrt(MOST))
@@ -95,12 +95,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def designs(
-    s: Settings, centred: np.ndarray, level: float, adjacency: n.Adjacency, seed: list[int]
+    s: Settings, centered: np.ndarray, level: float, adjacency: n.Adjacency, seed: list[int]
 ) -> dict[str, Callable[[], WeightDesign]]:
-    """Weights that minimise Stein's unbiased estimate of the error of the denoised features; no label is looked at."""
+    """Weights that minimize Stein's unbiased estimate of the error of the denoised features; no label is looked at."""
     rng = np.random.default_rng([*seed, 1])
-    columns = rng.choice(centred.shape[1], min(s.columns, centred.shape[1]), replace=False)
-    L, known = adjacency.normalized_laplacian, centred[:, columns].astype(float)
+    columns = rng.choice(centered.shape[1], min(s.columns, centered.shape[1]), replace=False)
+    L, known = adjacency.normalized_laplacian, centered[:, columns].astype(float)
     return {
         SURE: lambda: design.node_invariant(L, rule="sure", measurements=known, noise=level**2),
         DESIGNED: lambda: design.blind(L, measurements=known, noise=level**2),
@@ -108,7 +108,7 @@ def designs(
 
 
 def filtered(w: np.ndarray, x: np.ndarray, adjacency: n.Adjacency) -> np.ndarray:
-    """``(I + diag(w) L diag(w))^-1 x`` on the normalised Laplacian."""
+    """``(I + diag(w) L diag(w))^-1 x`` on the normalized Laplacian."""
     layer = NodeAdaptiveConv(1, 1, weights=w, laplacian="augmented", tol=1e-3)
     out: np.ndarray = layer.denoise(n.torch.from_numpy(x), adjacency).numpy()
     return out

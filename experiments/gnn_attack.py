@@ -1,4 +1,4 @@
-"""Edges added by Metattack: defences that look at features, and the filters behind them."""
+"""Edges added by Metattack: defenses that look at features, and the filters behind them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     dataset, attack = point["dataset"], point["attack"]
     name = f"metattack-{dataset}"
     _, features, given = n.loaded(name)
-    x = n.noise.normalise_rows(features, "l2")
+    x = n.noise.normalize_rows(features, "l2")
     share = 25 if attack == "clean" else int(attack.rpartition("-")[2])
     told = n.Filter(ORDER[dataset].get(share, 1), 1.0, lr=0.02, hidden=(32,), dropout=0.5)
     known = n.recipes(name, given.degrees, told)
@@ -69,7 +69,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Accuracy of every model, a panel a data set, a colour an attack; crosses: published."""
+    """Accuracy of every model, a panel a data set, a color an attack; crosses: published."""
     import matplotlib.pyplot as plt
     import numpy as np
 

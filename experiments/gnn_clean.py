@@ -29,7 +29,7 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     _, features, _ = n.loaded(point["dataset"])
-    return n.trained(point["dataset"], noise.normalise_rows(features, "l1"), s.models, [s.seed, point["run"]], epochs=s.epochs)
+    return n.trained(point["dataset"], noise.normalize_rows(features, "l1"), s.models, [s.seed, point["run"]], epochs=s.epochs)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -41,7 +41,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     for axis, dataset in zip(axes[0], s.datasets, strict=True):
         for place, model in enumerate(s.models):
             told = n.cell(rows, dataset=dataset, model=model)
-            axis.errorbar(told.mean, place, xerr=told.deviation, fmt="o", color=n.COLOURS[model], capsize=3)
+            axis.errorbar(told.mean, place, xerr=told.deviation, fmt="o", color=n.COLORS[model], capsize=3)
             number = known.get(model, {}).get(dataset, {}).get("0")
             if number is not None:
                 axis.plot(number, place, "kx")

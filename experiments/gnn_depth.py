@@ -61,7 +61,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 for kind, dash in zip(s.rows, ("-", "--"), strict=False):
                     cells = [n.cell(rows, dataset=dataset, level=level, kind=kind, depth=d, model=model) for d in s.depths]
                     shown = [(d, c.mean) for d, c in zip(s.depths, cells, strict=True) if c is not None]
-                    axis.plot(*zip(*shown, strict=True), dash, marker="o", markersize=3, color=n.COLOURS[model],
+                    axis.plot(*zip(*shown, strict=True), dash, marker="o", markersize=3, color=n.COLORS[model],
                               label=f"{model}, rows {kind}")  # fmt: skip
             axis.set_xscale("log", base=2)
             axis.set_title(f"{dataset}, noise {size_of(dataset, level):g}")

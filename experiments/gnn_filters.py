@@ -138,9 +138,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 at = [(column(mine, "signals", training=t)[0], shown(mine, method=method, training=t)) for t in s.training]
                 known = sorted((count, told) for count, told in at if told is not None)
                 dash = "-" if method in DESIGNED else "--"
-                colour = plt.get_cmap("tab20")(k / 20)
+                color = plt.get_cmap("tab20")(k / 20)
                 axis.errorbar([c for c, _ in known], [t[0] for _, t in known], [t[1] for _, t in known], ls=dash, marker="o",
-                              markersize=3, color=colour, label=method)  # fmt: skip
+                              markersize=3, color=color, label=method)  # fmt: skip
             axis.set(xscale="log", yscale="log", title=f"{network}, {snr:g} dB", xlabel="clean training signals")
         line[0].set_ylabel("NMSE on the other half")
     axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.3))

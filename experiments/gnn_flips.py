@@ -42,13 +42,13 @@ def compute(s: Settings, point: Point) -> list[Row]:
     _, features, _ = n.loaded(dataset)
     seed = [s.seed, point["run"], round(1000 * level)]
     clean = features if point["what"] == "features" else np.zeros_like(features)
-    x = n.noise.normalise_rows(n.noise.flip(clean, level, np.random.default_rng(seed)), point["kind"])
+    x = n.noise.normalize_rows(n.noise.flip(clean, level, np.random.default_rng(seed)), point["kind"])
     told = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
     return n.trained(dataset, x, s.models, seed, told=told, epochs=s.epochs)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Accuracy against the probability of a flip; a row of panels for each way to normalise; crosses: published."""
+    """Accuracy against the probability of a flip; a row of panels for each way to normalize; crosses: published."""
     import matplotlib.pyplot as plt
 
     shape = len(s.rows), len(s.datasets)
@@ -57,7 +57,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     for line, kind in zip(axes, s.rows, strict=True):
         for axis, dataset in zip(line, s.datasets, strict=True):
             n.lines(axis, rows, s.levels, s.models, dataset=dataset, kind=kind, what="features")
-            axis.plot([float(p) for p in known[dataset]], list(known[dataset].values()), "x", color=n.COLOURS[n.RNGC])
+            axis.plot([float(p) for p in known[dataset]], list(known[dataset].values()), "x", color=n.COLORS[n.RNGC])
             alone = n.cell(rows, dataset=dataset, kind=kind, what="pure noise", model=n.NGC)
             axis.axhline(alone.mean, color="k", linestyle=":", linewidth=1)
             axis.set(title=f"{dataset}, rows: {kind}", xlabel="probability of a flip")

@@ -1,4 +1,4 @@
-"""Graphs whose neighbours are mostly unlike, with a little noise and with noise that drowns the features."""
+"""Graphs whose neighbors are mostly unlike, with a little noise and with noise that drowns the features."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "gnn-heterophily", "Unlike neighbours", Settings(),
+    "gnn-heterophily", "Unlike neighbors", Settings(),
     Settings(datasets=("cornell", "wisconsin"), models=(n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC), runs=2, epochs=60),
     points, compute, draw, judge, **n.PARTS,
 )  # fmt: skip

@@ -53,7 +53,7 @@ def cost(s: Settings, nodes: int) -> list[Row]:
     graph = graphs.power_law(nodes, mean_degree=s.mean_degree, rng=rng)
     edges, adjacency = graph.n_edges, n.Adjacency(graph)
     del graph
-    x = n.torch.from_numpy(n.noise.normalise_rows(rng.standard_normal((nodes, s.features), dtype=np.float32)))
+    x = n.torch.from_numpy(n.noise.normalize_rows(rng.standard_normal((nodes, s.features), dtype=np.float32)))
     adjacency.tensor(x.dtype, x.device)  # prepared once, as a training does
     rows: list[Row] = []
     for way, arguments in WAYS.items():

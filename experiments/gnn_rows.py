@@ -1,4 +1,4 @@
-"""Row normalisation at noise that drowns the features: NGC's published table, both ways to normalise A~, and the L2 rows."""
+"""Row normalization at noise that drowns the features: NGC's published table, both ways to normalize A~, and the L2 rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from experiments.gnn_noise import CITATION
 
 @dataclass(frozen=True)
 class Settings:
-    """``rows`` as in noise.normalise_rows; "signed-sum" is what the paper calls with, "none" without row normalisation."""
+    """``rows`` as in noise.normalize_rows; "signed-sum" is what the paper calls with, "none" without row normalization."""
 
     datasets: tuple[str, ...] = CITATION
     levels: tuple[float, ...] = (1.0, 10.0, 100.0)
@@ -38,14 +38,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
     seed = [s.seed, point["run"], round(point["level"])]
     x = n.noisy(features, point["level"], point["kind"], seed, control=control)
     told = n.Filter(normalization="sym" if control else point["normalization"])
-    # only the Neumann filters are told how to normalise A~; without normalised rows RNGC's perturbation has no other scale
+    # only the Neumann filters are told how to normalize A~; without normalized rows RNGC's perturbation has no other scale
     models = s.models if told.normalization == "sym" else [m for m in s.models if m in (n.NGC, n.RNGC)]
     adjacency = n.Adjacency(data.graph, normalization=told.normalization)
     return n.trained(point["dataset"], x, models, seed, told=told, epochs=s.epochs, adjacency=adjacency)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """NGC's accuracy by data set and noise, a bar a way to normalise; crosses: published."""
+    """NGC's accuracy by data set and noise, a bar a way to normalize; crosses: published."""
     import matplotlib.pyplot as plt
     import numpy as np
 
@@ -60,8 +60,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                     continue
                 at = place + (k - len(ways) / 2) / (len(ways) + 1)
                 hatch = {"sym": "", "rw": "//", "pure noise": ".."}[normalization]
-                colour = {"signed-sum": "C3", "none": "C7", "l2": "C0", "l1": "C1"}[kind]
-                axis.bar(at, told.mean, 0.9 / len(ways), yerr=told.deviation, color=colour, hatch=hatch, edgecolor="w",
+                color = {"signed-sum": "C3", "none": "C7", "l2": "C0", "l1": "C1"}[kind]
+                axis.bar(at, told.mean, 0.9 / len(ways), yerr=told.deviation, color=color, hatch=hatch, edgecolor="w",
                          label=f"{kind}, {normalization}" if place == len(s.levels) - 1 else None)  # fmt: skip
                 number = known.get(kind, {}).get(dataset, {}).get(f"{level:g}")
                 if number is not None and normalization == "sym":
@@ -79,7 +79,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     for claim, kind in (("with", "signed-sum"), ("without", "none")):
         ways = {w: n.judged(claim, mine, "gnn-rows", ngc=n.NGC, normalization=w, only=kind) for w in s.normalizations}
         first, *others = ways.items()
-        told = "".join(f" With A~ normalised as {name}: {v.measured}" for name, v in others)
+        told = "".join(f" With A~ normalized as {name}: {v.measured}" for name, v in others)
         found.append(Verdict(claim, first[1].finding, first[1].measured, told.strip()))
     parts = [
         f"{d}: {n.cell(rows, dataset=d, kind=kind, normalization='pure noise', model=n.NGC).mean:.1f}"
@@ -92,7 +92,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "gnn-rows", "Row normalisation under noise that drowns the features", Settings(),
+    "gnn-rows", "Row normalization under noise that drowns the features", Settings(),
     Settings(datasets=("cora",), levels=(1.0, 100.0), models=(n.NGC, n.RNGC), runs=2, epochs=60),
     points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise")},
 )  # fmt: skip

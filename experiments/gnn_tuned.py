@@ -120,7 +120,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
-    """Accuracy of every model, tuned; grey: on noise without features. A panel a data set and noise."""
+    """Accuracy of every model, tuned; gray: on noise without features. A panel a data set and noise."""
     import matplotlib.pyplot as plt
 
     shape = len(s.levels), len(s.datasets)
@@ -133,11 +133,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                     told = n.cell(rows, dataset=dataset, level=level, kind=kind, model=model, what="test")
                     if told is None:
                         continue
-                    colour = n.COLOURS[model] if kind == "noise" else "0.75"
-                    axis.errorbar(told.mean, place, xerr=told.half_width, fmt="o", color=colour, capsize=3)
+                    color = n.COLORS[model] if kind == "noise" else "0.75"
+                    axis.errorbar(told.mean, place, xerr=told.half_width, fmt="o", color=color, capsize=3)
             axis.set_yticks(range(len(s.models)), s.models)
             axis.invert_yaxis()
-            axis.set(title=f"{dataset}, noise {level:g}", xlabel="test accuracy [%], 95 % intervals; grey: noise alone")
+            axis.set(title=f"{dataset}, noise {level:g}", xlabel="test accuracy [%], 95 % intervals; gray: noise alone")
     return figure
 
 

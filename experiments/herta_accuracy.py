@@ -19,7 +19,7 @@ OSCILLATIONS, JUMP = 10, 0.05
 
 @dataclass(frozen=True)
 class Settings:
-    """80 / 10 / 10 % of the labelled nodes, ``masks`` times at random; the paper's grid. "auto" has lam alone to choose."""
+    """80 / 10 / 10 % of the labeled nodes, ``masks`` times at random; the paper's grid. "auto" has lam alone to choose."""
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     losses: tuple[str, ...] = ("mse", "ce")

@@ -93,7 +93,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         told.append("{} {}: {:.1f} without, {:.1f} with it ({:+.1f} ± {:.1f})".format(dataset, loss, *means, difference, error))
     return [
         Verdict(
-            "regularised", grade(better), f"Test accuracy at the optimum in %, mean of {s.masks} masks, weight decay chosen by "
+            "regularized", grade(better), f"Test accuracy at the optimum in %, mean of {s.masks} masks, weight decay chosen by "
             f"validation: {'; '.join(told)}.", f"± is the standard error; {' and '.join(SMALL)} count.",
         )
     ]  # fmt: skip

@@ -27,7 +27,7 @@ GAP = 1e-6
 
 @dataclass(frozen=True)
 class Settings:
-    """80 % of the labelled nodes to train on, ``masks`` times at random; conjugate gradients, squared error."""
+    """80 % of the labeled nodes to train on, ``masks`` times at random; conjugate gradients, squared error."""
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     lams: tuple[float, ...] = (1.0, 20.0)

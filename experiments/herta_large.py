@@ -16,7 +16,7 @@ from nareg.gnn import Adjacency
 
 #: What a user may have.
 OWN = ("ogbn-arxiv", "flickr")
-#: So many features make a matrix a class too dear: 40 factorisations of half a minute each, a few times over.
+#: So many features make a matrix a class too dear: 40 factorizations of half a minute each, a few times over.
 WIDE = 1000
 #: Lengths of the made-up features' columns, from and to.
 LENGTHS = 1.0, 30.0

@@ -58,7 +58,7 @@ SHOWN = 60
 
 @dataclass(frozen=True)
 class Settings:
-    """80 % of the labelled nodes to train on, ``masks`` times at random; slow methods on the first ``slow`` of them."""
+    """80 % of the labeled nodes to train on, ``masks`` times at random; slow methods on the first ``slow`` of them."""
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     losses: tuple[str, ...] = ("mse", "ce")
@@ -156,7 +156,7 @@ def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], 
     shape = len(lines), len(datasets)
     figure, axes = plt.subplots(*shape, figsize=(4.2 * shape[1] + 2.6, 2.7 * shape[0]), layout="constrained", squeeze=False)
     names = list(dict.fromkeys(method for loss in losses for method in METHODS[loss]))
-    colours = dict(zip(names, plt.get_cmap("tab20").colors, strict=False))  # type: ignore[attr-defined]
+    colors = dict(zip(names, plt.get_cmap("tab20").colors, strict=False))  # type: ignore[attr-defined]
     seen: dict[str, Any] = {}
     for line, (loss, lam, along) in zip(axes, lines, strict=True):
         for axis, dataset in zip(line, datasets, strict=True):
@@ -168,7 +168,7 @@ def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], 
                 style = {"color": "k", "linewidth": 3.5, "alpha": 0.3} if method == "auto" else {"linewidth": 1.3}
                 (seen[method],) = axis.plot(
                     [r[along] for r in mine], [max(r["gap"], 1e-9) for r in mine], ":" if method in PLAIN else "-",
-                    **{"color": colours[method], "label": method, **style},
+                    **{"color": colors[method], "label": method, **style},
                 )  # fmt: skip
             if not axis.lines:  # not run
                 axis.set_axis_off()

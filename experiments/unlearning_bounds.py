@@ -62,7 +62,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         found: np.ndarray = objective(of).evaluate(w).gradient
         return found
 
-    w = objective(held).minimise(np.zeros((X.shape[1], 1)), 1e-9).W
+    w = objective(held).minimize(np.zeros((X.shape[1], 1)), 1e-9).W
     edges, nodes = data.edges(rng), rng.permutation(data.train)
     rows: list[Row] = []
     stepped = worst = 0.0
@@ -78,11 +78,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
         w = w + step
         Z = held.embedding(held.train)
         residues = held.residues if r_max else [np.zeros((1, X.shape[1]))]
-        cancelled = published_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
-        stepped += published_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - cancelled
+        canceled = published_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
+        stepped += published_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - canceled
         charged = head.evaluate(held, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
         rows.append({
-            "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + cancelled,
+            "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + canceled,
             CHARGED: charged,
         })  # fmt: skip
     return rows
@@ -95,7 +95,7 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
     node, blank = np.array([what]), np.zeros((1, n_features))
     if kind == "features":
         return Change(nodes=node, features=blank), node
-    joined = graph.neighbours_of(int(what))
+    joined = graph.neighbors_of(int(what))
     pairs = np.sort(np.stack([np.full(joined.size, what), joined], axis=1), axis=1)
     return Change(removed=pairs, nodes=node, features=blank), node
 
@@ -113,7 +113,7 @@ def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -
     node = int(change.nodes[0])
     if kind == "features":
         return assumed.feature(float(degrees[node]))
-    return assumed.node(float(degrees[node]), degrees[graph.neighbours_of(node)].tolist())
+    return assumed.node(float(degrees[node]), degrees[graph.neighbors_of(node)].tolist())
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -28,7 +28,7 @@ PUBLISHED = {PERCEPTRON: ((74.16, 174.23), (74.25, 14.19)), CHEBYSHEV: ((71.99, 
 UNCHANGED, CLEAN = "nothing removed", "never added"
 #: What is not as in the paper.
 OTHERWISE = (
-    "Features standardised. Updates are {more} more epochs of Adam, for {epochs} of training (the paper's program: a Newton "
+    "Features standardized. Updates are {more} more epochs of Adam, for {epochs} of training (the paper's program: a Newton "
     "step on every parameter; hidden layers of 1,024, a random term)."
 )
 
@@ -60,7 +60,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     what, method, seed = point["what"], point["method"], [s.seed, point["trial"]]
     rng = np.random.default_rng(seed)
     try:
-        clean = u.standardised(u.large(point["dataset"], s.scale))
+        clean = u.standardized(u.large(point["dataset"], s.scale))
     except DatasetNotFoundError:
         return [{"removed": None, "absent": True}]
     size = max(1, round(s.scale * SETS[what][point["dataset"]]))

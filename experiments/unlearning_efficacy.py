@@ -133,7 +133,7 @@ class _Attacker:
         self.mean, self.scale = seen.mean(0), seen.std(0) + 1e-12
         X, y = self._inputs(seen), np.where(present[:, None], 1.0, -1.0)
         problem = Objective(X, np.ones(len(X)), y, LOSSES["logistic"], 1e-4, np.zeros((X.shape[1], 1)))
-        self.w = problem.minimise(np.zeros((X.shape[1], 1)), 1e-6).W
+        self.w = problem.minimize(np.zeros((X.shape[1], 1)), 1e-6).W
 
     def _inputs(self, seen: np.ndarray) -> np.ndarray:
         return np.hstack([(seen - self.mean) / self.scale, np.ones((len(seen), 1))])
@@ -200,7 +200,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     seen = ", ".join(f"{m} {ratio:.3f} ({PUBLISHED.get(m, float('nan')):.2f})" for m, ratio in ratios.items())
     seen = f"Presence before over after (published): {seen}."
     if ratios[u.RETRAINED] < NOTICED:
-        seen += " With retraining too it is about 1: this attack cannot tell the members of so regularised a model."
+        seen += " With retraining too it is about 1: this attack cannot tell the members of so regularized a model."
     return [
         Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(told) + "."),
         Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),

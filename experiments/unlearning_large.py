@@ -203,7 +203,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     return [
         Verdict("accuracy", grade(near), "Before any removal (published): " + ("; ".join(told) or "on real data not run"), why),
         Verdict("faster", grade(faster), "A batch (propagation in it): " + ". ".join(times) + ".",
-                f"{u.SOLVERS} Vulnerable edges: of test nodes with fewer than 10 neighbours, or in the lowest tenth."),
+                f"{u.SOLVERS} Vulnerable edges: of test nodes with fewer than 10 neighbors, or in the lowest tenth."),
         Verdict("kept", grade(level), "Accuracy with nareg before and after batches (retrained): " + "; ".join(drift) + " %.",
                 "A difference to retraining of less than 0.1 is asked for; made-up graphs stand for the data sets."),
         Verdict("larger", grade(cheaper), f"Seconds of a batch by nodes in it (published): {'; '.join(sizes) or 'not run'}."),

@@ -104,7 +104,7 @@ def heterogeneous_field(
     n, base = graph.n_nodes, penalty(graph)
     degree = float(graph.degrees.mean())
     if degree == 0:
-        raise InputError("graph has no edges: a field needs neighbours.")
+        raise InputError("graph has no edges: a field needs neighbors.")
     # where in its range the length lies: smooth over twice the longest length, uniform over nodes by its rank
     rough = _smoothed(base, np.full(n, degree / (2 * long) ** 2), rng.standard_normal((n, 1)))[:, 0]
     place = np.argsort(np.argsort(rough)) / max(n - 1, 1)

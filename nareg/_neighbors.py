@@ -1,4 +1,4 @@
-"""Nearest neighbours in the plane and on the sphere."""
+"""Nearest neighbors in the plane and on the sphere."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
 
 
 def great_circle_km(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
-    """Great-circle distances in kilometres between all pairs of points given in degrees, (N, N)."""
+    """Great-circle distances in kilometers between all pairs of points given in degrees, (N, N)."""
     unit = _unit_vectors(np.column_stack([latitude, longitude]))
     chord = np.linalg.norm(unit[:, None] - unit[None], axis=-1)
     return 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(chord / 2, 0, 1))
@@ -34,7 +34,7 @@ def nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.nda
                 f"coordinates[{i}, 0] is {points[i, 0]:g}, not a latitude in degrees: "
                 "columns are latitude, longitude, in this order."
             )
-        # the chord through the Earth grows with the arc: neighbours by chord are neighbours by arc
+        # the chord through the Earth grows with the arc: neighbors by chord are neighbors by arc
         tree_points = _unit_vectors(points)
     else:
         tree_points = points

@@ -141,9 +141,9 @@ class FilterSystem:
 
     @cached_property
     def order(self) -> np.ndarray | None:
-        """A node order that brings neighbours together in memory, where the given one scatters them; else None.
+        """A node order that brings neighbors together in memory, where the given one scatters them; else None.
 
-        With 16 signals a neighbour's row is two cache lines: on a sensor graph of 10^5 nodes in random order the
+        With 16 signals a neighbor's row is two cache lines: on a sensor graph of 10^5 nodes in random order the
         product with K is 2.6 times faster after reverse Cuthill-McKee, which costs about four products.
         """
         n = self.n_nodes
@@ -157,7 +157,7 @@ class FilterSystem:
 
     @cached_property
     def n_directed_edges(self) -> int:
-        """Numbers sent in one round in which every node tells its value to its neighbours in S."""
+        """Numbers sent in one round in which every node tells its value to its neighbors in S."""
         return int((self.S.data != 0).sum() - (self.S.diagonal() != 0).sum())
 
     @cached_property

@@ -4,14 +4,14 @@ Conventions, written once and followed everywhere
 -------------------------------------------------
 * A graph is simple, undirected and weighted: ``A`` is symmetric with finite non-negative entries and a
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
-* Nothing is symmetrised silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
+* Nothing is symmetrized silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
   k nearest; every other builder refuses an asymmetric input.
-* Combinatorial Laplacian ``L = D - A`` with ``D = diag(A 1)``. Normalised Laplacian
-  ``I - D^-1/2 A D^-1/2`` on nodes with neighbours; the row of an isolated node is zero in both, so that a
+* Combinatorial Laplacian ``L = D - A`` with ``D = diag(A 1)``. Normalized Laplacian
+  ``I - D^-1/2 A D^-1/2`` on nodes with neighbors; the row of an isolated node is zero in both, so that a
   filter leaves an isolated node's reading as it is.
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
 * Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
-* On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometres.
+* On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometers.
 """
 
 from __future__ import annotations
@@ -225,22 +225,22 @@ class Graph:
         scale: float | None = None,
         names: Sequence[str] | None = None,
     ) -> Graph:
-        """Join each node with its k nearest neighbours; i and j are joined if either has the other.
+        """Join each node with its k nearest neighbors; i and j are joined if either has the other.
 
         Parameters
         ----------
         coordinates : (N, d) array
             Positions; for ``metric="haversine"`` (N, 2) latitude and longitude in degrees.
         k : int
-            Neighbours per node, below N.
+            Neighbors per node, below N.
         metric : {"euclidean", "haversine"}
-            Distance in the coordinates' unit, or great-circle distance in kilometres.
+            Distance in the coordinates' unit, or great-circle distance in kilometers.
         kernel : {"gaussian", "self-tuning"} or callable
             ``exp(-(d / scale)^2)``; ``exp(-d^2 / (s_i s_j))`` with ``s_i`` the distance from i to its k-th
-            neighbour; or a function that maps an array of distances to positive weights.
+            neighbor; or a function that maps an array of distances to positive weights.
         scale : float, optional
             Length scale of the Gaussian kernel in the unit of the distance. Default: the mean distance
-            over all (node, neighbour) pairs.
+            over all (node, neighbor) pairs.
         names : sequence of str, optional
             Node names.
 
@@ -272,9 +272,9 @@ class Graph:
         if scale is not None and kernel != "gaussian":
             raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
         metric = _checks.choice("metric", metric, METRICS)
-        neighbours, distances = nearest(points, k, metric)
+        neighbors, distances = nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)
-        cols, d = neighbours.ravel(), distances.ravel()
+        cols, d = neighbors.ravel(), distances.ravel()
         if callable(kernel):
             weights = np.asarray(kernel(d.copy()), dtype=np.float64)
             if weights.shape != d.shape:
@@ -341,7 +341,7 @@ class Graph:
         if not all(hasattr(graph, part) for part in ("W", "is_directed")):
             raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
         if graph.is_directed():
-            raise InputError("graph is directed: symmetrise its W before converting.")
+            raise InputError("graph is directed: symmetrize its W before converting.")
         coordinates = getattr(graph, "coords", None)
         return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
 

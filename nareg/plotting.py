@@ -1,6 +1,6 @@
 """Pictures: networks on a map, curves against SNR, bias and variance.
 
-Colours are the Okabe-Ito set and maps use perceptually uniform scales, so that colour-blind readers can tell
+Colors are the Okabe-Ito set and maps use perceptually uniform scales, so that color-blind readers can tell
 them apart; every curve also has its own marker and dash.
 """
 
@@ -43,7 +43,7 @@ def network(
     cmap: str = "viridis",
     colorbar: bool = True,
 ) -> Axes:
-    """Draw a graph at its coordinates, nodes coloured by ``values``.
+    """Draw a graph at its coordinates, nodes colored by ``values``.
 
     Coordinates are taken as (latitude, longitude) in degrees and stretched for the latitude when all of them
     could be, else as (x, y).
@@ -52,12 +52,12 @@ def network(
     ----------
     graph : Graph with coordinates
     values : (N,) array, optional
-        Nodes with NaN are drawn as empty rings; the colour scale is that of the others.
+        Nodes with NaN are drawn as empty rings; the color scale is that of the others.
     ax : matplotlib Axes, optional
     label : str
-        Of the colour bar, with the unit.
+        Of the color bar, with the unit.
     limits : (low, high), optional
-        Of the colour scale. Default: the smallest and the largest finite value.
+        Of the color scale. Default: the smallest and the largest finite value.
     """
     if graph.coordinates is None or graph.coordinates.shape[1] != 2:
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")
@@ -77,7 +77,7 @@ def network(
         shown = np.asarray(values, dtype=float)
         finite = np.isfinite(shown)
         if not finite.any():
-            raise InputError("values has no finite entry: there is nothing to colour; pass values=None for the graph alone.")
+            raise InputError("values has no finite entry: there is nothing to color; pass values=None for the graph alone.")
         low, high = limits if limits is not None else (float(shown[finite].min()), float(shown[finite].max()))
         if not finite.all():
             axes.scatter(x[~finite], y[~finite], s=26, facecolors="none", edgecolors="0.3", linewidths=0.8, zorder=2)
@@ -131,7 +131,7 @@ def curves(
 
 
 def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | None = None, ax: Axes | None = None) -> Axes:
-    """Stacked bars of normalised bias and variance, one a method; ``limit`` is drawn as a line."""
+    """Stacked bars of normalized bias and variance, one a method; ``limit`` is drawn as a line."""
     axes = ax if ax is not None else plt.subplots(figsize=(7, 0.42 * len(rows) + 1.4))[1]
     names = list(rows)
     bias = np.array([rows[name][0] for name in names])

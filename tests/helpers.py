@@ -48,8 +48,8 @@ def sensor_case(seed: int, n: int = 20) -> tuple[nareg.Graph, np.ndarray, np.nda
     """A sensor graph and a range for every node."""
     rng = np.random.default_rng(seed)
     g = nareg.graphs.sensor(n, rng=rng)
-    centre, half = 1 + rng.random(n), 0.3 * rng.random(n)
-    return g, centre - half, centre + half
+    center, half = 1 + rng.random(n), 0.3 * rng.random(n)
+    return g, center - half, center + half
 
 
 def roughness(g: nareg.Graph, X: np.ndarray) -> np.ndarray:

@@ -115,7 +115,7 @@ def test_a_clean_history_with_gaps_and_a_dead_station(files, faulty, tmp_path, m
     folder, *_ = files
     own, *_ = faulty
     common = ("design", folder / "stations.csv", own / "gaps.csv", "--method", method, "--noise-std", 3)
-    done = run(*common, "--centre", "station", "--out", tmp_path / "d.npz")
+    done = run(*common, "--center", "station", "--out", tmp_path / "d.npz")
     assert done.returncode == 0, done.stderr
     assert "noise given: standard deviation 3, variance 9" in done.stdout
     design = nareg.design.load(tmp_path / "d.npz")
@@ -281,7 +281,7 @@ def test_a_graph_in_matrixmarket_format(tmp_path, rng):
         tmp_path / "r.csv",
         "--weights",
         tmp_path / "w.csv",
-        "--centre",
+        "--center",
         "none",
         "--out",
         tmp_path / "x.csv",
@@ -294,7 +294,7 @@ def test_a_graph_in_matrixmarket_format(tmp_path, rng):
 def test_datasets_commands(tmp_path):
     assert "us-weather" in run("datasets", "list").stdout
     shown = run("datasets", "info", "molene").stdout
-    for phrase in ("Licence Ouverte", "EUSIPCO 2015", "molene.npz"):
+    for phrase in ("License Ouverte", "EUSIPCO 2015", "molene.npz"):
         assert phrase in shown
     assert run("datasets", "info", "nonsense").returncode == 2
     assert run("datasets", "fetch", "us-weather").returncode == 2
@@ -311,13 +311,13 @@ def test_neither_inputs_nor_settings_of_a_design_are_lost(files, tmp_path):
     for more, words in (
         (("--out", "link.csv"), "--out link.csv is readings.csv"),
         (("--out", "d.npz"), "--out d.npz is d.npz"),
-        (("-k", 3), "--neighbours 3: d.npz was designed with 7"),
-        (("--centre", "station"), "--centre station: d.npz was designed with global"),
+        (("-k", 3), "--neighbors 3: d.npz was designed with 7"),
+        (("--center", "station"), "--center station: d.npz was designed with global"),
     ):
         done = run(*common, *more, cwd=tmp_path)
         assert done.returncode == 2
         assert words in done.stderr
-    assert run(*common, "-k", 7, "--centre", "global", cwd=tmp_path).returncode == 0
+    assert run(*common, "-k", 7, "--center", "global", cwd=tmp_path).returncode == 0
     assert run("design", "stations.csv", "readings.csv", "--noise", 9, "--out", "w.csv", cwd=tmp_path).returncode == 0
     done = run("denoise", "stations.csv", "readings.csv", "--weights", "w.csv", "-k", 0, cwd=tmp_path)
     assert done.returncode == 2
@@ -479,7 +479,7 @@ def test_interpolate_warns_of_stations_whose_estimates_are_inflated(tmp_path):
     (tmp_path / "stations.csv").write_text("station,x,y\na,0,0\nb,1,0\nc,2,0\n")
     (tmp_path / "readings.csv").write_text("time,a,b,c\n0,1.0,,3.0\n1,2.0,2.0,2.0\n")
     (tmp_path / "weights.csv").write_text("station,weight\na,1.0\nb,0.01\nc,1.0\n")
-    done = run("interpolate", "stations.csv", "readings.csv", "--weights", "weights.csv", "--neighbours", "1", cwd=tmp_path)
+    done = run("interpolate", "stations.csv", "readings.csv", "--weights", "weights.csv", "--neighbors", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "station 'b' could be 1" in " ".join(done.stderr.split())
     assert "weighted like their neighbors in 1 of 2 signals" in " ".join(done.stderr.split())

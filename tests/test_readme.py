@@ -14,7 +14,7 @@ def test_readme_example_prints_what_it_says():
     text = (ROOT / "README.md").read_text()
     code, printed = re.search(r"```python\n(.*?)```\s*\n```\n(.*?)```", text, re.DOTALL).groups()
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    # which factorisation is used depends on what is installed
+    # which factorization is used depends on what is installed
     assert re.sub(r"\[\w+\]", "[]", done.stdout) == re.sub(r"\[\w+\]", "[]", printed)
 
 

@@ -26,7 +26,7 @@ from nareg.datasets import SensorNetwork
 
 #: Times, and the bar on the mean ratio and from which density on every one is below one.
 SETS = {"pm25-california": (220, 0.92, 0.0), "sea-surface-temperature": (600, 0.80, 0.2)}
-PEERS = ("natural-neighbour", "Tikhonov", "Qiu et al.", "GraphTRSS")
+PEERS = ("natural-neighbor", "Tikhonov", "Qiu et al.", "GraphTRSS")
 
 
 @cache

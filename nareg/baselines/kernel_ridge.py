@@ -14,7 +14,7 @@ from nareg.baselines._masks import per_mask
 def kernel_ridge(graph: Any, y: Any, *, sigma2: float = 1.0, mu: float = 1e-4, observed: Any = None) -> np.ndarray:
     """Graph kernel ridge regression with the diffusion kernel ``exp(-sigma2 L / 2)``.
 
-    Minimises ``||y - x_M||^2 / S + mu x^T exp(sigma2 L / 2) x`` over the S observed nodes M:
+    Minimizes ``||y - x_M||^2 / S + mu x^T exp(sigma2 L / 2) x`` over the S observed nodes M:
     ``x = K_{:,M} (K_{M,M} + mu S I)^-1 y``.
 
     Parameters

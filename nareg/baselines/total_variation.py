@@ -13,7 +13,7 @@ from nareg.graph import Graph
 
 
 def total_variation(graph: Graph, y: Any, *, weight: float, tol: float = 1e-6, max_iterations: int = 20_000) -> np.ndarray:
-    """Minimise ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal.
+    """Minimize ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal.
 
     Accelerated projected gradient on the dual, one bounded number per edge; stops when the duality gap,
     which bounds the distance to the optimal value, is below ``tol`` times ``||y - mean(y)||^2``.

@@ -11,8 +11,8 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Centre, console, errors
-from nareg.cli.options import NEIGHBOURS, AllowUnlike, OwnCentring, OwnNeighbours, ReadingsFile, StationsFile, Strict
+from nareg.cli.inputs import Center, console, errors
+from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
 from nareg.errors import AmplificationWarning, InputError
 
 
@@ -21,13 +21,13 @@ def denoise(
     readings: ReadingsFile,
     weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
     out: Annotated[Path, typer.Option(help="Denoised readings, CSV or NPZ.")] = Path("denoised.csv"),
-    neighbours: OwnNeighbours = None,
-    centre: OwnCentring = None,
+    neighbors: OwnNeighbors = None,
+    center: OwnCentering = None,
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
 ) -> None:
     """Denoise readings with designed weights; every reading must be there."""
-    _apply(stations, readings, weights, out, neighbours, centre, strict=strict, allow_unlike=allow_unlike, fill=False)
+    _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=False)
 
 
 def interpolate(
@@ -35,17 +35,17 @@ def interpolate(
     readings: ReadingsFile,
     weights: Annotated[Path, typer.Option(help="weights.csv or design.npz from `nareg design`.")],
     out: Annotated[Path, typer.Option(help="Denoised and filled readings, CSV or NPZ.")] = Path("filled.csv"),
-    neighbours: OwnNeighbours = None,
-    centre: OwnCentring = None,
+    neighbors: OwnNeighbors = None,
+    center: OwnCentering = None,
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
 ) -> None:
     """Denoise readings and fill in the missing ones."""
-    _apply(stations, readings, weights, out, neighbours, centre, strict=strict, allow_unlike=allow_unlike, fill=True)
+    _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=True)
 
 
 def _apply(
-    stations: Path, readings: Path, weights: Path, out: Path, neighbours: int | None, centre: Centre | None,
+    stations: Path, readings: Path, weights: Path, out: Path, neighbors: int | None, center: Center | None,
     *, strict: bool, allow_unlike: bool, fill: bool,
 ) -> None:  # fmt: skip
     from nareg import filters, io
@@ -55,23 +55,23 @@ def _apply(
     found: Any
     fit = None
     own: dict[str, Any] = {
-        "neighbours": NEIGHBOURS if neighbours is None else neighbours,
-        "centre": Centre.overall if centre is None else centre,
+        "neighbors": NEIGHBORS if neighbors is None else neighbors,
+        "center": Center.overall if center is None else center,
     }
     if weights.suffix.lower() == ".npz":
         found = load_design(weights)
-        for option, told in (("neighbours", neighbours), ("centre", centre)):
+        for option, told in (("neighbors", neighbors), ("center", center)):
             stored = found.settings.get(option)
             if told is not None and stored is not None and stored != told:
                 raise InputError(f"--{option} {told}: {weights} was designed with {stored}, which is taken; leave it out.")
         own |= {option: found.settings[option] for option in own if option in found.settings}
         graph, names, table, _ = inputs.network(
-            stations, readings, own["neighbours"], strict=strict, designed=found.settings.get("names")
+            stations, readings, own["neighbors"], strict=strict, designed=found.settings.get("names")
         )
         if list(names) != found.settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names, table, _ = inputs.network(stations, readings, own["neighbours"], strict=strict)
+        graph, names, table, _ = inputs.network(stations, readings, own["neighbors"], strict=strict)
         found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     seen = table.observed
     if not seen.any(axis=0).all():
@@ -87,16 +87,16 @@ def _apply(
     if hasattr(found, "settings"):
         past = found.settings.get("readings")
         plausibility.compare_with_design(readings, weights, past, names, table.values, seen, allow_unlike)
-    mean = np.array(stored)[:, None] if stored else inputs.mean(np.where(seen, table.values, np.nan), Centre(own["centre"]))
-    centred = table.values - mean
+    mean = np.array(stored)[:, None] if stored else inputs.mean(np.where(seen, table.values, np.nan), Center(own["center"]))
+    centered = table.values - mean
     if fill:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            solution = filters.interpolate(graph, found, centred, seen, fit=fit)
+            solution = filters.interpolate(graph, found, centered, seen, fit=fit)
         for warning in caught:
             _warn(warning, names)
     else:
-        solution = filters.denoise(graph, found, centred, fit=fit)
+        solution = filters.denoise(graph, found, centered, fit=fit)
     filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)

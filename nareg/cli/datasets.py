@@ -29,7 +29,7 @@ def datasets_list() -> None:
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
 def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Origin, licence, citation and files of a data set."""
+    """Origin, license, citation and files of a data set."""
     from nareg import datasets
 
     entry = datasets.info(name)
@@ -37,7 +37,7 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
     rows = {
         "size": entry.shape,
         "source": entry.source,
-        "licence": entry.licence,
+        "license": entry.license,
         "cite": entry.citation,
         "get it": entry.how_to_get,
     }

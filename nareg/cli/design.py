@@ -15,8 +15,8 @@ from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from nareg.cli import inputs, plausibility
-from nareg.cli.inputs import Centre, console, errors
-from nareg.cli.options import NEIGHBOURS, Centring, Neighbours, ReadingsFile, StationsFile, Strict
+from nareg.cli.inputs import Center, console, errors
+from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
 from nareg.cli.time_left import TimeLeft, duration
 from nareg.errors import InputError
 
@@ -53,8 +53,8 @@ def design(
     noise_fit: Annotated[
         bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
     ] = False,
-    neighbours: Neighbours = NEIGHBOURS,
-    centre: Centring = Centre.overall,
+    neighbors: Neighbors = NEIGHBORS,
+    center: Centering = Center.overall,
     strict: Strict = False,
 ) -> None:
     """Design one weight per station from readings.
@@ -77,12 +77,12 @@ def design(
         raise InputError(
             f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
         )
-    graph, names, table, all_names = inputs.network(stations, readings, neighbours, strict=strict)
+    graph, names, table, all_names = inputs.network(stations, readings, neighbors, strict=strict)
     seen = table.observed
     if not seen.any():
         raise InputError(f"{readings}: there is no reading in it; a design needs some.")
     plausibility.look_over(readings, names, table.values, seen)
-    mean = inputs.mean(table.values, centre)
+    mean = inputs.mean(table.values, center)
     X = np.where(seen, table.values - mean, 0.0)
     variance = inputs.noise_variance(noise, noise_std, names, all_names)
     if variance is not None:
@@ -116,12 +116,12 @@ def design(
         else:
             way = partial(clean[method], progress)
             found = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
-    found.settings.update(centre=str(centre), mean=np.ravel(mean).tolist(), names=list(names), neighbours=neighbours)
+    found.settings.update(center=str(center), mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
     found.settings.update(readings=plausibility.facts(table.values, seen))
     console.print(escape(found.summary()))
     if out.suffix.lower() == ".csv":
         io.write_weights(out, names, found.weights, found.fit)
-        console.print("a CSV holds no mean and no graph: apply it with the same -k and --centre, or write an .npz")
+        console.print("a CSV holds no mean and no graph: apply it with the same -k and --center, or write an .npz")
     else:
         found.save(out)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)

@@ -17,7 +17,7 @@ console = Console()
 errors = Console(stderr=True)
 
 
-class Centre(StrEnum):
+class Center(StrEnum):
     """Which mean is removed before designing and filtering, and added back."""
 
     overall = "global"
@@ -34,7 +34,7 @@ class Network(NamedTuple):
     stations: tuple[str, ...]
 
 
-def network(stations: Path, readings: Path, neighbours: int, *, strict: bool, designed: list[str] | None = None) -> Network:
+def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, designed: list[str] | None = None) -> Network:
     """Stations and their readings; what was guessed is printed.
 
     Stations without a column of readings are left out, unless the weights were designed for exactly ``designed``.
@@ -61,7 +61,7 @@ def network(stations: Path, readings: Path, neighbours: int, *, strict: bool, de
     _print(table.notes)
     coordinates = found.coordinates[[rows[name] for name in table.names]]
     return Network(
-        Graph.from_knn(coordinates, neighbours, metric=found.metric, names=table.names), table.names, table, found.names
+        Graph.from_knn(coordinates, neighbors, metric=found.metric, names=table.names), table.names, table, found.names
     )
 
 
@@ -70,13 +70,13 @@ def _print(notes: tuple[str, ...]) -> None:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
 
 
-def mean(values: np.ndarray, centre: Centre) -> np.ndarray:
+def mean(values: np.ndarray, center: Center) -> np.ndarray:
     """The mean to remove, (1, 1) or (N, 1), over what was read (NaN elsewhere)."""
     from nareg.design._node.gap_patterns import station_levels
 
-    if centre is Centre.none:
+    if center is Center.none:
         return np.zeros((1, 1))
-    if centre is Centre.overall:
+    if center is Center.overall:
         return np.full((1, 1), np.nanmean(values))
     return station_levels(values, np.isfinite(values))[:, None]
 

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from nareg.cli.inputs import Centre
+from nareg.cli.inputs import Center
 
 StationsFile = Annotated[
     Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
@@ -16,18 +16,18 @@ ReadingsFile = Annotated[
     Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")]
-#: Nearest neighbours, where nothing else is said.
-NEIGHBOURS = 7
-Neighbours = Annotated[int, typer.Option("-k", "--neighbours", help="Nearest neighbours per station.")]
-Centring = Annotated[
-    Centre, typer.Option("--centre", help="Mean to remove first and add back: over everything, per station, none.")
+#: Nearest neighbors, where nothing else is said.
+NEIGHBORS = 7
+Neighbors = Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.")]
+Centering = Annotated[
+    Center, typer.Option("--center", help="Mean to remove first and add back: over everything, per station, none.")
 ]
 #: Where weights are applied: a design.npz knows its own.
-OwnNeighbours = Annotated[
-    int | None, typer.Option("-k", "--neighbours", help="Of weights.csv, if they were designed with other than 7.")
+OwnNeighbors = Annotated[
+    int | None, typer.Option("-k", "--neighbors", help="Of weights.csv, if they were designed with other than 7.")
 ]
-OwnCentring = Annotated[
-    Centre | None, typer.Option("--centre", help="Of weights.csv, if they were designed with other than global.")
+OwnCentering = Annotated[
+    Center | None, typer.Option("--center", help="Of weights.csv, if they were designed with other than global.")
 ]
 
 

@@ -52,8 +52,8 @@ def reproduce(
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
         for v in d.verdicts:
-            colour = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
-            console.print(f"  [{colour}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
+            color = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
+            console.print(f"  [{color}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
         console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
     if report and done:
         console.print(f"report: {escape(str(main_.page(done, failed, out)))}", soft_wrap=True)

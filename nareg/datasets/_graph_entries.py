@@ -9,31 +9,31 @@ from nareg.datasets._info import DatasetInfo
 _PREPARE = "prepare it from its source as data/README.md says"
 _PLANETOID: dict[str, Any] = {
     "source": "repository kimiyoung/planetoid, the fixed public split",
-    "licence": "not stated by the source (code: MIT)",
+    "license": "not stated by the source (code: MIT)",
     "citation": "Sen et al. 2008; Yang, Cohen, Salakhutdinov 2016",
     "how_to_get": _PREPARE,
 }
 _GEOM: dict[str, Any] = {
     "source": "repository graphdml-uiuc-jlu/geom-gcn, ten fixed splits of 48 / 32 / 20 %",
-    "licence": "not stated by the source",
+    "license": "not stated by the source",
     "citation": "Pei et al. 2020, Geom-GCN",
     "how_to_get": _PREPARE,
 }
 _TWINS = "in the source Cornell and Texas have one and the same feature and label file: one source of evidence, not two"
 _SHCHUR: dict[str, Any] = {
     "source": "repository shchur/gnn-benchmark, repackaged by EdisonLeeeee/GraphData",
-    "licence": "MIT (repackaging)",
+    "license": "MIT (repackaging)",
     "citation": "Shchur et al. 2018, Pitfalls of graph neural network evaluation",
     "how_to_get": _PREPARE,
 }
 _ATTACK: dict[str, Any] = {
     "source": "repositories ChandlerBang/Pro-GNN (split, 25 %) and SongtaoLiu0823/GADC (clean, 25, 50 and 75 %)",
-    "licence": "not stated by the sources",
+    "license": "not stated by the sources",
     "citation": "Jin et al. 2020, Pro-GNN; Zügner, Günnemann 2019, Metattack",
     "how_to_get": _PREPARE,
 }
 _OGB: dict[str, Any] = {
-    "licence": "ODC-BY (arxiv, papers100M), Amazon licence (products)",
+    "license": "ODC-BY (arxiv, papers100M), Amazon license (products)",
     "citation": "Hu et al. 2020, Open Graph Benchmark",
 }
 _PUBMED = "planetoid/pubmed.npz"
@@ -179,7 +179,7 @@ ENTRIES = (
         source="GraphSAINT's copy, Flickr: adj_full.npz, feats.npy, class_map.json and role.json",
         shape="89,250 nodes, 449,878 edges, 500 features, 7 classes",
         files=dict.fromkeys(f"flickr/{name}" for name in ("adj_full.npz", "feats.npy", "class_map.json", "role.json")),
-        licence="not stated by the source",
+        license="not stated by the source",
         citation="Zeng et al. 2020, GraphSAINT; McAuley, Leskovec 2012",
         how_to_get="download the folder Flickr that the repository GraphSAINT/GraphSAINT points to and name it flickr",
     ),

@@ -46,7 +46,7 @@ def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
         splits=_splits(data),
         perturbed={_attack_name(key): graph for key, graph in attacked.items()},
         source=entry.source,
-        licence=entry.licence,
+        license=entry.license,
         citation=entry.citation,
     )
 
@@ -180,7 +180,7 @@ def _users_own(
         n_classes=int(labels.max()) + 1,
         splits=((split[0], split[1], split[2]),),
         source=entry.source,
-        licence=entry.licence,
+        license=entry.license,
         citation=entry.citation,
     )
 

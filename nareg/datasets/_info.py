@@ -22,7 +22,7 @@ class DatasetInfo:
     Attributes
     ----------
     name, title : str
-    source, licence, citation : str
+    source, license, citation : str
     shape : str
         Nodes, times and what is missing, in words.
     files : dict
@@ -38,7 +38,7 @@ class DatasetInfo:
     name: str
     title: str
     source: str
-    licence: str
+    license: str
     citation: str
     shape: str
     files: dict[str, str | None]

@@ -77,7 +77,7 @@ def _ghcn(entry: DatasetInfo, root: Path) -> SensorNetwork:
     return build(
         entry.name, data["daily_temperature_midrange_c"], data["observation_mask"], data["dates"], "°C",
         data["coordinates"][:, 0], data["coordinates"][:, 1], data["station_names"].tolist(),
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
 
 
@@ -97,7 +97,7 @@ def _molene(entry: DatasetInfo, root: Path) -> SensorNetwork:
     return build(
         entry.name, readings, np.isfinite(readings), times, "K",
         np.array([s[2] for s in stations]), np.array([s[3] for s in stations]), [s[1] for s in stations],
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=5,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=5,
     )  # fmt: skip
 
 
@@ -107,7 +107,7 @@ def _sea_surface(entry: DatasetInfo, root: Path) -> SensorNetwork:
     return build(
         entry.name, readings, np.isfinite(readings), np.arange(len(readings)), "°C",
         data["lat"], data["lon"], [f"point {i}" for i in range(readings.shape[1])],
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def _pm25(entry: DatasetInfo, root: Path) -> SensorNetwork:
     return build(
         entry.name, readings, np.isfinite(readings) & (readings != 0), np.arange(len(readings)), "µg/m³",
         data["lat"], data["lon"], [f"station {i}" for i in range(readings.shape[1])],
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
 
 
@@ -127,7 +127,7 @@ def _aqi36(entry: DatasetInfo, root: Path) -> SensorNetwork:
     network = build(
         entry.name, shown, np.isfinite(shown), data["time"], "µg/m³",
         data["lat"], data["lon"], data["station"].tolist(),
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
     month = data["time"].astype("datetime64[M]").astype(int) % 12 + 1
     hidden = np.isfinite(measured) & ~np.isfinite(shown) & np.isin(month, (3, 6, 9, 12))[:, None]
@@ -145,7 +145,7 @@ def _noaa_hourly(entry: DatasetInfo, root: Path) -> SensorNetwork:
     return build(
         entry.name, table.values.T, np.isfinite(table.values.T), np.array(table.times), "°C",
         stations.coordinates[:, 0], stations.coordinates[:, 1], list(stations.names),
-        source=entry.source, licence=entry.licence, citation=entry.citation, neighbours=7,
+        source=entry.source, license=entry.license, citation=entry.citation, neighbors=7,
     )  # fmt: skip
 
 

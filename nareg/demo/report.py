@@ -71,7 +71,7 @@ def _map(outcome: Outcome) -> Figure:
     plotting.network(
         outcome.network.graph, mean, ax=axes, label=f"mean over the year ({outcome.network.units})", cmap="cividis"
     )
-    axes.set_title(f"{outcome.network.n_nodes} stations, {outcome.network.graph.n_edges} edges (7 nearest neighbours)")
+    axes.set_title(f"{outcome.network.n_nodes} stations, {outcome.network.graph.n_edges} edges (7 nearest neighbors)")
     return figure
 
 

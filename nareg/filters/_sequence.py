@@ -2,7 +2,7 @@
 
 Jacobi-preconditioned CG from the previous solution while that is quick. Where it is not (smooth, large weights)
 and the graph is a mesh, a sparse factor of some earlier K preconditions CG: the weights move little from step to
-step, so that one factorisation serves many systems, until it takes too many iterations and is made anew. Where a
+step, so that one factorization serves many systems, until it takes too many iterations and is made anew. Where a
 factor would not fit, CG goes on.
 """
 
@@ -23,7 +23,7 @@ from nareg.results import Status
 PATIENCE = 150
 #: A factor of an earlier K that needs more iterations than this is replaced.
 STALE = 12
-#: Largest mesh-like graph whose factor is formed (about 1.5 GB for nearest neighbours in the plane).
+#: Largest mesh-like graph whose factor is formed (about 1.5 GB for nearest neighbors in the plane).
 FACTOR_NODES = 200_000
 #: Largest other graph: a completely filled factor of this size holds 0.3 GB.
 FACTOR_ANY = 6_000
@@ -42,14 +42,14 @@ class SystemSequence:
 
     Attributes
     ----------
-    iterations, factorisations, columns : int
+    iterations, factorizations, columns : int
         Work done so far: CG iterations times columns, factors, right-hand sides.
     """
 
     def __init__(self, n_nodes: int, *, mesh_like: bool, tol: float) -> None:
         self.tol = tol
         self.may_factor = n_nodes <= FACTOR_ANY or (mesh_like and n_nodes <= FACTOR_NODES)
-        self.iterations = self.factorisations = self.columns = 0
+        self.iterations = self.factorizations = self.columns = 0
         self._K: sp.csr_array | None = None
         self._factor: Callable[[np.ndarray], np.ndarray] | None = None
         self._fresh = False
@@ -75,12 +75,12 @@ class SystemSequence:
         if self._factor is None:
             found = self._run(rhs, x0, None, PATIENCE if self.may_factor else MAX_ITERATIONS)
             if found.status is Status.MAX_ITERATIONS and self.may_factor:
-                self._factorise()
+                self._factorize()
                 found = None
         if found is None:
             found = self._run(rhs, x0, self._factor, STALE if not self._fresh else 50)
             if found.status is Status.MAX_ITERATIONS and not self._fresh:
-                self._factorise()
+                self._factorize()
                 found = self._run(rhs, found.x, self._factor, 50)
         if found.status is not Status.CONVERGED:
             raise SolverError(
@@ -95,7 +95,7 @@ class SystemSequence:
         self.iterations += found.iterations * rhs.shape[1]
         return found
 
-    def _factorise(self) -> None:
+    def _factorize(self) -> None:
         assert self._K is not None
         K = sp.csc_matrix(self._K)
         try:
@@ -103,4 +103,4 @@ class SystemSequence:
         except RuntimeError:  # SuperLU's word for an exactly singular factor
             raise SolverError("C + S became singular in float64 during the design: pass a smaller upper bound.") from None
         self._fresh = True
-        self.factorisations += 1
+        self.factorizations += 1

@@ -19,7 +19,7 @@ from nareg.results import Solution, Status
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")
 DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
-#: Up to here a factorisation takes milliseconds.
+#: Up to here a factorization takes milliseconds.
 SMALL = 5_000
 #: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
 PATIENCE = 150
@@ -54,7 +54,7 @@ def denoise(
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
     method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
-        ``"auto"`` factorises up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
+        ``"auto"`` factorizes up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
         when that is slow on a mesh-like graph. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
     backend : {"scipy"}

@@ -17,7 +17,7 @@ from nareg._operator import FilterSystem
 from nareg.filters._iterate import Callback, Iterates, Monitor
 from nareg.results import Status
 
-#: Columns solved together: enough to amortise the gather of a row, few enough to bound the scratch memory.
+#: Columns solved together: enough to amortize the gather of a row, few enough to bound the scratch memory.
 BLOCK = 16
 
 Preconditioner = Callable[[np.ndarray], np.ndarray]

@@ -28,7 +28,7 @@ Solver = Callable[[np.ndarray], np.ndarray]
 
 
 def refusal(system: FilterSystem) -> str | None:
-    """Why a factorisation might not fit, or None."""
+    """Why a factorization might not fit, or None."""
     n = system.n_nodes
     if n <= WORST_CASE_NODES or (n <= MESH_NODES and system.mesh_like):
         return None

@@ -50,7 +50,7 @@ def solve(
     inverse_w = 1.0 / system.w[coupled]
     L = system.penalty.L
     if not coupled.all():
-        # dropping decoupled neighbours keeps their weight on the diagonal: still dominant
+        # dropping decoupled neighbors keeps their weight on the diagonal: still dominant
         L = sp.csr_array(L[coupled][:, coupled])
     M = sp.csr_matrix(sp.diags_array(system.c[coupled] * inverse_w**2) + L)
     hierarchy = smoothed_aggregation_solver(M, max_coarse=500)

@@ -1,4 +1,4 @@
-"""Distributed recursions: in every round each node hears one number per signal from each neighbour.
+"""Distributed recursions: in every round each node hears one number per signal from each neighbor.
 
 * ``jacobi``: ``x_i <- (c_i y_i + w_i sum_j A_ij w_j x_j) / (c_i + w_i^2 d_i)``. Converges for every w and
   every solvable data term on a graph Laplacian.
@@ -75,8 +75,8 @@ def stationary(
     monitor = Monitor(np.sqrt(_kernels.norms(B, scale)[1:]), tol, callback)
     alpha, beta = 1.0, 0.0
     if coefficients is not None:
-        centre, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
-        alpha, rho = 1.0 / centre, half / centre
+        center, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
+        alpha, rho = 1.0 / center, half / center
     for round_ in range(max_iterations + 1):
         squared = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, P, alpha, beta, spare)
         # the residual of X is known once the round has computed it: X itself is the answer, not the new point
@@ -86,7 +86,7 @@ def stationary(
             break
         X, spare = spare, X
         if coefficients is not None:
-            rho_new = 1.0 / (2 * centre / half - rho)
+            rho_new = 1.0 / (2 * center / half - rho)
             alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
     return Iterates(X, max_iterations, monitor.history, Status.MAX_ITERATIONS, rounds=max_iterations)
 

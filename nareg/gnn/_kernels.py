@@ -31,8 +31,8 @@ def scalar(value: float, like: np.ndarray) -> Any:
 def dropout(x: Any, low: Any, high: Any, threshold: Any, scale: Any, out: Any) -> None:
     """``out = scale x`` where a 32-bit random number is at least ``threshold``, else zero; flat arrays.
 
-    The number is a hash (the finaliser of MurmurHash3) of the entry's place and a seed of two 32-bit halves: the mask is a
-    function of the seed alone, whatever the number of threads, a backward pass computes it again, and the loop vectorises.
+    The number is a hash (the finalizer of MurmurHash3) of the entry's place and a seed of two 32-bit halves: the mask is a
+    function of the seed alone, whatever the number of threads, a backward pass computes it again, and the loop vectorizes.
     """
     for i in numba.prange(x.size):
         # numba's products of 32-bit integers have 64 bits: cut them back

@@ -1,4 +1,4 @@
-"""Recognise an object that was seen before, without keeping it alive."""
+"""Recognize an object that was seen before, without keeping it alive."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from nareg.graph import Graph
 
 @dataclass(frozen=True, eq=False)
 class Mark:
-    """An object that can be recognised without being kept alive."""
+    """An object that can be recognized without being kept alive."""
 
     reference: weakref.ref[Any]
     version: Any
@@ -26,7 +26,7 @@ class Mark:
 
 
 def mark(value: Any) -> Mark | str | None:
-    """How to recognise a tensor or a Graph; None for what can change without a trace (never recognised)."""
+    """How to recognize a tensor or a Graph; None for what can change without a trace (never recognized)."""
     if value is None:
         return "none"
     if isinstance(value, Graph):

@@ -9,7 +9,7 @@ from nareg.gnn.adjacency import Adjacency, as_adjacency
 
 
 class LastGraph:
-    """One prepared adjacency, recognised by the identity (and, for tensors, the version) of what it was made of.
+    """One prepared adjacency, recognized by the identity (and, for tensors, the version) of what it was made of.
 
     A tensor changed behind torch's back (by ``.data``, or through the NumPy array that it shares) is not noticed.
     """

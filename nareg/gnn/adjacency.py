@@ -1,9 +1,9 @@
-"""The normalised adjacency matrix that every graph convolution here multiplies by, prepared once.
+"""The normalized adjacency matrix that every graph convolution here multiplies by, prepared once.
 
     sym   A~ = D~^-1/2 (A + I) D~^-1/2          rw   A~ = D~^-1 (A + I)          D~ = diag((A + I) 1)
 
 Both have their eigenvalues in (-1, 1]. A node that already has a self-loop keeps its weight, the others get one (as PyTorch
-Geometric does); an isolated node is its own neighbour, so that every filter leaves it as it is.
+Geometric does); an isolated node is its own neighbor, so that every filter leaves it as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ NORMALIZATIONS = ("sym", "rw")
 
 
 class Adjacency:
-    """A graph prepared for propagation: checked, normalised, and held in the formats and dtypes that were asked for.
+    """A graph prepared for propagation: checked, normalized, and held in the formats and dtypes that were asked for.
 
     Parameters
     ----------
@@ -89,11 +89,11 @@ class Adjacency:
         loops = raw.diagonal()
         with_loops = sp.csr_array(raw + sp.diags_array(np.where(loops > 0, 0.0, 1.0)))
         self.degrees = np.asarray(with_loops.sum(axis=1)).ravel()
-        self.matrix = self._normalised(with_loops)
+        self.matrix = self._normalized(with_loops)
         self.matrix.sort_indices()
         self._held: dict[Any, Any] = {}
 
-    def _normalised(self, matrix: sp.csr_array) -> sp.csr_array:
+    def _normalized(self, matrix: sp.csr_array) -> sp.csr_array:
         if self.normalization == "rw":
             return sp.csr_array(sp.diags_array(1 / self.degrees) @ matrix)
         half = sp.diags_array(1 / np.sqrt(self.degrees))
@@ -135,7 +135,7 @@ class Adjacency:
 
     def restricted(self, nodes: np.ndarray) -> Adjacency:
         """The rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph."""
-        part: Adjacency = object.__new__(_Neighbourhood)
+        part: Adjacency = object.__new__(_Neighborhood)
         part.normalization, part.degrees, part._held = self.normalization, self.degrees[nodes], {}
         part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
         return part
@@ -172,13 +172,13 @@ class Adjacency:
         return f"Adjacency({self.n_nodes} nodes, {self.matrix.nnz} entries, {self.normalization!r})"
 
 
-class _Neighbourhood(Adjacency):
+class _Neighborhood(Adjacency):
     """Some rows and columns of A~: good for products, not a graph of its own."""
 
     @property
     def laplacian(self) -> sp.csr_array:  # type: ignore[override]
         """Refused: its degrees are those of the whole graph."""
-        raise InputError("a neighbourhood has no Laplacian: use the adjacency of the whole graph.")
+        raise InputError("a neighborhood has no Laplacian: use the adjacency of the whole graph.")
 
     normalized_laplacian = laplacian  # type: ignore[assignment]
 
@@ -187,7 +187,7 @@ class _Neighbourhood(Adjacency):
         """Itself; refused where that would take other degrees than those of the whole graph."""
         if self.is_symmetric:
             return self
-        raise InputError("a neighbourhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
+        raise InputError("a neighborhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
 
 
 def as_adjacency(graph: Any, n_nodes: int, **told: Any) -> Adjacency:

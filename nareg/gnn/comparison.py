@@ -71,13 +71,13 @@ class Summary:
         return f"{self.mean:.1f} ± {self.deviation:.1f} (n = {self.runs})"
 
 
-def summarise(values: Sequence[float] | np.ndarray) -> Summary:
+def summarize(values: Sequence[float] | np.ndarray) -> Summary:
     """Summary of runs.
 
     Examples
     --------
     >>> from nareg.gnn import comparison
-    >>> print(comparison.summarise([80.0, 82.0, 81.0]))
+    >>> print(comparison.summarize([80.0, 82.0, 81.0]))
     81.0 ± 1.0 (n = 3)
     """
     array = _checks.floats("values", values, ndim=(1,)).astype(np.float64)
@@ -112,7 +112,7 @@ def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.nda
     a, b = (_checks.floats(name, v, ndim=(1,)).astype(np.float64) for name, v in (("first", first), ("second", second)))
     if a.shape != b.shape or a.size < 2:
         raise InputError(f"first has {a.size} runs and second {b.size}: the same two or more runs of both are needed.")
-    told = summarise(a - b)
+    told = summarize(a - b)
     if told.deviation == 0:
         return Paired(told.mean, 0.0, 1.0 if told.mean == 0 else 0.0, told.runs)
     statistic = abs(told.mean) / (told.deviation / np.sqrt(told.runs))
@@ -145,7 +145,7 @@ class Comparison:
 
     def summary(self) -> dict[str, Summary]:
         """Model -> mean, standard deviation, 95 % interval."""
-        return {model: summarise(self.accuracies(model)) for model in self.models}
+        return {model: summarize(self.accuracies(model)) for model in self.models}
 
     def paired(self, first: str, second: str) -> Paired:
         """Difference of two models on the same draws."""
@@ -196,7 +196,7 @@ def compare(
     ----------
     recipes : mapping of name to Recipe
     draw : callable
-        ``draw(rng)`` returns the features of a run, (N, F): add the noise and normalise in here.
+        ``draw(rng)`` returns the features of a run, (N, F): add the noise and normalize in here.
     graph, labels, split
         As for :func:`nareg.gnn.training.fit`.
     runs : int
@@ -220,7 +220,7 @@ def compare(
     >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
     >>> found = comparison.compare(
     ...     {"SGC": comparison.Recipe(peers.sgc, lr=0.2), "MLP": comparison.Recipe(peers.mlp)},
-    ...     lambda rng: noise.normalise_rows(noise.add_gaussian(data.features, 0.5, rng)),
+    ...     lambda rng: noise.normalize_rows(noise.add_gaussian(data.features, 0.5, rng)),
     ...     data.graph, data.labels, data.splits[0],
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
     >>> found.paired("SGC", "MLP").difference > 0

@@ -27,7 +27,7 @@ class Network(torch.nn.Module, abc.ABC):
     """Base of the networks.
 
     ``reach`` is the number of steps along edges that an output depends on, if it is small: training then looks at the
-    neighbourhood of the training nodes only, which changes nothing but the time.
+    neighborhood of the training nodes only, which changes nothing but the time.
     """
 
     reach: int | None = None

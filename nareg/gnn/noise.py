@@ -1,4 +1,4 @@
-"""Noise on node features and the ways to normalise their rows."""
+"""Noise on node features and the ways to normalize their rows."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import numpy as np
 
 from nareg import _checks
 
-NORMALISATIONS = ("l2", "l1", "signed-sum", "none")
+NORMALIZATIONS = ("l2", "l1", "signed-sum", "none")
 
 
-def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
+def normalize_rows(x: Any, how: str = "l2") -> np.ndarray:
     """Divide every row by its size; a row whose size is zero becomes (or stays) a row of zeros.
 
     Parameters
@@ -24,12 +24,12 @@ def normalise_rows(x: Any, how: str = "l2") -> np.ndarray:
     Examples
     --------
     >>> from nareg.gnn import noise
-    >>> noise.normalise_rows([[3.0, 4.0], [0.0, 0.0]])
+    >>> noise.normalize_rows([[3.0, 4.0], [0.0, 0.0]])
     array([[0.6, 0.8],
            [0. , 0. ]])
     """
     array = _checks.floats("x", x, ndim=(2,))
-    how = _checks.choice("how", how, NORMALISATIONS)
+    how = _checks.choice("how", how, NORMALIZATIONS)
     if how == "none":
         return array.copy()
     # the largest entry first: sums of squares of very small or large rows would leave float32

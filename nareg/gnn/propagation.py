@@ -64,7 +64,7 @@ def propagate(
     factor : (N, K) array or tensor, optional
         Features that the perturbation is made of. Default: x.
     weights : (S + 1,) array or tensor, optional
-        Generalised PageRank ``sum_s weights[s] A~^s x`` instead; a tensor of them may require gradients. ``lam``, ``order``,
+        Generalized PageRank ``sum_s weights[s] A~^s x`` instead; a tensor of them may require gradients. ``lam``, ``order``,
         ``solver`` and ``eps`` do not apply.
     edge_weight, normalization, symmetrize
         As in :class:`Adjacency`, where ``graph`` is not one already; ``normalization`` is "sym" then, unless told.

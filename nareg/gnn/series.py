@@ -24,7 +24,7 @@ def neumann_weights(lam: float, order: int) -> np.ndarray:
 
 
 def pagerank_weights(alpha: float, order: int) -> np.ndarray:
-    """Personalised PageRank truncated: ``alpha (1-alpha)^s``, the last one ``(1-alpha)^order`` (APPNP)."""
+    """Personalized PageRank truncated: ``alpha (1-alpha)^s``, the last one ``(1-alpha)^order`` (APPNP)."""
     alpha = _checks.number("alpha", alpha, low=0, high=1)
     order = _checks.integer("order", order, low=0)
     weights: np.ndarray = alpha * (1 - alpha) ** np.arange(order + 1)

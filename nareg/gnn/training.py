@@ -187,7 +187,7 @@ class _View:
 
 
 def _views(network: Network, x: torch.Tensor, adjacency: Adjacency, parts: tuple[np.ndarray, ...]) -> list[_View]:
-    """A view a part: of the neighbourhood that the network looks at, or of the whole graph, prepared once."""
+    """A view a part: of the neighborhood that the network looks at, or of the whole graph, prepared once."""
     whole = network.prepare(x, adjacency) if network.reach is None else None
     views = []
     for nodes in parts:
@@ -295,7 +295,7 @@ def _better(rule: str, now: _Epoch, held: _Epoch) -> bool:
 
 
 def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Labels (N,) int64 and three disjoint, labelled parts as indices."""
+    """Labels (N,) int64 and three disjoint, labeled parts as indices."""
     y = _checks.array_of("labels", labels.detach().cpu().numpy() if hasattr(labels, "detach") else labels)
     if y.shape != (n_nodes,) or y.dtype.kind not in "iu":
         raise InputError(f"labels has shape {y.shape} and dtype {y.dtype}: ({n_nodes},) integers are expected.")

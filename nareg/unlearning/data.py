@@ -29,7 +29,7 @@ class Request:
     count : int
         Edges or nodes that it names.
     change : Change
-    unlabelled : (K,) array
+    unlabeled : (K,) array
         Nodes whose labels go.
     gone : (K,) array
         Nodes that are removed.
@@ -42,7 +42,7 @@ class Request:
     told: dict[str, Any]
     count: int
     change: Change
-    unlabelled: np.ndarray = field(default_factory=no_nodes)
+    unlabeled: np.ndarray = field(default_factory=no_nodes)
     gone: np.ndarray = field(default_factory=no_nodes)
     new_labels: np.ndarray | None = None
     anew: bool = False
@@ -135,8 +135,8 @@ class Data:
             kept, self.broken = True, False
 
         change, held = request.change, self.propagation
-        leaving = request.unlabelled[held.trains(request.unlabelled)]
-        labels, before = self.labels[request.unlabelled], self.n_nodes
+        leaving = request.unlabeled[held.trains(request.unlabeled)]
+        labels, before = self.labels[request.unlabeled], self.n_nodes
         features = held.features[change.nodes] if request.new_labels is None else np.empty(0)
         try:
             with interrupts_held():
@@ -148,7 +148,7 @@ class Data:
                 else:
                     held.update(change, request.gone)
                 held.leave(leaving)
-                self.labels[request.unlabelled] = -1
+                self.labels[request.unlabeled] = -1
                 self.gone[request.gone] = True
             yield keep
         except BaseException:
@@ -156,7 +156,7 @@ class Data:
                 raise
             with interrupts_held():
                 self.labels, self.gone = self.labels[:before], self.gone[:before]
-                self.labels[request.unlabelled] = labels
+                self.labels[request.unlabeled] = labels
                 self.gone[request.gone] = False
                 if request.new_labels is not None:
                     held.drop_nodes(before)

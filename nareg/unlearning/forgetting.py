@@ -18,7 +18,7 @@ from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Means of columns, in standard errors, that are no chance.
-CENTRED = 0.01
+CENTERED = 0.01
 
 #: What a request returns.
 Answer = TypeVar("Answer")
@@ -156,7 +156,7 @@ class Forgetting(ABC, Generic[Answer]):
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
         X, y = _arguments.features("features", features, n), _arguments.whole("labels", labels, n)
-        _warn_of_centred(X)
+        _warn_of_centered(X)
         nodes = np.sort(_arguments.numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
@@ -184,14 +184,14 @@ def checked_weights(order: Any, weights: Any) -> np.ndarray:
     return found
 
 
-def _warn_of_centred(X: np.ndarray) -> None:
-    """Columns whose means are zero may have had them taken off, by standardising or principal components: of all nodes."""
+def _warn_of_centered(X: np.ndarray) -> None:
+    """Columns whose means are zero may have had them taken off, by standardizing or principal components: of all nodes."""
     deviations = X.std(axis=0)
     varied = deviations > 0
-    centred = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTRED * deviations) & varied)
-    if 2 * centred > np.count_nonzero(varied):
+    centered = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTERED * deviations) & varied)
+    if 2 * centered > np.count_nonzero(varied):
         warnings.warn(
-            f"features have {centred} columns of mean zero over all nodes, of {X.shape[1]}: if they were scaled with what may "
+            f"features have {centered} columns of mean zero over all nodes, of {X.shape[1]}: if they were scaled with what may "
             "have to be forgotten, it stays in them; scale every node by itself, or with constants that know nothing of the "
             "data.",
             stacklevel=5,  # fit, and the wrapper that takes its turn

@@ -74,7 +74,7 @@ def solve(
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
     target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
     try:
-        at = objective.minimise(W, target)
+        at = objective.minimize(W, target)
     except SolverError as error:
         raise CertificateError(str(error)) from None
     found = Head(at.W, B, at.residual, approximation(objective, at, embedded))

@@ -33,7 +33,7 @@ SMALLEST = 1e-200
 
 
 class CertifiedGPR(Forgetting[Certificate]):
-    """Generalised PageRank and a linear head, trained so that what is removed is provably forgotten (ScaleGUN, corrected).
+    """Generalized PageRank and a linear head, trained so that what is removed is provably forgotten (ScaleGUN, corrected).
 
     ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with loops in A; a logistic or least-squares problem for each class against the
     rest, with a random linear term. A request updates Z around what it names, takes Newton steps from the old model, and

@@ -135,7 +135,7 @@ class Objective:
         gradient = transposed_times(self.S, s * slope) + self.ridge * W + self.B
         return Evaluated(W, gradient, _norm(gradient), _norm(slope), curvature)
 
-    def minimise(self, W: np.ndarray, target: float) -> Evaluated:
+    def minimize(self, W: np.ndarray, target: float) -> Evaluated:
         """Newton's method from W until the gradient's Frobenius norm is at most ``target``; W in memory.
 
         A step is halved until it makes the gradient smaller (Eisenstat and Walker 1994): with a ridge that is zero at the

@@ -59,9 +59,9 @@ class WorstCase:
         """Theorem 4.3: an edge between nodes of these degrees is removed."""
         return self._moved(self.n_train, sum(4 / math.sqrt(d) for d in degrees))
 
-    def node(self, degree: float, neighbours: Sequence[float]) -> float:
-        """Theorem 4.4: a node of this degree is removed, whose neighbours have those."""
-        return self._moved(self.n_train - 1, 4 * math.sqrt(degree) + sum(4 / math.sqrt(d) for d in neighbours))
+    def node(self, degree: float, neighbors: Sequence[float]) -> float:
+        """Theorem 4.4: a node of this degree is removed, whose neighbors have those."""
+        return self._moved(self.n_train - 1, 4 * math.sqrt(degree) + sum(4 / math.sqrt(d) for d in neighbors))
 
     def _moved(self, n_t: int, moved: float) -> float:
         step = self._step(n_t)
@@ -89,9 +89,9 @@ def published_data_dependent(
     >>> published_data_dependent([np.array([[0.4], [-0.4]])], np.zeros((2, 1)), np.zeros(1), c1=1.0, gamma2=0.1)
     0.0
     """
-    cancelled = float(np.linalg.norm(np.sum(residues, axis=0).sum(axis=0)))
+    canceled = float(np.linalg.norm(np.sum(residues, axis=0).sum(axis=0)))
     moved = spectral_norm_bound(Z) * float(np.linalg.norm(step)) * float(np.linalg.norm(Z @ step))
-    return 2 * c1 * cancelled + gamma2 * moved
+    return 2 * c1 * canceled + gamma2 * moved
 
 
 def newton_residual(Z: np.ndarray, step: np.ndarray, *, gamma2: float) -> float:

@@ -28,11 +28,11 @@ def add_edges(data: Data, edges: Any) -> Request:
 def remove_nodes(data: Data, nodes: Any) -> Request:
     """Edges, features and labels of nodes."""
     index = _nodes(data, nodes)
-    joined = [np.stack([np.full(data.graph.live[u], u), data.graph.neighbours_of(u)], axis=1) for u in index]
+    joined = [np.stack([np.full(data.graph.live[u], u), data.graph.neighbors_of(u)], axis=1) for u in index]
     edges = np.unique(np.sort(np.concatenate(joined).astype(np.int64), axis=1), axis=0)
     _refuse_last(data, index)
     change = Change(removed=edges, nodes=index, features=np.zeros((index.size, data.n_features)))
-    return Request({"request": "remove_nodes", "nodes": index.tolist()}, index.size, change, unlabelled=index, gone=index)
+    return Request({"request": "remove_nodes", "nodes": index.tolist()}, index.size, change, unlabeled=index, gone=index)
 
 
 def remove_features(data: Data, nodes: Any, *, labels: Any) -> Request:
@@ -45,7 +45,7 @@ def remove_features(data: Data, nodes: Any, *, labels: Any) -> Request:
     if not labels:
         return Request(told, index.size, change)
     _refuse_last(data, index)
-    return Request(told, index.size, change, unlabelled=index)
+    return Request(told, index.size, change, unlabeled=index)
 
 
 def add_nodes(data: Data, new: Any, labels: Any) -> Request:

@@ -16,7 +16,7 @@ def problem(rng):
     return g, y, seen
 
 
-def test_kernel_ridge_minimises_its_objective(problem):
+def test_kernel_ridge_minimizes_its_objective(problem):
     from scipy.linalg import expm
 
     g, y, seen = problem

@@ -34,13 +34,13 @@ def test_bundled_network_needs_no_folder(monkeypatch, tmp_path):
     complete = us.complete()
     assert complete.n_nodes == 140
     assert complete.observed.all()
-    # joined anew: 140 stations with 7 neighbours each have 570 distinct edges
+    # joined anew: 140 stations with 7 neighbors each have 570 distinct edges
     assert complete.graph.n_edges == 570
 
 
 def test_notice_and_citation_lie_beside_the_bundled_data():
     notice = (registry.BUNDLED / "NOTICE.md").read_text()
-    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "Licence Ouverte"):
+    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "License Ouverte"):
         assert phrase in notice
 
 
@@ -54,7 +54,7 @@ def test_prepared_networks(name, data_root):
     assert network.units == unit
     assert np.isnan(network.signals[~network.observed]).all()
     assert network.source
-    assert network.licence
+    assert network.license
 
 
 def test_pm25_zeros_are_missing_and_negative_values_are_kept(data_root):

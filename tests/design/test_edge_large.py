@@ -28,13 +28,13 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
     columns = sparse.Columns(c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))]))
     point = dense.at(u)
-    for factorises in (True, False):
-        sampled.factorises = factorises
+    for factorizes in (True, False):
+        sampled.factorizes = factorizes
         value, gradient = sampled.value_and_gradient(u, columns)
         assert value == pytest.approx(point.value, rel=1e-5)
         np.testing.assert_allclose(gradient, dense.slope(point), rtol=1e-3, atol=1e-4 * np.abs(gradient).max())
         assert sampled.value(u - 100, columns) == np.inf
-    sampled.factorises = True
+    sampled.factorizes = True
     np.testing.assert_allclose(sampled.value_and_gradient(u, columns)[1], dense.slope(point), rtol=1e-8)
     signs = np.sqrt(n) * np.eye(n)
     np.testing.assert_allclose(sampled.stiffness(u, columns, signs), dense.curvature(point)[0], rtol=1e-8)
@@ -70,7 +70,7 @@ def test_large_path_with_few_signals_keeps_one_weight(rng, monkeypatch):
     assert d.status.name == "NO_IMPROVEMENT"
 
 
-def test_large_path_takes_covariances_and_graphs_that_do_not_factorise(rng, monkeypatch):
+def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monkeypatch):
     monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)
     R, Sigma = covariance(50, rng), covariance(50, rng)
@@ -118,7 +118,7 @@ def test_network_of_ten_thousand_nodes():
 
 
 def test_other_penalties_without_dense_matrices(rng):
-    """The normalised Laplacian: its off-diagonal entries are the edges, and the single weight scales all of it."""
+    """The normalized Laplacian: its off-diagonal entries are the edges, and the single weight scales all of it."""
     g = nareg.graphs.sensor(800, rng=rng)
     operator = g.laplacian("normalized")
     signals = nareg.graphs.heterogeneous_field(g, 128, rng=rng)

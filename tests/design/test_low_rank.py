@@ -34,7 +34,7 @@ def network(n: int, T: int, kind: str = "sensor"):
 def solved(g, X, low, rank=None):
     quadratic = SupportQuadratic(g.laplacian(), X / np.sqrt(X.shape[1]), Groups(None, g.n_nodes))
     high = np.full(g.n_nodes, 1e8)
-    return quadratic, _low_rank.minimise(quadratic, low, high, _low_rank.spread(np.sqrt(low), rank))
+    return quadratic, _low_rank.minimize(quadratic, low, high, _low_rank.spread(np.sqrt(low), rank))
 
 
 # -- engine -----------------------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def test_eigenvalues_and_sparse_factor_prove_the_same(monkeypatch):
     assert sparse.bound == pytest.approx(dense.bound, rel=3e-4)
     monkeypatch.setattr(_dual, "FACTOR_ANY", 10)
     quadratic = SupportQuadratic(g.laplacian(), X, Groups(None, 40))
-    none = _low_rank.minimise(quadratic, np.ones(40), np.full(40, 1e8), _low_rank.spread(np.ones(40)), mesh_like=False)
+    none = _low_rank.minimize(quadratic, np.ones(40), np.full(40, 1e8), _low_rank.spread(np.ones(40)), mesh_like=False)
     assert none.bound is None
     assert "no sparse factor" in none.details()["dual_proof"]
 
@@ -305,7 +305,7 @@ def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("design", [prony, relaxation])
 def test_other_penalties_without_dense_matrices(design, power):
-    """The normalised Laplacian and its square, on more nodes than the dense path takes."""
+    """The normalized Laplacian and its square, on more nodes than the dense path takes."""
     rng = np.random.default_rng(power)
     g = nareg.graphs.sensor(600, rng=rng)
     field = nareg.graphs.heterogeneous_field(g, 24, rng=rng)
@@ -349,7 +349,7 @@ def test_large_networks_are_refused_where_h_is_dense_with_the_remedy():
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_the_bound_holds_with_a_node_that_has_no_neighbour_but_an_entry_of_its_own(seed):
+def test_the_bound_holds_with_a_node_that_has_no_neighbor_but_an_entry_of_its_own(seed):
     rng = np.random.default_rng(seed)
     path = nareg.graphs.grid((3,)).laplacian()
     operator = sp.csr_array(sp.block_diag([path, sp.csr_array([[5.0]])]))

@@ -54,8 +54,8 @@ def test_bad_stations_are_found_and_good_ones_kept(network, loss):
     assert found.suspects(0.0).size == 0
 
 
-def test_estimates_of_the_neighbours_are_better(network):
-    """The bad station itself and its neighbours gain; the error of all is nearly that without bad stations."""
+def test_estimates_of_the_neighbors_are_better(network):
+    """The bad station itself and its neighbors gain; the error of all is nearly that without bad stations."""
     g, X, Y, variance = network
     bad = spoilt(Y, variance)
     error = {}
@@ -155,7 +155,7 @@ def test_probes_agree_with_the_dense_diagonals(network, rng):
     np.testing.assert_allclose(sampled.run(30).reliability, dense.run(30).reliability, atol=0.05)
 
 
-def test_stations_without_neighbours_or_data_are_not_judged(network):
+def test_stations_without_neighbors_or_data_are_not_judged(network):
     g, _, Y, variance = network
     c = np.ones(N)
     c[3] = 0.0
@@ -167,7 +167,7 @@ def test_stations_without_neighbours_or_data_are_not_judged(network):
     np.testing.assert_array_equal(found.reliability[[3, 5]], 1.0)
     assert found.fit[3] == 0
     np.testing.assert_array_equal(found.readings[[3, 5]], bad[[3, 5]])
-    with pytest.raises(InputError, match="every station without neighbours"):
+    with pytest.raises(InputError, match="every station without neighbors"):
         robust_fit(g, Y, 0.0, noise=variance)
 
 
@@ -273,7 +273,7 @@ def test_drift_on_a_real_network(us):
     assert error(clean, untouched.noise, untouched.fit)[1] < 1.02 * without
 
 
-def test_a_gross_spike_does_not_drag_its_neighbours_along(rng):
+def test_a_gross_spike_does_not_drag_its_neighbors_along(rng):
     g = nareg.graphs.grid((3, 3))
     Y = 0.3 * rng.standard_normal((9, 50))
     Y[4, 7] = 1000.0

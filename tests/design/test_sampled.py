@@ -127,7 +127,7 @@ def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(fit):
     assert values["sampled"] < 0.95 * single
 
 
-def test_converged_means_a_small_gradient_of_the_penalised_risk(field):
+def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-3

@@ -26,7 +26,7 @@ def brute_force(criterion):
 
 @pytest.mark.parametrize("fit", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv"])
-def test_rules_minimise_their_dense_criterion(problem, rule, fit):
+def test_rules_minimize_their_dense_criterion(problem, rule, fit):
     g, X, Y, noise = problem
     c = np.ones(40) if fit is None else 1 / noise
     R, S, T = X @ X.T / 60, Y @ Y.T / 60, np.diag(noise)

@@ -129,20 +129,20 @@ def reference_differences(g, Y):
 
 
 @pytest.mark.parametrize("spread", [1, 3])
-def test_differences_are_the_dense_minimiser(spread):
+def test_differences_are_the_dense_minimizer(spread):
     rng = np.random.default_rng(spread)
     g = nareg.graphs.sensor(1000, rng=rng)
     Y = 10 ** (spread * rng.uniform(-1, 0, 1000))[:, None] * rng.standard_normal((1000, 12))
     _, _, expected = reference_differences(g, Y)
     assert (expected == 0).mean() > (0.2 if spread == 3 else 0.0)
-    centred = Y - Y.mean(axis=1, keepdims=True)
-    found = noise_module._from_differences(g.laplacian(), centred)
+    centered = Y - Y.mean(axis=1, keepdims=True)
+    found = noise_module._from_differences(g.laplacian(), centered)
     np.testing.assert_allclose(found, expected, atol=1e-6 * expected.max())
     np.testing.assert_array_equal(found == 0, expected == 0)
 
 
 def test_least_squares_meet_the_optimality_conditions(rng):
-    """Also where the matrix is singular: a pair of nodes that are each other's only neighbour."""
+    """Also where the matrix is singular: a pair of nodes that are each other's only neighbor."""
     for _ in range(20):
         A = sp.random_array((40, 30), density=0.15, rng=rng) + sp.eye_array(40, 30)
         b = rng.standard_normal(40)

@@ -110,7 +110,7 @@ def test_a_known_signal_is_its_own_worst_case():
         assert found.upper == pytest.approx(found.lower)
 
 
-def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorisation(monkeypatch):
+def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monkeypatch):
     g, low, high = sensor_case(3, 60)
     options = {"uncertainty": "box", "criterion": "prony", "low": low, "high": high}
     dense = worst_case(g, 1.0, **options)

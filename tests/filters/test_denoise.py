@@ -147,7 +147,7 @@ def test_auto_says_what_it_picked(rng):
     assert picked.status.ok
 
 
-def test_multigrid_and_factorisation_refuse_graphs_that_are_no_mesh(rng):
+def test_multigrid_and_factorization_refuse_graphs_that_are_no_mesh(rng):
     g = nareg.graphs.power_law(25_000, rng=rng)
     y = np.ones(g.n_nodes)
     with pytest.raises(InputError, match="not mesh-like"):
@@ -196,7 +196,7 @@ def test_uncertainty_dense_against_monte_carlo_and_probes(us, rng):
     np.testing.assert_allclose(exact, np.sqrt(np.diag(H @ np.diag(noise) @ H.T)), rtol=1e-10)
     big = nareg.graphs.grid((60, 60))
     estimated = uncertainty(big, 1.0, noise=0.25, n_probes=400, rng=rng)
-    # the interior of a grid is homogeneous: compare the mean over the middle with a smaller dense grid's centre
+    # the interior of a grid is homogeneous: compare the mean over the middle with a smaller dense grid's center
     small = uncertainty(nareg.graphs.grid((41, 41)), 1.0, noise=0.25).reshape(41, 41)[20, 20]
     assert estimated.reshape(60, 60)[15:45, 15:45].mean() == pytest.approx(small, rel=0.01)
 

@@ -102,11 +102,11 @@ BAD = {
     "too many classes": (lambda: fit(labels=np.arange(9)), "labels holds class 8 but the network has 3 outputs"),
     "seed": (lambda: training.fit(lambda: peers.sgc(4, 3), X, G, Y, SPLIT, rng=0), "rng is 0"),
     "layers": (lambda: peers.gcn(4, 3, layers="dgl"), "layers is 'dgl'"),
-    "rows": (lambda: noise.normalise_rows(X, "max"), "how is 'max'"),
+    "rows": (lambda: noise.normalize_rows(X, "max"), "how is 'max'"),
     "probability": (lambda: noise.flip(X, 1.5, np.random.default_rng(0)), "probability is 1.5"),
     "rank": (lambda: fit_low_rank(), "rank is 9 for 9 nodes"),
     "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
-    "no runs": (lambda: comparison.summarise([]), "values is empty"),
+    "no runs": (lambda: comparison.summarize([]), "values is empty"),
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
     "no recipes": (lambda: comparison.compare({}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
 }  # fmt: skip
@@ -199,13 +199,13 @@ def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     lonely = nareg.Graph(sp.csr_array((9, 9)))
     np.testing.assert_allclose(propagate(x, lonely, lam=4.0, solver="cg", tol=1e-10), x, atol=1e-8)
     np.testing.assert_array_equal(propagate(np.zeros((9, 2)), G, eps=1.0), 0)
-    assert np.isfinite(propagate(noise.normalise_rows(x), G, eps=0.1)).all()
+    assert np.isfinite(propagate(noise.normalize_rows(x), G, eps=0.1)).all()
     net = networks.Filtered(4, 3, lam=2.0)
     run = training.fit(lambda: net, x, lonely, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
     assert 0 <= run.test_accuracy <= 1
 
 
-def test_directed_graphs_are_symmetrised_when_asked():
+def test_directed_graphs_are_symmetrized_when_asked():
     index = torch.tensor([[0, 1, 2], [1, 2, 0]])
     A = Adjacency(index, edge_weight=torch.tensor([1.0, 2.0, 3.0]), symmetrize=True)
     np.testing.assert_array_equal(A.raw.toarray(), [[0, 1, 3], [1, 0, 2], [3, 2, 0]])

@@ -71,8 +71,8 @@ def test_networks_of_both_kinds_agree(make, graph, x):
     assert type(make(6, 3)) is type(theirs)  # "auto" takes PyTorch Geometric, which is installed
 
 
-def test_neighbourhood_training_looks_at_all_that_matters(graph, x):
-    """Outputs of some nodes from their two-step neighbourhood alone."""
+def test_neighborhood_training_looks_at_all_that_matters(graph, x):
+    """Outputs of some nodes from their two-step neighborhood alone."""
     A = Adjacency(graph)
     rows = np.array([3, 17, 29])
     near = A.within(rows, 2)
@@ -111,7 +111,7 @@ def test_unfolded_attention_gives_up_edges_between_unlike_nodes():
     assert torch.autograd.gradcheck(lambda g: Unfolded(6, lam=1.0, attention=True, tau=0.2)(g, path), f)
 
 
-def test_defences_remove_and_weigh_unlike_edges():
+def test_defenses_remove_and_weigh_unlike_edges():
     square = nareg.graphs.grid((2, 2))  # edges 01, 02, 13, 23
     X = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
     kept = peers.jaccard(square, X, 0.01)

@@ -124,7 +124,7 @@ def test_exact_rngc_is_exact_ngc_times_an_invertible_matrix(rng):
     assert np.linalg.cond(T) < 1e3
 
 
-def test_generalised_pagerank(rng):
+def test_generalized_pagerank(rng):
     A = Adjacency(random_graph(12, 5))
     x, weights = rng.standard_normal((12, 2)), [0.3, -0.2, 0.0, 0.5]
     expected = sum(w * np.linalg.matrix_power(A.matrix.toarray(), k) for k, w in enumerate(weights)) @ x

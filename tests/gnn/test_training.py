@@ -100,7 +100,7 @@ RECIPES = {
 
 
 def draw(rng):
-    return noise.normalise_rows(noise.add_gaussian(DATA.features, 0.5, rng))
+    return noise.normalize_rows(noise.add_gaussian(DATA.features, 0.5, rng))
 
 
 def compare(recipes=RECIPES, runs=3, **more):
@@ -239,7 +239,7 @@ def test_training_on_features_that_require_a_gradient():
 
 
 def test_summary_is_students():
-    told = comparison.summarise([70.0, 72.0, 74.0, 71.0])
+    told = comparison.summarize([70.0, 72.0, 74.0, 71.0])
     assert (told.mean, told.runs) == (71.75, 4)
     assert told.deviation == pytest.approx(1.7078, abs=1e-4)
     assert told.half_width == pytest.approx(3.182446 * told.deviation / 2, rel=1e-6)
@@ -262,16 +262,16 @@ def test_noise_and_rows():
     rng = np.random.default_rng(0)
     x = rng.standard_normal((50, 40)).astype(np.float32)
     for how, power in (("l2", 2), ("l1", 1)):
-        rows = noise.normalise_rows(x, how)
+        rows = noise.normalize_rows(x, how)
         np.testing.assert_allclose(np.linalg.norm(rows, power, axis=1), 1, rtol=1e-5)
         assert rows.dtype == np.float32
-    np.testing.assert_allclose(noise.normalise_rows(x, "signed-sum").sum(axis=1), 1, rtol=1e-3)
+    np.testing.assert_allclose(noise.normalize_rows(x, "signed-sum").sum(axis=1), 1, rtol=1e-3)
     noisy = noise.add_gaussian(np.zeros((300, 300)), 0.4, rng)
     assert noisy.std() == pytest.approx(0.4, rel=0.02)
     flipped = noise.flip(np.eye(300), 0.2, rng)
     assert set(np.unique(flipped)) == {0.0, 1.0}
     assert (flipped != np.eye(300)).mean() == pytest.approx(0.2, abs=0.01)
-    np.testing.assert_array_equal(noise.normalise_rows(np.zeros((2, 3)), "signed-sum"), 0)
+    np.testing.assert_array_equal(noise.normalize_rows(np.zeros((2, 3)), "signed-sum"), 0)
 
 
 @pytest.mark.slow
@@ -280,7 +280,7 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
     from experiments import _nodes
 
     data = nareg.datasets.load("cora", root=data_root)
-    x = noise.normalise_rows(data.dense_features(), "l1")
+    x = noise.normalize_rows(data.dense_features(), "l1")
     recipe = _nodes.recipes("cora", data.n_nodes)[name]
     found = [
         recipe.train(x, data.graph, data.labels, data.splits[0], protocol=training.Protocol(), rng=np.random.default_rng(k))
@@ -303,7 +303,7 @@ def test_published_cells(name, level, rows, arguments, low, high, data_root):
     found = []
     for k in range(5):
         rng = np.random.default_rng([1, k])
-        x = noise.normalise_rows(noise.add_gaussian(data.dense_features(), level, rng), rows)
+        x = noise.normalize_rows(noise.add_gaussian(data.dense_features(), level, rng), rows)
         found.append(
             training.fit(
                 lambda: networks.Filtered(data.n_features, data.n_classes, lam=32.0, **arguments),

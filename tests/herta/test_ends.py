@@ -82,7 +82,7 @@ def test_separable_classes_are_named(rng):
 
 
 def test_one_wrong_label_is_not_separable(rng):
-    """Two nodes with the same features and neighbours but different classes: nothing tells them apart."""
+    """Two nodes with the same features and neighbors but different classes: nothing tells them apart."""
     graph = nareg.Graph(np.ones((60, 60)) - np.eye(60))
     labels = np.repeat([0, 1], 30)
     X = np.eye(2)[labels] * 1e3

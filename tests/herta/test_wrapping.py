@@ -60,7 +60,7 @@ def test_gradient_descent_in_a_users_loop_takes_newton_steps(task, linear):
         (lambda p: torch.optim.SGD(p, lr=0.3, momentum=0.5, nesterov=True), 60, 1e-4),
     ],
 )
-def test_any_optimiser_converges_in_preconditioned_coordinates_only(task, build, steps, accuracy):
+def test_any_optimizer_converges_in_preconditioned_coordinates_only(task, build, steps, accuracy):
     graph, X, F, Y, train, best = task
     P = herta.precondition(graph, X, lam=LAM, train=train)
     reached = {}
@@ -208,7 +208,7 @@ def test_without_a_gradient_nothing_moves(task):
     assert torch.equal(W.detach(), before)
 
 
-def test_a_decay_of_the_optimiser_is_refused(task):
+def test_a_decay_of_the_optimizer_is_refused(task):
     graph, X, _, _, train, _ = task
     P = herta.precondition(graph, X, lam=LAM, train=train)
     W, bias = torch.nn.Parameter(torch.zeros(12, 3)), torch.nn.Parameter(torch.zeros(3))

@@ -36,7 +36,7 @@ def gradient(Z, Y, W, B, lam, loss="logistic"):
 
 
 def optimum(Z, Y, B, lam):
-    """Of the logistic problem, by a general minimiser."""
+    """Of the logistic problem, by a general minimizer."""
     shape = B.shape
 
     def both(w):

@@ -117,7 +117,7 @@ def test_an_edge_that_is_not_there_is_no_database(rng):
 
 
 def test_rows_are_filled_evenly():
-    """Neighbours of a hub, and of one node after another."""
+    """Neighbors of a hub, and of one node after another."""
     for pairs in (
         np.stack([np.zeros(100_000, dtype=np.int64), np.arange(1, 100_001)], axis=1),
         np.stack([np.arange(100_000), np.arange(1, 100_001)], axis=1),

@@ -32,7 +32,7 @@ def test_propagations_through_the_whole_graph_agree(device, weights, rng, monkey
     ours = Propagation(LiveGraph(graph), X.copy(), weights, train, device=Device(device))
     theirs = Propagation(LiveGraph(graph), X.copy(), weights, train)
     np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
-    # neighbours out of order, and reserves of every level
+    # neighbors out of order, and reserves of every level
     monkeypatch.setattr(exact, "FULL", 0.0)
     edges = np.argwhere(np.triu(graph.adjacency.toarray()))
     for first in (0, 10):

@@ -228,15 +228,15 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
     assert model.remove_nodes([5]).spent <= model.budget
 
 
-def test_removed_neighbours_are_not_left_in_memory(rng):
+def test_removed_neighbors_are_not_left_in_memory(rng):
     live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.2, rng=rng))
     for node in range(20):  # rows move and are packed
         live.add(
-            np.array([(node, k) for k in np.setdiff1d(np.arange(40), [*live.neighbours_of(node), node])[:9]], dtype=np.int64)
+            np.array([(node, k) for k in np.setdiff1d(np.arange(40), [*live.neighbors_of(node), node])[:9]], dtype=np.int64)
         )
     pairs = np.argwhere(np.triu(live.adjacency().toarray()))
     live.remove(pairs)
-    assert (live.neighbours[: live._used] == -1).all() or not (live.neighbours > 0).any()
+    assert (live.neighbors[: live._used] == -1).all() or not (live.neighbors > 0).any()
 
 
 def test_factors_that_fail_leave_no_marks(rng, monkeypatch):

@@ -30,7 +30,7 @@ def test_edges_come_and_go_as_in_a_dense_matrix(live, rng):
         np.testing.assert_array_equal(live.adjacency().toarray(), dense)
         assert live.n_edges == dense.sum() / 2
         np.testing.assert_array_equal(live.degrees, dense.sum(1) + 1)
-        assert sorted(live.neighbours_of(3)) == np.flatnonzero(dense[3]).tolist()
+        assert sorted(live.neighbors_of(3)) == np.flatnonzero(dense[3]).tolist()
 
 
 def test_a_star_grows_to_a_complete_graph():

@@ -356,7 +356,7 @@ def test_of_removed_nodes_not_even_rounding_is_left(r_max, rng):
 def test_features_that_were_scaled_by_columns_are_pointed_out(other, rng):
     graph, X, y = problem(rng, n=400)
     scaled = (X - X.mean(0)) / X.std(0)
-    if other is not None:  # one column that is not centred hides no others
+    if other is not None:  # one column that is not centered hides no others
         scaled[:, 0] = other
     with pytest.warns(UserWarning, match="columns of mean zero") as told:
         CertifiedGPR().fit(graph, scaled, y, np.arange(40))

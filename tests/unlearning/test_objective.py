@@ -52,25 +52,25 @@ def test_derivatives_of_a_loss_and_their_bounds(loss, y):
 @pytest.mark.parametrize("lam", [1e-6, 1e-2, 10.0])
 def test_newton_finds_the_optimum(shape, lam, rng):
     problem = objective(rng, shape=shape, lam=lam)
-    at, Z = problem.minimise(np.zeros((shape[1], 3)), 1e-8), problem.s[:, None] * problem.S
+    at, Z = problem.minimize(np.zeros((shape[1], 3)), 1e-8), problem.s[:, None] * problem.S
     assert at.residual <= 1e-8
     found = np.linalg.norm(reference.gradient(Z, problem.Y, at.W, problem.B, lam))
     assert found == pytest.approx(at.residual, rel=1e-6, abs=1e-12)
-    if lam > 1e-6:  # a general minimiser does not get there without a ridge
+    if lam > 1e-6:  # a general minimizer does not get there without a ridge
         wanted = reference.optimum(Z, problem.Y, problem.B, lam)
         np.testing.assert_allclose(at.W, wanted, atol=1e-6 / min(lam, 1))
 
 
 def test_least_squares_in_closed_form(rng):
     problem = objective(rng, loss="squared", lam=0.1)
-    W = problem.minimise(np.zeros((6, 3)), 1e-10).W
+    W = problem.minimize(np.zeros((6, 3)), 1e-10).W
     Z = problem.s[:, None] * problem.S
     np.testing.assert_allclose(W, np.linalg.solve(Z.T @ Z + 4 * np.eye(6), Z.T @ problem.Y - problem.B), atol=1e-10)
 
 
 def test_far_from_the_optimum_newton_is_damped(rng):
     problem = objective(rng, lam=1e-4)
-    far, nearby = problem.minimise(1e3 * rng.standard_normal((6, 3)), 1e-8), problem.minimise(np.zeros((6, 3)), 1e-8)
+    far, nearby = problem.minimize(1e3 * rng.standard_normal((6, 3)), 1e-8), problem.minimize(np.zeros((6, 3)), 1e-8)
     assert far.residual <= 1e-8
     np.testing.assert_allclose(far.W, nearby.W, atol=1e-3)
 
@@ -79,7 +79,7 @@ def test_the_last_step_may_be_the_one_that_arrives(rng, monkeypatch):
     """Least squares is one Newton step."""
     problem = objective(rng, loss="squared", lam=0.1)
     monkeypatch.setattr("nareg.unlearning.objective.STEPS", 1)
-    assert problem.minimise(np.zeros((6, 3)), 1.0).residual <= 1.0
+    assert problem.minimize(np.zeros((6, 3)), 1.0).residual <= 1.0
 
 
 def test_slopes_that_are_saturated_take_many_steps(rng):
@@ -87,7 +87,7 @@ def test_slopes_that_are_saturated_take_many_steps(rng):
     S, Y = rng.poisson(30, (300, 40)).astype(float), np.tile([1.0, -1.0, -1.0], (300, 1))
     for seed in range(4):
         B = 10 * np.random.default_rng(seed).standard_normal((40, 3))
-        at = Objective(S, np.ones(300), Y, LOSSES["logistic"], 1e-4, B).minimise(np.zeros((40, 3)), 0.228)
+        at = Objective(S, np.ones(300), Y, LOSSES["logistic"], 1e-4, B).minimize(np.zeros((40, 3)), 0.228)
         assert np.linalg.norm(reference.gradient(S, Y, at.W, B, 1e-4)) <= 0.228 * (1 + 1e-9)
 
 
@@ -96,13 +96,13 @@ def test_what_is_no_number_is_not_gone_on_with(rng, monkeypatch):
     problem.S[3, 2] = np.nan
     monkeypatch.setattr(Objective, "_solve", lambda *given: steps.append(0) or solve(*given))
     with pytest.raises(SolverError, match="gradient of nan"):
-        problem.minimise(np.zeros((6, 3)), 1e-8)
+        problem.minimize(np.zeros((6, 3)), 1e-8)
     assert len(steps) == 1
 
 
 def test_what_rounding_does_not_allow_is_said(rng):
     with pytest.raises(SolverError, match=r"stays at a gradient of .* where 1e-30 is needed"):
-        objective(rng).minimise(np.zeros((6, 3)), 1e-30)
+        objective(rng).minimize(np.zeros((6, 3)), 1e-30)
 
 
 @given(st.integers(1, 30), st.integers(1, 30), st.integers(0, 30), st.integers(0, 2**32 - 1))

@@ -103,7 +103,7 @@ def _inner(Y: sp.csr_array, V: np.ndarray) -> float:
 
 
 def _positive_definite(matrix: sp.csr_array) -> Solve | None:
-    """Solver with a factorisation without row exchanges if its pivots are all positive."""
+    """Solver with a factorization without row exchanges if its pivots are all positive."""
     try:
         lu = splu(sp.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # SuperLU's word for an exactly singular factor

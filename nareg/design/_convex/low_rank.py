@@ -4,7 +4,7 @@ A row of V for every node (or group of nodes), ``low_i <= ||v_i||^2 <= high_i``,
 (:mod:`nareg.design._convex.row_newton`). The factor hides no local minimum once its rank is large enough: the dual
 certificate (:mod:`nareg.design._convex.dual_bound`) says whether it is, and gives the directions to add where it is not.
 
-q is minimised with a tiny reward ``- sum_i eps_i ||v_i||^2``. It costs at most ``sum_i eps_i (Omega_ii - low_i)``,
+q is minimized with a tiny reward ``- sum_i eps_i ||v_i||^2``. It costs at most ``sum_i eps_i (Omega_ii - low_i)``,
 some hundred thousandths of the value, and at its optimum the dual point is strictly feasible by just that margin: the
 lower bound then needs no bound on Omega.
 """
@@ -108,7 +108,7 @@ class LowRank:
 
 
 @one_blas_thread
-def minimise(
+def minimize(
     quadratic: SupportQuadratic,
     low: np.ndarray,
     high: np.ndarray,
@@ -117,7 +117,7 @@ def minimise(
     mesh_like: bool = True,
     progress: Progress | None = None,
 ) -> LowRank:
-    """Minimise q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
+    """Minimize q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
     newton = RowNewton(quadratic, low, high, progress)
     found = LowRank(start, least=quadratic.least)
     newton.begin(start)

@@ -4,8 +4,8 @@ Both are, in ``S = Omega o L`` with ``R = A A^T`` for some columns A,
 
     q(S) = tr(S R S) + 2 <B, S> + const,      dq = <G, dS>,   G = S R + R S + 2 B.
 
-Row i of S has its entries at the neighbours of i, and G is needed on the support of L alone: both ask only for
-the entries of R between neighbours of one node. These blocks are formed once, after which value, gradient and
+Row i of S has its entries at the neighbors of i, and G is needed on the support of L alone: both ask only for
+the entries of R between neighbors of one node. These blocks are formed once, after which value, gradient and
 Hessian products cost the sum of squared degrees, whatever the number of columns.
 """
 
@@ -71,8 +71,8 @@ class SupportQuadratic:
             self.starts = np.concatenate([[0], np.cumsum(degree**2)])
             from nareg.design._risk import kernels  # numba: imported when first needed
 
-            self.blocks = kernels.neighbour_blocks(self.L.indptr, self.L.indices, self.starts, self.A)
-        # sum_j L_ij^2 R_ii for j != i, the part of the curvature that no cancellation between neighbours removes
+            self.blocks = kernels.neighbor_blocks(self.L.indptr, self.L.indices, self.starts, self.A)
+        # sum_j L_ij^2 R_ii for j != i, the part of the curvature that no cancellation between neighbors removes
         square = sp.csr_array((self.L.data**2, self.L.indices, self.L.indptr), self.L.shape)
         # a node without entries of its own in L, or with no signal where it has them, has no say in q
         self.enters = groups.reduce(square @ self.power + np.asarray(square.sum(axis=1)).ravel() * self.power) > 0
@@ -142,7 +142,7 @@ class SupportQuadratic:
         return point.value, 2 * self.apply(point.Y, point.V)[:, 0]
 
     def best_multiple(self, V: np.ndarray) -> np.ndarray:
-        """``t V`` with the t that minimises q, a small one where q rises from zero."""
+        """``t V`` with the t that minimizes q, a small one where q rises from zero."""
         s = self.entries(V, V) / 2
         square, slope = self._image(s)[1], 0.0 if self.slope is None else float(self.slope @ s)
         if square <= 0:

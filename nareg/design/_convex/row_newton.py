@@ -50,7 +50,7 @@ class RowNewton:
         self.floor = max(self.floor, 1e-9 * self.point.square, 1e-300)
 
     def set_reward(self, reward: np.ndarray) -> None:
-        """Minimise ``q - sum_i reward_i ||v_i||^2`` from here on."""
+        """Minimize ``q - sum_i reward_i ||v_i||^2`` from here on."""
         self.reward = reward
         self._take(self.point.V, self.point)
 

@@ -23,7 +23,7 @@ from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign, upper_edges
 
-#: Up to here a Hessian of the N + M numbers is formed and factorised (32 MB, a fifth of a second a step).
+#: Up to here a Hessian of the N + M numbers is formed and factorized (32 MB, a fifth of a second a step).
 DENSE_UNKNOWNS = 2000
 
 
@@ -84,7 +84,7 @@ def edge(
     a factor as preconditioner) or ``"chebyshev"`` (its bounds come from Lanczos steps). Jacobi and multigrid need
     ``structure="laplacian"``, which allows every method.
 
-    Shrinkage by a minimises ``(1 - a)`` times the risk plus a times the risk under a model whose optimum is the best
+    Shrinkage by a minimizes ``(1 - a)`` times the risk plus a times the risk under a model whose optimum is the best
     single weight, and a proximal term proportional to a. Two folds take turns at ten
     blocks of consecutive signals. Up to 2000 nodes and edges together the method is a damped Newton method; above, L-BFGS with
     sparse factors and random probes for the noise, ``shrink="auto"`` stops it early on a quarter of the signals and

@@ -183,11 +183,11 @@ class LikelihoodObjective:
 
 @dataclass(frozen=True)
 class Proximal:
-    """An objective plus ``1/2 sum_k h_k (u_k - centre_k)^2``."""
+    """An objective plus ``1/2 sum_k h_k (u_k - center_k)^2``."""
 
     base: Objective
     h: np.ndarray
-    centre: np.ndarray
+    center: np.ndarray
 
     @property
     def support(self) -> Support:
@@ -197,11 +197,11 @@ class Proximal:
         point = self.base.at(u)
         if point is None:
             return None
-        away = 0.5 * float(self.h @ (u - self.centre) ** 2)
+        away = 0.5 * float(self.h @ (u - self.center) ** 2)
         return replace(point, value=point.value + away, size=point.size + away)
 
     def slope(self, point: Point) -> np.ndarray:
-        return self.base.slope(point) + self.h * (point.u - self.centre)
+        return self.base.slope(point) + self.h * (point.u - self.center)
 
     def curvature(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
         stiffness, hessian = self.base.curvature(point)

@@ -9,7 +9,7 @@ for which the best single weight, ``S0 = w0 L``, is the optimum:
 With ``C`` proportional to ``1 / Sigma`` H0 is the Wiener filter of R0, and f_a, up to a constant, the risk under the
 second moment ``(1 - a) R + a R0``. A proximal term ``a / 200 sum_k h_k (u_k - u0_k)^2``, h the diagonal of the
 Gauss-Newton matrix at S0, keeps weights finite that the risk alone would send to infinity (a node that should take
-the mean of its neighbours). ``a = 1`` is the best single weight, ``a = 0`` the plain design.
+the mean of its neighbors). ``a = 1`` is the best single weight, ``a = 0`` the plain design.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ AMOUNTS = (0.4, 0.1, 0.01)
 PROXIMAL = 0.01
 #: Folds of consecutive signals held out in turn.
 FOLDS = 2
-#: The folds take turns at so many blocks of consecutive signals: each sees every season, neighbouring days stay together.
+#: The folds take turns at so many blocks of consecutive signals: each sees every season, neighboring days stay together.
 BLOCKS = 10
 #: A fold's design need not be exact: held-out risk moves little once a step gains less than this part.
 ROUGH = 3e-3

@@ -72,7 +72,7 @@ class SampledRisk:
         self.base, self.c = base, c
         self.support = Support(base.n_nodes, *edges)
         system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
-        self.factorises = base.n_nodes <= FACTOR_NODES and system.mesh_like
+        self.factorizes = base.n_nodes <= FACTOR_NODES and system.mesh_like
 
     def inverse(self, u: np.ndarray) -> Callable[[np.ndarray], np.ndarray | None] | None:
         """Solver with ``K(u)``, or None where K is seen not to be positive definite."""
@@ -80,7 +80,7 @@ class SampledRisk:
         system = FilterSystem(S=S, c=self.c, w=None, penalty=self.base)
         if not np.isfinite(u).all() or (system.diagonal <= 0).any():
             return None
-        return _factor(system.K) if self.factorises else lambda rhs: _iterate(system, rhs)
+        return _factor(system.K) if self.factorizes else lambda rhs: _iterate(system, rhs)
 
     def value(self, u: np.ndarray, columns: Columns) -> float:
         """The risk, infinite outside the cone."""
@@ -249,7 +249,7 @@ def _descend(
         entries=risk.support.entries(u),
         objective=objective,
         status=status,
-        solver="L-BFGS, " + ("sparse factors" if risk.factorises else "conjugate gradients"),
+        solver="L-BFGS, " + ("sparse factors" if risk.factorizes else "conjugate gradients"),
         message=message,
         gradient_norm=None if kept else gradient,
         details={

@@ -60,7 +60,7 @@ def exchange(
     *,
     progress: Progress | None = None,
 ) -> Exchange:
-    """Minimise the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
+    """Minimize the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
     bounds = groups.bounds(lower, upper)
     w = groups.expand(feasible(groups.reduce_start(start), *bounds))
     bound, relaxed = relaxed_bound(criterion, U, w)

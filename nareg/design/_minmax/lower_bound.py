@@ -85,7 +85,7 @@ def _smooth_search(A: Matrix, U: SignalSet, mu: float, starts: list[np.ndarray])
 
 
 def _furthest(gradient: np.ndarray, U: SignalSet, mu: float, y: np.ndarray) -> np.ndarray:
-    """Maximise a linear function over the smooth box, by bisection on the multiplier of the limit."""
+    """Maximize a linear function over the smooth box, by bisection on the multiplier of the limit."""
     Q, kappa = U.roughness, U.smoothness
     scale = float(np.abs(gradient).max(initial=0.0)) or 1.0
     vertex = np.where(gradient < 0, -1.0, 1.0)

@@ -7,7 +7,7 @@ the worse of these two signals. Give bounds per station: one global pair makes b
 ones vector, every constant weight scores zero, and nothing is designed.
 
 The other sets are meant whole: every signal of the box, of the box with ``x^T L x <= smoothness``, or of a ball. The
-worst of them cannot be found for sure, so the design minimises a bound that holds (see
+worst of them cannot be found for sure, so the design minimizes a bound that holds (see
 :mod:`nareg.design._minmax.over_sets`).
 """
 
@@ -70,7 +70,7 @@ def minmax(
         Noise variance(s) or covariance; required for ``criterion="mse"``.
     criterion : {"prony", "mse"}
         ``max ||S x||^2`` (32), or the true error ``max ||(H - I) x||^2 + tr(H Sigma H^T)``. Under "corners" (and
-        with an SDP solver) the true error is minimised over H (29), followed by the fit (30).
+        with an SDP solver) the true error is minimized over H (29), followed by the fit (30).
     uncertainty : {"corners", "box", "smooth-box", "ball"}
         The set of signals: only the two corners ``low`` and ``high``, as published; every signal between them; those
         with ``x^T L x <= smoothness``; every signal with ``||x|| <= radius``. The whole box admits signals that jump
@@ -297,7 +297,7 @@ def _minmax_prony_tied(
     criterion = groups.tied(smooth_worst(L.toarray(), extremes))
     bounds = groups.bounds(low, high)
     directions = {"one weight": np.ones(task.n_nodes)}
-    for name, x in {"first corner": extremes[:, 0], "second corner": extremes[:, 1], "centre": extremes.mean(axis=1)}.items():
+    for name, x in {"first corner": extremes[:, 0], "second corner": extremes[:, 1], "center": extremes.mean(axis=1)}.items():
         if (np.abs(x) > 1e-3 * np.abs(x).max()).all():
             directions[f"inverse {name}"] = root / x
     reached = {}

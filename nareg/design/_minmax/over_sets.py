@@ -22,7 +22,7 @@ from nareg.design._published.prony import scaled_by_mse
 from nareg.design._published.relaxation import fit_weights_to
 from nareg.design._risk.descent import Progress, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, minimise_scale
+from nareg.design._risk.problem import Problem, minimize_scale
 from nareg.results import Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.
@@ -161,7 +161,7 @@ def grows_with_weights(U: SignalSet) -> bool:
     """Whether ``max ||S x||`` can only grow with every ``|w_i|``, so that the lower bound itself is optimal.
 
     ``||C^-1/2 W L W x||`` grows with the outer W, row by row. The inner one stretches the set: for a box or a ball
-    with its centre at zero the stretched set contains the old one, whatever the signs of w.
+    with its center at zero the stretched set contains the old one, whatever the signs of w.
     """
     return U.name == "ball" or (U.name == "box" and np.array_equal(U.low, -U.high))
 
@@ -169,7 +169,7 @@ def grows_with_weights(U: SignalSet) -> bool:
 def starting_weights(
     task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
 ) -> dict[str, np.ndarray]:
-    """The lower bound, one weight for all, and the inverse of the centre (smooth after weighting).
+    """The lower bound, one weight for all, and the inverse of the center (smooth after weighting).
 
     At the smallest scale allowed, or (``scaled``) at that of the smallest mean MSE over the set.
     """
@@ -178,11 +178,11 @@ def starting_weights(
     average = replace(task, R=F @ F.T)
     directions = {"one weight": np.ones(n)}
     if U.name != "ball":
-        centre = (U.low + U.high) / 2
-        size = np.abs(centre)
+        center = (U.low + U.high) / 2
+        size = np.abs(center)
         if size.max() > 0:
             inverse = 1 / np.maximum(size, 0.05 * size.max())
-            directions["inverse centre"] = np.where(centre < 0, -1.0, 1.0) * inverse / inverse.max()
+            directions["inverse center"] = np.where(center < 0, -1.0, 1.0) * inverse / inverse.max()
     starts = {}
     for name, direction in directions.items():
         smallest = float(np.sqrt(np.max(lower / direction**2)))
@@ -194,7 +194,7 @@ def starting_weights(
             def mse(s: float, direction: np.ndarray = direction) -> float:
                 return sum(average.risk_parts(feasible(s * direction, lower, upper)))
 
-            scale = minimise_scale(mse, max(smallest, 1e-6 * largest), largest)[0]
+            scale = minimize_scale(mse, max(smallest, 1e-6 * largest), largest)[0]
         starts[name] = feasible(scale * direction, lower, upper)
     if lower.any() and not np.allclose(starts["one weight"] ** 2, lower):
         starts["bound"] = np.sqrt(lower)

@@ -1,4 +1,4 @@
-"""The certified worst case of a set, minimised as a semidefinite program.
+"""The certified worst case of a set, minimized as a semidefinite program.
 
 The bound is jointly convex in (Omega, d, mu). With T, the box coordinates,
 
@@ -26,7 +26,7 @@ CLARABEL_BOUND_NODES, BOUND_NODES = 50, 120
 def bound_program(
     white: Problem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
 ) -> tuple[Solved, np.ndarray]:
-    """The certified bound minimised as an SDP: over Omega for "prony", over a PSD filter H for "mse".
+    """The certified bound minimized as an SDP: over Omega for "prony", over a PSD filter H for "mse".
 
     ``white`` is the problem in the coordinates ``C^1/2 x``, c the data term that led there and ``lower`` the bound on
     ``Omega_ii`` there. Returns the solved program and its matrix.

@@ -1,6 +1,6 @@
 """Sets of signals for min-max designs: a box, a box with a limit on roughness, a ball; and quadratics over them.
 
-The box is ``x = T [y, 1]`` with ``T = [diag(h), m]``, half widths h and centre m, and y in ``[-1, 1]^N``.
+The box is ``x = T [y, 1]`` with ``T = [diag(h), m]``, half widths h and center m, and y in ``[-1, 1]^N``.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def roughness_of(Q: Matrix, V: np.ndarray) -> float:
 
 
 def bounded_minimum(gradient: Product, y: np.ndarray) -> np.ndarray:
-    """Minimise over [-1, 1] a function given by its gradient, affine in y: values follow from gradients."""
+    """Minimize over [-1, 1] a function given by its gradient, affine in y: values follow from gradients."""
     if y.size == 0:
         return y
     at_zero = gradient(np.zeros_like(y))

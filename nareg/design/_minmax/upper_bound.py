@@ -16,7 +16,7 @@ from scipy.sparse.linalg import eigsh
 
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
 
-#: Up to here eigenvalues come from a dense decomposition; above, bounds are proven by a sparse factorisation.
+#: Up to here eigenvalues come from a dense decomposition; above, bounds are proven by a sparse factorization.
 DENSE_EIGENVALUES = 1500
 #: Largest rank of V. Above the root of 2 (N + 1) no spurious maximum is left; 16 loses nothing measurable at 10^4 nodes.
 RANK = 16
@@ -91,7 +91,7 @@ def _with_smoothness(
     smooth_side: tuple[float, float, np.ndarray] | None = None
     best: tuple[float, float, np.ndarray, np.ndarray] | None = None
     for _ in range(40):
-        V, d = _factor_maximum(_penalised(A, Q, mu), V, rng, slack=True)
+        V, d = _factor_maximum(_penalized(A, Q, mu), V, rng, slack=True)
         q, value = roughness_of(Q, V), float(d.sum()) + mu * kappa
         if best is None or value < best[0]:
             best = (value, mu, V, d)
@@ -120,14 +120,14 @@ def _with_smoothness(
     return mu, V, d, [np.sqrt(theta) * rough_side[2], np.sqrt(1 - theta) * smooth_side[2]]
 
 
-def _penalised(A: Matrix, Q: Matrix, mu: float) -> Product:
+def _penalized(A: Matrix, Q: Matrix, mu: float) -> Product:
     return lambda V: A @ V - mu * (Q @ V)
 
 
 def _factor_maximum(
     product: Product, V: np.ndarray, rng: np.random.Generator, *, slack: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Maximise ``tr(V^T A V)`` over V with unit rows by L-BFGS, and ``d_i = v_i . (A V)_i`` there.
+    """Maximize ``tr(V^T A V)`` over V with unit rows by L-BFGS, and ``d_i = v_i . (A V)_i`` there.
 
     With ``slack`` all rows but the last may be shorter: what they lack is one more number in each, outside A.
     """

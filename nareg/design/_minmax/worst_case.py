@@ -2,7 +2,7 @@
 
 The error of a filter at a signal is ``||B x||^2`` (plus a variance that does not depend on x), with
 ``B = C^-1/2 S`` for Prony's modified error and ``B = H - I`` for the bias. Its maximum over a box is at a vertex
-and NP-hard to find. Write the box as ``x = m + diag(h) e``, ``|e_i| <= 1``, and put the centre behind one more
+and NP-hard to find. Write the box as ``x = m + diag(h) e``, ``|e_i| <= 1``, and put the center behind one more
 coordinate: ``x = T e~`` with ``T = [diag(h), m]`` and ``e~`` in ``[-1, 1]^(N + 1)``. Then
 
     max_x ||B x||^2 = max e~^T A e~ <= sum(d)   for every diagonal d with diag(d) >= A = (B T)^T (B T)
@@ -196,7 +196,7 @@ def largest_eigenvalue(M: Matrix) -> float:
 
 
 def _is_positive_definite(M: sp.csr_array) -> bool:
-    """Whether a factorisation without row exchanges has positive pivots."""
+    """Whether a factorization without row exchanges has positive pivots."""
     n = M.shape[0]
     system = FilterSystem(S=M, c=np.zeros(n), w=None, penalty=Penalty(M, False, lambda i: f"node {i}"))
     if direct.refusal(system) is not None:

@@ -1,7 +1,7 @@
 """Blind design: the exact design from noisy readings alone.
 
 With the noise covariance known, ``Y Y^T / T - Sigma`` is an unbiased estimate of R, and the risk computed from
-it is Stein's unbiased risk estimate (SURE). Minimising N weights over few readings fits their noise, so some
+it is Stein's unbiased risk estimate (SURE). Minimizing N weights over few readings fits their noise, so some
 readings are held out: the descent on the others stops at the weights whose SURE on the held-out ones is
 smallest. The best single weight is among the candidates, so that the design falls back to it when the
 readings do not support more.
@@ -48,7 +48,7 @@ def blind(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> WeightDesign:
-    """Minimise Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
+    """Minimize Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ from scipy.optimize import brentq
 
 from nareg.design._node.gap_patterns import Pattern, patterns
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import extreme_frequencies, minimise_scale
+from nareg.design._risk.problem import extreme_frequencies, minimize_scale
 
 #: The prior counts as so many times, per node.
 PRIOR = 0.3
@@ -144,7 +144,7 @@ def _prior(L: np.ndarray, Y: np.ndarray, seen: np.ndarray, rng: np.random.Genera
     values = np.maximum(values, 0.0)
     first, last = extreme_frequencies(values)
     scalar = GappyScalar(L, np.ones(n), Y, seen, None, rng)
-    w0, _ = minimise_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
+    w0, _ = minimize_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
     residual, trace = scalar.sums(w0)
     count = seen.sum(axis=1)
     typical = float(np.sum(Y[seen] ** 2) / seen.sum())

@@ -1,6 +1,6 @@
 """Early stopping by cross-validation, for designs on dense matrices.
 
-Minimising N weights over few signals or readings fits their accidents. The columns are dealt to folds; each in
+Minimizing N weights over few signals or readings fits their accidents. The columns are dealt to folds; each in
 turn is held out while a descent runs on the rest, and the number of steps that is best on average is the number
 that the final descent on all columns takes.
 """

@@ -38,9 +38,9 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, 
         Noisy readings, T >= 2 (the more the better; a few dozen give usable values per station).
     method : {"gcv", "differences"}, optional
         Default: ``"gcv"`` up to 3,000 nodes, beyond ``"differences"``. ``"gcv"`` smooths with the single weight
-        that generalised cross-validation picks and solves ``E r_i^2 = sum_j (I - H)_ij^2 sigma_j^2`` for the
+        that generalized cross-validation picks and solves ``E r_i^2 = sum_j (I - H)_ij^2 sigma_j^2`` for the
         variances, r the residual, by non-negative least squares, with dense matrices. ``"differences"`` does the
-        same with each node's difference to the weighted mean of its neighbours and a robust spread (median
+        same with each node's difference to the weighted mean of its neighbors and a robust spread (median
         absolute deviation), which a few spikes do not disturb; its equations are sparse. With gaps the neighbors are
         those that read at the same time; ``"gcv"`` then inverts a matrix per pattern of gaps, and the default is
         ``"differences"`` where that takes long.
@@ -53,11 +53,11 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, 
 
     Notes
     -----
-    Whatever the smoother or the neighbours cannot predict counts as noise: where the signal itself varies
+    Whatever the smoother or the neighbors cannot predict counts as noise: where the signal itself varies
     from node to node, variances come out too high. Each node's mean over time is removed first, because a
-    constant offset between neighbours is signal. No variance is put below a twentieth of the median: least
+    constant offset between neighbors is signal. No variance is put below a twentieth of the median: least
     squares cannot tell how good such a station is, and an estimate near zero would be trusted blindly. A node
-    without neighbours gets the median, and so does one with fewer than two readings.
+    without neighbors gets the median, and so does one with fewer than two readings.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, 
     if Y.shape[1] < 2:
         raise InputError("measurements has one column: the noise of a station shows only over several readings, T >= 2.")
     if not base.L.nnz:
-        raise InputError("graph has no edges: noise cannot be told from signal without neighbours.")
+        raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     Y = Y - Y.mean(axis=1, keepdims=True)
     if not Y.any():
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
@@ -110,7 +110,7 @@ def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None
     if not np.abs(Y).max() > 1e-12 * largest:  # the fit of the levels leaves rounding
         raise InputError("measurements do not vary over time: their noise cannot be seen.")
     if not base.L.nnz:
-        raise InputError("graph has no edges: noise cannot be told from signal without neighbours.")
+        raise InputError("graph has no edges: noise cannot be told from signal without neighbors.")
     if method is None:
         small = n <= _checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
@@ -128,7 +128,7 @@ def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None
 
 
 def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
-    """Variances that explain how far each node is from the mean of its neighbours."""
+    """Variances that explain how far each node is from the mean of its neighbors."""
     D = L.diagonal()
     scale = np.divide(1.0, D, out=np.zeros_like(D), where=D > 0)
     predictor = sp.csr_array(sp.diags_array(scale) @ L)
@@ -138,7 +138,7 @@ def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
 
 
 def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
-    """Variances that explain the residuals of the smoother that generalised cross-validation picks."""
+    """Variances that explain the residuals of the smoother that generalized cross-validation picks."""
     n = base.n_nodes
     w0 = node_invariant(base, rule="gcv", measurements=Y).certificate.details["w0"]
     predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
@@ -148,7 +148,7 @@ def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
 
 
 def _nonnegative_least_squares(A: sp.csr_array, b: np.ndarray) -> np.ndarray:
-    """Minimise ``||A x - b||`` over ``x >= 0``, by block principal pivoting.
+    """Minimize ``||A x - b||`` over ``x >= 0``, by block principal pivoting.
 
     All variables that break a sign condition change sides at once (bound at zero, or free); when that stops
     reducing their number, only the last of them does, which cannot cycle (Portugal, Judice and Vicente 1994).

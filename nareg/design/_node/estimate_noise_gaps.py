@@ -56,7 +56,7 @@ def from_residuals(base: Penalty, Y: np.ndarray, seen: np.ndarray) -> Equations:
 def _predictors(
     base: Penalty, L: np.ndarray, Y: np.ndarray, seen: np.ndarray, parts: list[Pattern]
 ) -> Iterator[tuple[Pattern, np.ndarray]]:
-    """``I - H`` of each pattern, with the weight that generalised cross-validation picks."""
+    """``I - H`` of each pattern, with the weight that generalized cross-validation picks."""
     w0 = node_invariant(base, rule="gcv", measurements=Y, observed=seen).certificate.details["w0"]
     for pattern in parts:
         reduced, _ = kron_reduction(L, pattern.seen)

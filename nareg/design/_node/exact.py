@@ -1,7 +1,7 @@
-"""Exact design: the node weights that minimise the true mean squared error.
+"""Exact design: the node weights that minimize the true mean squared error.
 
 Not in the paper, which relaxes the problem because (22) is not convex. With N unknowns and the analytic
-gradient it is nonetheless minimised in seconds from a few starts, and on real networks it beats the relaxed
+gradient it is nonetheless minimized in seconds from a few starts, and on real networks it beats the relaxed
 designs. No lower bound w0 by default: with it the design is worse than the best single weight.
 
 Up to some hundreds of nodes risk and gradient are computed with dense matrices; beyond, from solves with the
@@ -50,7 +50,7 @@ def exact(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> WeightDesign:
-    """Minimise the mean squared error (11) over node weights by L-BFGS.
+    """Minimize the mean squared error (11) over node weights by L-BFGS.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def exact(
         up to 500 nodes.
     early_stopping : bool, optional
         Hold out a quarter of the signals and stop at the step with the smallest risk on them. Default: where
-        there are at least 8 signals but fewer than nodes, so that R is singular and its minimiser fits accidents.
+        there are at least 8 signals but fewer than nodes, so that R is singular and its minimizer fits accidents.
     n_probes : int
         Random probes for the noise term of the sampled solver, the same ones at every step.
     rng : numpy.random.Generator, optional

@@ -18,7 +18,7 @@ from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import gaps_found
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, minimise_scale, minimise_widely, moment
+from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, minimize_scale, minimize_widely, moment
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 
@@ -49,7 +49,7 @@ def node_invariant(
         ========================  =======================================  ==============================
         ``"chen-liu"``            ``sqrt(theta / (lambda_2 lambda_N))``    noise, and signals or
                                                                            second_moment or measurements
-        ``"gcv"``                 generalised cross-validation             measurements
+        ``"gcv"``                 generalized cross-validation             measurements
         ``"sure"``                Stein's unbiased risk estimate           measurements, noise
         ``"discrepancy"``         residual equal to the noise power        measurements, noise
         ``"l-curve"``             the corner of the L-curve, refused       measurements
@@ -163,7 +163,7 @@ def _with_gaps(
     task = Problem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
     search = _Scalar(task, None).range
     criteria = GappyScalar(task.L, c, Y, seen, Sigma if rule == "sure" else None, rng)
-    w0, objective = minimise_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
+    w0, objective = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
     return _packed(task, rule, w0, objective, _at_bound(w0, search), gaps_found(base, seen))
 
 
@@ -235,7 +235,7 @@ class _Scalar:
             w0 = self.task.published_w0
             return w0, w0, False
         if rule == "oracle":
-            return minimise_widely(self.risk(self.task.R), *self.range)
+            return minimize_widely(self.risk(self.task.R), *self.range)
         if rule == "l-curve":
             return *self.corner(), False
         if rule == "discrepancy":
@@ -243,7 +243,7 @@ class _Scalar:
         else:
             # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
             criterion = self.gcv if rule == "gcv" else self.risk(self.task.R - self.task.Sigma_matrix)
-            w0, value = minimise_scale(criterion, *self.range)
+            w0, value = minimize_scale(criterion, *self.range)
         return w0, value, _at_bound(w0, self.range)
 
     def residual(self, w0: float) -> float:
@@ -283,7 +283,7 @@ class _Scalar:
         if peaks.size == 0:
             raise InputError("measurements give an L-curve without a corner (rule='l-curve'): use rule='gcv'.")
         best = int(peaks[np.argmax(bend[peaks])])
-        w0, negative = minimise_scale(lambda s: -self.curvature(s), grid[best - 1], grid[best + 1])
+        w0, negative = minimize_scale(lambda s: -self.curvature(s), grid[best - 1], grid[best + 1])
         return w0, -negative
 
     def curvature(self, w0: float) -> float:

@@ -60,7 +60,7 @@ class GappyScalar:
         return residual, trace
 
     def gcv(self, w0: float) -> float:
-        """Generalised cross-validation, pooled over patterns."""
+        """Generalized cross-validation, pooled over patterns."""
         residual, trace = self.sums(w0)
         return (residual / self.readings) / (1 - trace / self.readings) ** 2
 

@@ -1,6 +1,6 @@
 """One weight for all nodes of a network of any size: the rules whose criteria are sums over columns and a trace.
 
-The true risk, Stein's estimate and generalised cross-validation are averages over signals or readings, plus a trace
+The true risk, Stein's estimate and generalized cross-validation are averages over signals or readings, plus a trace
 that random probes give (:mod:`nareg.design._risk.sampled`); Morozov's discrepancy has no trace. The weight is looked for
 on a few columns first, then on all of them nearby.
 """
@@ -35,7 +35,7 @@ GCV_TOL, LEAST_SMOOTHING = 1e-8, 1e-4
 
 
 class _Gcv(SampledRisk):
-    """Generalised cross-validation in place of the risk, ``(||C^1/2 (y - H y)||^2 / N) / (1 - tr(H) / N)^2``.
+    """Generalized cross-validation in place of the risk, ``(||C^1/2 (y - H y)||^2 / N) / (1 - tr(H) / N)^2``.
 
     Its columns are those of Stein's estimate for unit noise variance, whose probes give ``2 tr(H)``. Both parts vanish
     with the weight: nodes are counted by the same probes as the trace, and solves are tight.

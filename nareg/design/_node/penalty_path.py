@@ -1,11 +1,11 @@
-"""Exact and blind design on networks of any size: penalised descent on sampled risk, chosen on held-out columns.
+"""Exact and blind design on networks of any size: penalized descent on sampled risk, chosen on held-out columns.
 
 Nothing here is N x N. The weights are ``w = w0 exp(u)`` around the best single weight w0, and
 
     risk(w0 exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
 
-is minimised for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
-columns agree on, then more. Where weights vary smoothly over the network, neighbours share their evidence; where
+is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
+columns agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where
 the risk insists, they part. The mu with the smallest risk on held-out columns is kept and the fit repeated on all
 of them. A design that does not lower the held-out risk of the single weight by more than twice its standard error
 is not returned (status NO_IMPROVEMENT).
@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, feasible, minimise, one_blas_thread
+from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend_between, feasible, one_blas_thread
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import Columns, SampledRisk
@@ -32,7 +32,7 @@ from nareg.results import Status, WeightDesign
 
 #: Penalties tried, times the single weight's risk per node.
 PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
-#: How much more a difference between neighbours costs than a departure from the single weight.
+#: How much more a difference between neighbors costs than a departure from the single weight.
 SMOOTHNESS = 30.0
 #: The search ends when the held-out risk has not fallen for so many penalties.
 PATIENCE = 2
@@ -111,7 +111,7 @@ class _Descents:
         return self.start * np.exp(self.groups.expand(u))
 
     def objective(self, columns: Columns, mu: float) -> ValueAndGradient:
-        """The penalised risk as a function of the groups' u."""
+        """The penalized risk as a function of the groups' u."""
 
         def value_and_gradient(u: np.ndarray) -> tuple[float, np.ndarray]:
             spread = self.groups.expand(u)
@@ -132,7 +132,7 @@ class _Descents:
                 self.progress(self.steps, value, gradient)
 
         length = float(np.sqrt(self.start.size))
-        found = minimise(
+        found = descend_between(
             self.objective(columns, mu), u, self.low, self.high,
             unit=length, length=length, stationary=STATIONARY, max_iterations=most, progress=counted,
         )  # fmt: skip
@@ -226,7 +226,7 @@ def design_large(
         "solves": {
             "columns": risk.sequence.columns,
             "iterations per column": risk.sequence.iterations / max(risk.sequence.columns, 1),
-            "factorisations": risk.sequence.factorisations,
+            "factorizations": risk.sequence.factorizations,
             "tolerance": risk.sequence.tol,
         },
     }

@@ -117,7 +117,7 @@ def one_sign(w: np.ndarray) -> np.ndarray:
 
 
 def carried(base: Penalty, weights: np.ndarray, index: np.ndarray) -> np.ndarray:
-    """Old weights where a node was kept; a new node takes the mean of its kept neighbours, or the median of all."""
+    """Old weights where a node was kept; a new node takes the mean of its kept neighbors, or the median of all."""
     is_kept = index >= 0
     w = np.where(is_kept, weights[np.maximum(index, 0)], 0.0)
     reach = abs(base.L)[~is_kept][:, is_kept]

@@ -1,4 +1,4 @@
-"""Stations that drift and readings that spike must not pull their neighbours: a robust data term.
+"""Stations that drift and readings that spike must not pull their neighbors: a robust data term.
 
 Every reading is compared with what the other stations say about it, the leave-one-out prediction of the filter
 itself. A station whose differences are larger than expected gets a smaller weight in the data term, and the
@@ -29,7 +29,7 @@ DENSE_NODES = 500
 SETTLED = 0.01
 #: Later rounds go half the way (in the logarithm): two stations may accuse each other in turn.
 UNDAMPED = 10
-#: A station whose own reading makes up more than this share of its estimate has no neighbours to judge it by.
+#: A station whose own reading makes up more than this share of its estimate has no neighbors to judge it by.
 ALONE = 1 - 1e-6
 #: Standard error of the scale from the median absolute value of T normal numbers is this over sqrt(T).
 SCALE_ERROR = 1.167
@@ -62,7 +62,7 @@ class RobustFit:
         expected power: pass it as ``noise=`` to designs, which would otherwise bend the filter towards readings that
         are worse than they are said to be.
     reliability : (N,) array
-        In (0, 1]; one where nothing is suspicious, or where nothing can be judged (not observed, no neighbours).
+        In (0, 1]; one where nothing is suspicious, or where nothing can be judged (not observed, no neighbors).
     scale : (N,) array
         Robust size over time of a station's differences from its prediction, one where as expected.
     readings : (N, T) array
@@ -141,7 +141,7 @@ def robust_fit(
     -----
     With ``H = K^-1 C`` the prediction of station i from all others misses its reading by
     ``e_i = (y_i - x_hat_i) / (1 - H_ii)``. Noise explains a variance of
-    ``v_i = sigma_i^2 + sum_{j != i} H_ij^2 sigma_j^2 / (1 - H_ii)^2`` of it. The rest is signal that neighbours
+    ``v_i = sigma_i^2 + sum_{j != i} H_ij^2 sigma_j^2 / (1 - H_ii)^2`` of it. The rest is signal that neighbors
     cannot predict, taken as ``tau p_i`` with ``p_i = (H_ii / c_i) / (1 - H_ii)``, the prediction variance if S were
     the precision matrix of the signal, and tau such that the median of ``|e| / sqrt(v + tau p)`` over all stations
     and times is that of a normal number: less than half of the readings may be bad. An offset that is large
@@ -149,7 +149,7 @@ def robust_fit(
     not accused for that as long as others are similarly odd: the threshold rises with the spread of R over stations.
 
     Judge with one weight for all nodes (:func:`nareg.design.node_invariant`) and design node weights afterwards: they
-    would have learnt the bad stations, by cutting them off.
+    would have learned the bad stations, by cutting them off.
 
     References
     ----------
@@ -234,7 +234,7 @@ class _Rounds:
         return RobustFit(self.c * rho, noise, rho, scale, readings, estimate, done, status)
 
     def without_gross(self) -> np.ndarray:
-        """Readings to begin with: a spike of a thousand would take many rounds to shrink, and its neighbours with it."""
+        """Readings to begin with: a spike of a thousand would take many rounds to shrink, and its neighbors with it."""
         if self.Y.shape[1] < FEWEST_TIMES:
             return self.Y
         middle = np.median(self.Y, axis=1, keepdims=True)
@@ -247,7 +247,7 @@ class _Rounds:
         estimate, own, spread = self.filtered(c, readings)
         known = (c > 0) & (own < ALONE)
         if not known.any():
-            raise InputError("weights leave every station without neighbours: none can be judged; pass weights that are not 0.")
+            raise InputError("weights leave every station without neighbors: none can be judged; pass weights that are not 0.")
         others = np.where(known, 1.0 - own, 1.0)
         miss = np.where(known[:, None], (readings - estimate) / others[:, None], 0.0)
         prediction = readings - miss
@@ -280,7 +280,7 @@ class _Rounds:
         return found.x
 
     def reliability(self, ratio: np.ndarray) -> np.ndarray:
-        """Weight of every station from its standardised differences."""
+        """Weight of every station from its standardized differences."""
         if self.loss == "scale":
             scale = _robust_scale(ratio)
             accepted = max(self.threshold, _usual_limit(scale, ratio.shape[1]))

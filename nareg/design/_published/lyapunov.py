@@ -19,7 +19,7 @@ NEGLIGIBLE = 1e-9
 
 @dataclass(frozen=True)
 class StepOne:
-    """``H = U diag(h) U^T`` on the nodes that have neighbours (others keep ``H_ii = 1``), and its squared error."""
+    """``H = U diag(h) U^T`` on the nodes that have neighbors (others keep ``H_ii = 1``), and its squared error."""
 
     U: np.ndarray
     h: np.ndarray

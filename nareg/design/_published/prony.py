@@ -1,4 +1,4 @@
-"""Prony's design (25): minimise the modified error ``e' = y - (I + S) x``, that is ``tr(S R S)``.
+"""Prony's design (25): minimize the modified error ``e' = y - (I + S) x``, that is ``tr(S R S)``.
 
 * The objective of (25) is homogeneous: without a lower bound ``Omega = 0`` is optimal, and with one known
   signal ``w = s / x`` is optimal (value zero) for every scale s. The scale is therefore not identified by
@@ -31,7 +31,7 @@ from nareg.design._published.sparse_problem import (
 )
 from nareg.design._risk.descent import Progress, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, minimise_scale, problem
+from nareg.design._risk.problem import Problem, local_status, minimize_scale, problem
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 
@@ -82,7 +82,7 @@ def prony(
         minutes at 140 nodes. ``"auto"`` is low-rank unless a single known signal makes ``w = s / x`` optimal, which
         needs no solver.
     scale : {"mse", "bound"}
-        Multiply the solution of (25) by the factor that minimises the MSE within the bounds (needs noise), or leave it at
+        Multiply the solution of (25) by the factor that minimizes the MSE within the bounds (needs noise), or leave it at
         the bound as published.
     progress : callable, optional
         Called as ``progress(iteration, objective, relative gradient norm)``.
@@ -190,7 +190,7 @@ def _by_low_rank(
         started = time.perf_counter()
         # rows without a lower bound start like the others
         first = np.sqrt(np.where(bounds[0] > 0, bounds[0], bounds[0][bounds[0] > 0].mean()))
-        omega = low_rank.minimise(quadratic, *bounds, low_rank.spread(first), mesh_like=mesh_like(task), progress=progress)
+        omega = low_rank.minimize(quadratic, *bounds, low_rank.spread(first), mesh_like=mesh_like(task), progress=progress)
         timings = {"low rank": time.perf_counter() - started}
         V = low_rank.of_nodes(omega.V, groups)
         rounded, share = low_rank.leading(V)
@@ -294,7 +294,7 @@ def criterion(task: Problem) -> Any:
 
 
 def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
-    """``s w`` with the feasible s that minimises the MSE, and s; unchanged without noise or with "bound"."""
+    """``s w`` with the feasible s that minimizes the MSE, and s; unchanged without noise or with "bound"."""
     w = feasible(w, low, high)
     if scale == "bound" or task.Sigma is None or not w.any():
         return w, 1.0
@@ -305,7 +305,7 @@ def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.nda
     if isinstance(task, SparseProblem):
         factor = task.best_factor(w, least, most) if most > least else least
     else:
-        factor, _ = minimise_scale(task.mse_along(w), least, most)
+        factor, _ = minimize_scale(task.mse_along(w), least, most)
     return feasible(factor * w, low, high), factor
 
 

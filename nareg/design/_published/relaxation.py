@@ -275,7 +275,7 @@ def _fit_low_rank(
     bounds = groups.bounds(low_white, high_white)
     first = low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
     start = quadratic.best_multiple(first)
-    omega = low_rank.minimise(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
+    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
     spent = time.perf_counter()
     V = low_rank.of_nodes(omega.V, groups)
     rounded, share = low_rank.leading(V)

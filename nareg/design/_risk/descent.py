@@ -74,14 +74,14 @@ def descend(
     watch: Callable[[np.ndarray], bool] | None = None,
     progress: Progress | None = None,
 ) -> Descent:
-    """Minimise over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
+    """Minimize over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
 
     ``watch(w)`` sees the start and every iterate and may return True to stop there.
     """
     start = feasible(start, lower, upper)
     low, high = interval(start, lower, upper)
     unit = float(np.abs(start).max()) or 1.0
-    return minimise(
+    return descend_between(
         function,
         start,
         low,
@@ -94,7 +94,7 @@ def descend(
     )
 
 
-def minimise(
+def descend_between(
     function: ValueAndGradient,
     start: np.ndarray,
     low: np.ndarray,

@@ -31,7 +31,7 @@ def pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
 
 @njit(cache=True)
 def deal(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
-    """A class for every node: the one met least among its neighbours (twice) and theirs (once), at most 200 a node."""
+    """A class for every node: the one met least among its neighbors (twice) and theirs (once), at most 200 a node."""
     n = indptr.size - 1
     label = np.full(n, -1)
     met = np.zeros(count)
@@ -86,8 +86,8 @@ def rank_one_products(i, j, first, second):  # type: ignore[no-untyped-def]
 
 
 @parallel
-def neighbour_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def]
-    """``R = A A^T`` between the neighbours of every node, one square block after the other."""
+def neighbor_blocks(indptr, indices, starts, A):  # type: ignore[no-untyped-def]
+    """``R = A A^T`` between the neighbors of every node, one square block after the other."""
     n, r = A.shape
     out = np.empty(starts[n])
     for chunk in prange(CHUNKS):

@@ -72,7 +72,7 @@ def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, seco
     bias, variance = risk_parts(H, R, Sigma)
     power = float(np.trace(R))
     if power == 0:
-        raise InputError("signals (or second_moment) are zero everywhere: the normalised risk is not defined.")
+        raise InputError("signals (or second_moment) are zero everywhere: the normalized risk is not defined.")
     return Risk(bias, variance, bias + variance, (bias + variance) / power, lmmse_mse(R, Sigma) / power)
 
 

@@ -78,7 +78,7 @@ def blind_columns(Y: np.ndarray, variance: np.ndarray, c: np.ndarray, probes: np
 class SampledRisk:
     """Risk of node weights on a network of any size.
 
-    Nodes are kept in an order that brings neighbours together in memory; ``order`` maps to it.
+    Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
     """
 
     def __init__(self, base: Penalty, c: np.ndarray) -> None:

@@ -16,7 +16,7 @@ from nareg import _checks
 from nareg.errors import MissingDependencyError
 from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate
 from nareg.gnn.peers import convolutions
-from nareg.gnn.peers.defences import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
+from nareg.gnn.peers.defenses import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
 from nareg.gnn.peers.unfolded import Unfolded
 
 __all__ = [
@@ -109,7 +109,7 @@ def appnp(
     dropout: float = 0.5,
     layers: str = "auto",
 ) -> Network:
-    """Predict, then propagate by personalised PageRank (Gasteiger et al. 2019)."""
+    """Predict, then propagate by personalized PageRank (Gasteiger et al. 2019)."""
     module = layers_of(layers)
     predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
     return PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha))

@@ -75,7 +75,7 @@ class APPNP(torch.nn.Module):
 
 
 class GATConv(torch.nn.Module):
-    """Attention over neighbours and the node itself (Velickovic et al. 2018).
+    """Attention over neighbors and the node itself (Velickovic et al. 2018).
 
     ``alpha_ij = softmax_j LeakyReLU(a_src . W x_j + a_dst . W x_i)`` for every head; heads are joined or averaged.
     """

@@ -21,7 +21,7 @@ class _OnAdjacency(torch.nn.Module):
     def forward(self, x: torch.Tensor, adjacency: Adjacency) -> torch.Tensor:
         """(N, in_channels) -> (N, out_channels)."""
         if not adjacency.is_symmetric:
-            raise InputError("layers='pyg' normalise A~ symmetrically: prepare the adjacency with normalization='sym'.")
+            raise InputError("layers='pyg' normalize A~ symmetrically: prepare the adjacency with normalization='sym'.")
         index, weight = adjacency.edge_index(x.dtype, x.device)
         out: torch.Tensor = self.convolution(x, index, weight) if self.weighted else self.convolution(x, index)
         return out
@@ -38,5 +38,5 @@ def GATConv(*arguments: Any, **options: Any) -> _OnAdjacency:
 
 
 def APPNP(*arguments: Any, **options: Any) -> _OnAdjacency:
-    """Personalised PageRank."""
+    """Personalized PageRank."""
     return _OnAdjacency(nn.APPNP(*arguments, **options))

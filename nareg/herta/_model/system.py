@@ -196,7 +196,7 @@ class System:
 class Unrolled(System):
     """Gradient steps of the inner problem from ``Z = f`` in the place of its solution, as TWIRLS is trained.
 
-    ``Z <- Z - (H Z - f) / (1 + lam top/2)`` with ``top`` a bound of the spectrum of L; for the normalised Laplacian and top = 2
+    ``Z <- Z - (H Z - f) / (1 + lam top/2)`` with ``top`` a bound of the spectrum of L; for the normalized Laplacian and top = 2
     that is ``Z <- (lam A~ Z + f) / (1 + lam)`` (HERTA 4.5 lacks the lam before its A^). A fixed polynomial in H, and so its own
     transpose.
     """

@@ -54,7 +54,7 @@ def transform(Q: Any) -> Any:
 
 
 class SRHT:
-    """A fixed subsampled randomised Hadamard transform of rows.
+    """A fixed subsampled randomized Hadamard transform of rows.
 
     Parameters
     ----------

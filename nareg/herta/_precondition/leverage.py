@@ -3,7 +3,7 @@
     L = B^T B,  b_e = sqrt(w_e) (s_i delta_i - s_j delta_j)        s = D~^-1/2 ("normalized") or 1 ("combinatorial")
     l_e = b_e^T (L + I/lam)^-1 b_e = lam b_e^T H^-1 b_e            n_lam = sum_e l_e = tr(I - H^-1)      (HERTA C.36, 5.1)
 
-What the score of an edge says: how much of the regularised energy in some direction only this edge carries.
+What the score of an edge says: how much of the regularized energy in some direction only this edge carries.
 """
 
 from __future__ import annotations

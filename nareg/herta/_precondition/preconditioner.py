@@ -88,7 +88,7 @@ class Factor:
     def rank(self) -> int:
         """Number of directions in which Q is longer than the root of the ridge, its columns scaled as here.
 
-        Eigenvalues of the Gram matrix above the ridge, counted by the signs of an ``L D L^T`` factorisation (Sylvester).
+        Eigenvalues of the Gram matrix above the ridge, counted by the signs of an ``L D L^T`` factorization (Sylvester).
         """
         shifted = self._gram.clone()
         shifted.diagonal().sub_(self.added)
@@ -220,13 +220,13 @@ class Preconditioner:
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""
-        return self._centred(self._by_output(self._centred(G), Factor.seen if self.within else Factor.solve))
+        return self._centered(self._by_output(self._centered(G), Factor.seen if self.within else Factor.solve))
 
     def gap(self, gradient: torch.Tensor) -> float | None:
         """``<g, P^-1 g> / 2``: about how far the loss is from its minimum; None without a preconditioner."""
         if not self.factors:
             return None
-        return 0.5 * float((gradient * self._centred(self._by_output(self._centred(gradient), Factor.seen))).sum())
+        return 0.5 * float((gradient * self._centered(self._by_output(self._centered(gradient), Factor.seen))).sum())
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``."""
@@ -247,6 +247,6 @@ class Preconditioner:
             return apply(self.factors[0], G)
         return torch.cat([apply(factor, G[:, k : k + 1]) for k, factor in enumerate(self.factors)], dim=1)
 
-    def _centred(self, G: torch.Tensor) -> torch.Tensor:
+    def _centered(self, G: torch.Tensor) -> torch.Tensor:
         """Without the mean over outputs, along which cross-entropy does not change and blocks would put curvature."""
         return G - G.mean(dim=1, keepdim=True) if len(self.factors) > 1 else G

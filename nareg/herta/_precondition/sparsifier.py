@@ -1,4 +1,4 @@
-"""A graph with fewer edges whose regularised Laplacian is almost the same, and how far from the same it is, measured.
+"""A graph with fewer edges whose regularized Laplacian is almost the same, and how far from the same it is, measured.
 
 Edges are drawn with probabilities in proportion to their ridge leverage scores, and weighted by how often they came over how
 often that was to be expected (HERTA, Algorithm 2, Lemma 5.2):
@@ -122,7 +122,7 @@ def sparsify(
     measure: bool = True,
     n_nodes: int | None = None,
 ) -> Sparsifier:
-    """Drop edges of a graph that its regularised Laplacian ``L + I/lam`` hardly needs.
+    """Drop edges of a graph that its regularized Laplacian ``L + I/lam`` hardly needs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A PyTorch optimiser that works on other coordinates ``theta' = R^-1 theta`` than those the model is written in."""
+"""A PyTorch optimizer that works on other coordinates ``theta' = R^-1 theta`` than those the model is written in."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Values = list[torch.Tensor]
 
 
 class InOtherCoordinates(ABC):
-    """Wraps an optimiser; the model's parameters stay what they are, its gradients too.
+    """Wraps an optimizer; the model's parameters stay what they are, its gradients too.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class InOtherCoordinates(ABC):
         self.optimizer, self._parameters = optimizer, parameters
         #: of the model, before they are turned
         self._gradients: list[torch.Tensor | None] = []
-        #: parameters as they were last written, and where the optimiser then stood
+        #: parameters as they were last written, and where the optimizer then stood
         self._known: tuple[Values, Values] | None = None
 
     @abstractmethod
@@ -50,7 +50,7 @@ class InOtherCoordinates(ABC):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the optimiser, from the gradients of the model's parameters; they stay as they are."""
+        """One step of the optimizer, from the gradients of the model's parameters; they stay as they are."""
         self._gradients = self._own_gradients()
         self._write(self._place())
         if closure is None:
@@ -65,16 +65,16 @@ class InOtherCoordinates(ABC):
                 p.grad = gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As of the optimiser."""
+        """As of the optimizer."""
         self.optimizer.zero_grad(set_to_none=set_to_none)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """As of the optimiser: learning rates are changed here, by schedulers too."""
+        """As of the optimizer: learning rates are changed here, by schedulers too."""
         return self.optimizer.param_groups
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimiser's, whose moments are those in its own coordinates, and what these coordinates are."""
+        """The optimizer's, whose moments are those in its own coordinates, and what these coordinates are."""
         return {"optimizer": self.optimizer.state_dict(), "coordinates": self._coordinates()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ class InOtherCoordinates(ABC):
             raise InputError("state holds coordinates that change, these do not: it is that of another kind of optimizer.")
 
     def _place(self) -> Values:
-        """Where the optimiser stands: remembered, unless somebody else has changed the parameters since."""
+        """Where the optimizer stands: remembered, unless somebody else has changed the parameters since."""
         now = self._read()
         if self._known is not None and all(map(torch.equal, self._known[0], now)):
             return self._known[1]
@@ -117,7 +117,7 @@ class InOtherCoordinates(ABC):
         return [p.grad for p in self._parameters]
 
     def _pull(self) -> None:
-        """Gradients to the optimiser's coordinates; where only some are missing these count as zero."""
+        """Gradients to the optimizer's coordinates; where only some are missing these count as zero."""
         if all(p.grad is None for p in self._parameters):
             return
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
@@ -125,7 +125,7 @@ class InOtherCoordinates(ABC):
             p.grad = gradient
 
     def _outside(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """The user's closure, which evaluates the model, for an optimiser that stands elsewhere."""
+        """The user's closure, which evaluates the model, for an optimizer that stands elsewhere."""
 
         def evaluate() -> Any:
             with torch.no_grad():
@@ -134,7 +134,7 @@ class InOtherCoordinates(ABC):
             try:
                 with torch.enable_grad():
                     result = closure()
-            finally:  # an interrupt leaves the optimiser where it was
+            finally:  # an interrupt leaves the optimizer where it was
                 with torch.no_grad():
                     self._write(inner)
             with torch.no_grad():
@@ -146,7 +146,7 @@ class InOtherCoordinates(ABC):
 
 
 def checked_parameters(optimizer: Any) -> Values:
-    """All parameters of an optimiser, refused if it is none."""
+    """All parameters of an optimizer, refused if it is none."""
     if not isinstance(optimizer, torch.optim.Optimizer):
         raise InputError(f"optimizer is {optimizer!r}: an optimizer of torch.optim is expected.")
     return [p for group in optimizer.param_groups for p in group["params"]]

@@ -3,7 +3,7 @@
     Z = H^-1 f(X; theta)          P ~ J^T H^-1 M D M H^-1 J,      J = df/dtheta,  D = a bound of the loss' curvature in Z
 
 HERTA D.4 proposes to put the Jacobian in the place of X. J has as many columns as the network has parameters, too many for a
-Gram matrix: what is kept are the leading eigenvectors of P, by a randomised Nystrom approximation from a few products with P.
+Gram matrix: what is kept are the leading eigenvectors of P, by a randomized Nystrom approximation from a few products with P.
 """
 
 from __future__ import annotations
@@ -106,11 +106,11 @@ class Unfold(torch.nn.Module):
 
 
 class GaussNewton(InOtherCoordinates):
-    """A PyTorch optimiser in coordinates in which the leading curvature of the training problem is one, renewed as it changes.
+    """A PyTorch optimizer in coordinates in which the leading curvature of the training problem is one, renewed as it changes.
 
     ``R = (V diag(values) V^T + d I)^-1/2`` for the ``rank`` leading eigenvalues of P, and d the smallest of them or ``damping``
     times the largest. Learning rates near one suit gradient descent, whatever the features' units, where the network is
-    nearly linear over a step; otherwise start at 0.1, or take Adam. The optimiser's own memory (moments) is dropped when the
+    nearly linear over a step; otherwise start at 0.1, or take Adam. The optimizer's own memory (moments) is dropped when the
     coordinates change.
 
     Parameters
@@ -201,7 +201,7 @@ class GaussNewton(InOtherCoordinates):
         self._V, self._scale, self._rest = features.new_zeros((0, 0)), features.new_zeros(0), 1.0
 
     def step(self, closure: Any = None) -> Any:
-        """One step of the optimiser; every so many the coordinates are made anew first."""
+        """One step of the optimizer; every so many the coordinates are made anew first."""
         if self._count % self._every == 0:
             self._renew()
         self._count += 1
@@ -216,7 +216,7 @@ class GaussNewton(InOtherCoordinates):
 
     @torch.no_grad()
     def leading_curvature(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Leading eigenvalues, falling, and eigenvectors of ``P``, by a randomised Nystrom approximation."""
+        """Leading eigenvalues, falling, and eigenvectors of ``P``, by a randomized Nystrom approximation."""
         p, k = sum(q.numel() for q in self._parameters), self._rank
         like = self._features
         omega = torch.randn((p, k), generator=self._generator, dtype=like.dtype, device=self._generator.device).to(like.device)

@@ -1,9 +1,9 @@
-"""Precondition any PyTorch optimiser of an existing training loop: two more lines.
+"""Precondition any PyTorch optimizer of an existing training loop: two more lines.
 
     P = herta.precondition(graph, X, lam=1.0, train=train)
     optimizer = herta.Preconditioned(torch.optim.Adam([layer.weight], lr=0.1), P)
 
-The optimiser works on ``W' = R^-1 W`` with ``R R^T = P^-1`` (HERTA, Algorithm 1, for any loss and optimiser: Section 6); the
+The optimizer works on ``W' = R^-1 W`` with ``R R^T = P^-1`` (HERTA, Algorithm 1, for any loss and optimizer: Section 6); the
 model keeps seeing W.
 """
 
@@ -54,7 +54,7 @@ def precondition(
     graph, features, lam, train, kind, sketch_size, weight_decay, device, dtype, rng
         As in :func:`nareg.herta.fit`.
     how : {"auto", "exact", "sketched"}
-        From all training rows of ``H^-1 X``, or from a randomised Hadamard transform of them; "auto": the cheaper by estimate.
+        From all training rows of ``H^-1 X``, or from a randomized Hadamard transform of them; "auto": the cheaper by estimate.
 
     Returns
     -------
@@ -100,7 +100,7 @@ def precondition(
 
 
 class Preconditioned(InOtherCoordinates):
-    """A PyTorch optimiser that works in preconditioned coordinates.
+    """A PyTorch optimizer that works in preconditioned coordinates.
 
     Parameters
     ----------

@@ -61,7 +61,7 @@ class Sizes:
         return count * (1 + NARROW / block) * self.system.degree(tol) * (2 * L.nnz + 6 * L.shape[0]) / SPARSE
 
     def gram(self, rows: int) -> float:
-        """Seconds for the smaller Gram matrix of (rows, F), and its factorisation."""
+        """Seconds for the smaller Gram matrix of (rows, F), and its factorization."""
         small, large = sorted((rows, self.n_features))
         return (large * small**2 + small**3 / 3) / DENSE
 
@@ -69,10 +69,10 @@ class Sizes:
         """Estimated time of a way to train."""
         squared, d, c = self.loss == "mse", self.n_features, self.n_outputs
         held = min(d, self.n_train)
-        factorisations = (1 if squared else RENEWALS) * (c if way.endswith("blocks") else 1)
+        factorizations = (1 if squared else RENEWALS) * (c if way.endswith("blocks") else 1)
         if way in ("formed", "blocks"):
             dense = 4.0 * self.n_train * d * c * (1 if squared else CROSS[way])
-            return self.columns(held, self.tight) + factorisations * self.gram(self.n_train) + dense / DENSE
+            return self.columns(held, self.tight) + factorizations * self.gram(self.n_train) + dense / DENSE
         count = (SQUARED if squared else CROSS)[way]
         # products with X and solves with H
         gradients = self.columns(2 * c * count, self.tight, c) + 4.0 * self.nonzeros * c * count / DENSE
@@ -81,9 +81,9 @@ class Sizes:
         if way == "exact":
             # with fewer rows than columns the preconditioner takes accurate rows as well
             accuracy = self.loose if self.n_train >= d else self.tight
-            return self.columns(held, accuracy) + factorisations * self.gram(self.n_train) + gradients
+            return self.columns(held, accuracy) + factorizations * self.gram(self.n_train) + gradients
         mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if squared else 0.0
-        return self.columns(d, self.loose) + mixed + factorisations * self.gram(self.rows) + gradients
+        return self.columns(d, self.loose) + mixed + factorizations * self.gram(self.rows) + gradients
 
     @property
     def held_bytes(self) -> float:

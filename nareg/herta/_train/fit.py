@@ -72,7 +72,7 @@ def fit(
     rng: np.random.Generator | None = None,
     progress: Progress | None = None,
 ) -> TrainingResult:
-    """Minimise ``loss(Z*, targets)`` at the training nodes over W, with ``Z* = (I + lam L)^-1 X W``.
+    """Minimize ``loss(Z*, targets)`` at the training nodes over W, with ``Z* = (I + lam L)^-1 X W``.
 
     Parameters
     ----------
@@ -88,14 +88,14 @@ def fit(
     loss : {"mse", "ce"}
         ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes.
     optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed"}
-        "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorisation of its Gram matrix. "pcg" (mse): preconditioned conjugate
+        "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorization of its Gram matrix. "pcg" (mse): preconditioned conjugate
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
         (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
         gradient descent.
     preconditioner : {"auto", "exact", "blocks", "sketched", "none"} or Preconditioner
         "exact": the Gram matrix of F; for cross-entropy weighted by the second derivatives, and made anew when these have
         changed (not with dropout, where they are not known). "blocks" (ce): one an output, which takes fewer evaluations but
-        as many factorisations as there are classes. "sketched": from ``sketch_size`` rows of a randomised Hadamard transform
+        as many factorizations as there are classes. "sketched": from ``sketch_size`` rows of a randomized Hadamard transform
         of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
         One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
         example; how near it is to the loss at hand is not known, and convergence is judged by another.
@@ -282,7 +282,7 @@ def _method(
     learning_rate: float | None,
     rng: np.random.Generator,
 ) -> tuple[Iterator[Step], Callable[[], float | None]]:
-    """The optimiser's steps, and the condition number where they tell it."""
+    """The optimizer's steps, and the condition number where they tell it."""
     W = problem.zeros(task.like)
     if plan.optimizer in ("pcg", "direct"):
         ritz = Ritz()

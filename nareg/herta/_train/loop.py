@@ -1,4 +1,4 @@
-"""Run an optimiser's steps: keep the curve, decide when to stop, keep the best weights."""
+"""Run an optimizer's steps: keep the curve, decide when to stop, keep the best weights."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from nareg.herta._precondition.preconditioner import inverse_or_one
 
 
 class Problem:
-    """What every optimiser sees.
+    """What every optimizer sees.
 
     Attributes
     ----------

@@ -26,7 +26,7 @@ ALIKE = 100.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Optimiser, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, why.
+    """Optimizer, preconditioner, whether ``F = M H^-1 X`` is formed to full accuracy, why.
 
     And whether the preconditioner is one an output, or one that was built before.
     """

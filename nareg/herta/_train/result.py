@@ -89,7 +89,7 @@ class TrainingResult:
         At the returned weights, from accurate solves.
     rank : int or None
         Of the features as a preconditioner sees them, the propagated ones at the training nodes: directions longer than the
-        root of the ridge. Where it is below F more than one W has this loss. None where no Gram matrix of them was factorised,
+        root of the ridge. Where it is below F more than one W has this loss. None where no Gram matrix of them was factorized,
         and with weight decay, with which there is one W.
     evaluations, hessian_products : int
         Values with gradients, and products with the Hessian.

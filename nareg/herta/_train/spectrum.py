@@ -62,7 +62,7 @@ def bent(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 def spectrum(
     problem: Problem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator, steps: int = LANCZOS
 ) -> torch.Tensor:
-    """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalised."""
+    """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalized."""
     shape = (problem.n_features, problem.loss.n_outputs)
     v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
     basis: list[torch.Tensor] = []

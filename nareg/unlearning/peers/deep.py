@@ -42,7 +42,7 @@ class Update:
 
 
 class DeepGPR(Forgetting[Update]):
-    """Generalised PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
+    """Generalized PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ from nareg.unlearning.propagation.growing import extended
 from nareg.unlearning.propagation.rounding import Rounding
 
 #: Sums are collected where they are wanted, row after row, and not scattered from where they come, unless that looks up so many
-#: times more neighbours than there are rows to add: a row that is added at random takes as long as 30 neighbours.
+#: times more neighbors than there are rows to add: a row that is added at random takes as long as 30 neighbors.
 LOOKUPS = 30
 
 

@@ -13,14 +13,14 @@ from nareg.graph import Graph
 from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.growing import extended
 
-#: In the place of a neighbour that is none any more.
+#: In the place of a neighbor that is none any more.
 GONE = -1
 #: Room that a row gets when it is full, in multiples of what it holds.
 GROWTH = 1.5
 
 
 class LiveGraph:
-    """Rows of neighbours with room to grow. A removal takes the time of a row, an addition none to speak of.
+    """Rows of neighbors with room to grow. A removal takes the time of a row, an addition none to speak of.
 
     Parameters
     ----------
@@ -30,10 +30,10 @@ class LiveGraph:
     Attributes
     ----------
     start : (N,) int64 array
-        Where a node's row begins in ``neighbours``.
+        Where a node's row begins in ``neighbors``.
     live : (N,) int64 array
-        Neighbours it has, itself not counted.
-    neighbours : int32 array
+        Neighbors it has, itself not counted.
+    neighbors : int32 array
     n_edges : int
         Undirected ones.
 
@@ -54,8 +54,8 @@ class LiveGraph:
         self.live = np.diff(adjacency.indptr).astype(np.int64)
         self._room = self.live.copy()
         self.start = adjacency.indptr[:-1].astype(np.int64)
-        self.neighbours = adjacency.indices.astype(np.int32)
-        self._used = self.neighbours.size
+        self.neighbors = adjacency.indices.astype(np.int32)
+        self._used = self.neighbors.size
         self.n_edges = self._used // 2
 
     @property
@@ -70,18 +70,18 @@ class LiveGraph:
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the compiled loops take: start, live, neighbours."""
-        return self.start, self.live, self.neighbours
+        """What the compiled loops take: start, live, neighbors."""
+        return self.start, self.live, self.neighbors
 
-    def neighbours_of(self, node: int) -> np.ndarray:
-        """Neighbours of a node, in no order."""
-        return self.neighbours[self.start[node] : self.start[node] + self.live[node]].copy()
+    def neighbors_of(self, node: int) -> np.ndarray:
+        """Neighbors of a node, in no order."""
+        return self.neighbors[self.start[node] : self.start[node] + self.live[node]].copy()
 
     def adjacency(self, *, in_order: bool = True) -> sp.csr_array:
-        """The (N, N) adjacency matrix, without loops; neighbours sorted, which takes longer than all else here, or not."""
+        """The (N, N) adjacency matrix, without loops; neighbors sorted, which takes longer than all else here, or not."""
         ends = np.concatenate([[0], np.cumsum(self.live)])
         found = sp.csr_array(
-            (np.ones(ends[-1]), self.neighbours[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
+            (np.ones(ends[-1]), self.neighbors[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
         )
         if in_order:
             found.sort_indices()
@@ -142,21 +142,21 @@ class LiveGraph:
         return there
 
     def _places(self, start: np.ndarray) -> np.ndarray:
-        """Where the live neighbours stand, row by row, for rows that start there."""
+        """Where the live neighbors stand, row by row, for rows that start there."""
         before = np.cumsum(self.live) - self.live
         return np.arange(self.live.sum()) + np.repeat(start - before, self.live)
 
     def _move(self, node: int, room: int) -> None:
         """Give a row more room, behind all others; packed anew with a share to spare where there is none left."""
-        if self._used + room > self.neighbours.size:
+        if self._used + room > self.neighbors.size:
             places = np.cumsum(self._room) - self._room
             total = int(self._room.sum())
             packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
-            packed[self._places(places)] = self.neighbours[self._places(self.start)]
-            self.neighbours, self.start, self._used = packed, places, total
-        held = self.neighbours_of(node)
-        self.neighbours[self._used : self._used + held.size] = held
-        self.neighbours[self.start[node] : self.start[node] + self._room[node]] = GONE
+            packed[self._places(places)] = self.neighbors[self._places(self.start)]
+            self.neighbors, self.start, self._used = packed, places, total
+        held = self.neighbors_of(node)
+        self.neighbors[self._used : self._used + held.size] = held
+        self.neighbors[self.start[node] : self.start[node] + self._room[node]] = GONE
         self.start[node], self._room[node] = self._used, room
         self._used += room
 

@@ -1,4 +1,4 @@
-"""Lazy local propagation of generalised PageRank, exact: a request costs what it touches, not what the graph is.
+"""Lazy local propagation of generalized PageRank, exact: a request costs what it touches, not what the graph is.
 
     Z = sum_l w_l P^l X,    P = D^-1/2 A D^-1/2,    l = 0..L,    degrees and A with the loop at every node
 

@@ -1,6 +1,6 @@
-"""Compiled loops of lazy propagation, on rows of live neighbours.
+"""Compiled loops of lazy propagation, on rows of live neighbors.
 
-Row u of the graph is ``neighbours[start[u] : start[u] + live[u]]``; every node is its own neighbour besides, and its degree
+Row u of the graph is ``neighbors[start[u] : start[u] + live[u]]``; every node is its own neighbor besides, and its degree
 counts that. Rows of features are contiguous; where several threads add to them each has columns of its own.
 """
 
@@ -19,43 +19,43 @@ SPREAD = 10
 
 
 @serial
-def find(start: Any, live: Any, neighbours: Any, u: Any, v: Any) -> Any:
-    """Where in ``neighbours`` v stands in the row of u; -1 if it does not."""
+def find(start: Any, live: Any, neighbors: Any, u: Any, v: Any) -> Any:
+    """Where in ``neighbors`` v stands in the row of u; -1 if it does not."""
     for p in range(start[u], start[u] + live[u]):
-        if neighbours[p] == v:
+        if neighbors[p] == v:
             return p
     return -1
 
 
 @serial
-def present(start: Any, live: Any, neighbours: Any, edges: Any, out: Any) -> None:
+def present(start: Any, live: Any, neighbors: Any, edges: Any, out: Any) -> None:
     """Whether edges are there; the shorter of two rows is searched."""
     for e in range(edges.shape[0]):
         u, v = edges[e, 0], edges[e, 1]
         if live[u] > live[v]:
             u, v = v, u
-        out[e] = find(start, live, neighbours, u, v) >= 0
+        out[e] = find(start, live, neighbors, u, v) >= 0
 
 
 @serial
-def unlink(start: Any, live: Any, neighbours: Any, edges: Any) -> None:
+def unlink(start: Any, live: Any, neighbors: Any, edges: Any) -> None:
     """Take edges that are there out of the rows of both ends."""
     for e in range(edges.shape[0]):
         for side in range(2):
             u, v = edges[e, side], edges[e, 1 - side]
-            p = find(start, live, neighbours, u, v)
+            p = find(start, live, neighbors, u, v)
             live[u] -= 1
-            neighbours[p] = neighbours[start[u] + live[u]]
-            neighbours[start[u] + live[u]] = -1
+            neighbors[p] = neighbors[start[u] + live[u]]
+            neighbors[start[u] + live[u]] = -1
 
 
 @serial
-def link(start: Any, live: Any, neighbours: Any, edges: Any) -> None:
+def link(start: Any, live: Any, neighbors: Any, edges: Any) -> None:
     """Put edges that are not there into the rows of both ends, which have room."""
     for e in range(edges.shape[0]):
         for side in range(2):
             u, v = edges[e, side], edges[e, 1 - side]
-            neighbours[start[u] + live[u]] = v
+            neighbors[start[u] + live[u]] = v
             live[u] += 1
 
 
@@ -68,9 +68,9 @@ def work(live: Any, sources: Any) -> Any:
     return total
 
 
-@functools.partial(parallel, size=lambda start, live, neighbours, sources, Y, slot, out, block: SPREAD * Y.size)
-def scatter(start: Any, live: Any, neighbours: Any, sources: Any, Y: Any, slot: Any, out: Any, block: Any) -> None:
-    """Add row i of Y to the rows ``slot`` of ``sources[i]`` and its neighbours; so many columns to a thread."""
+@functools.partial(parallel, size=lambda start, live, neighbors, sources, Y, slot, out, block: SPREAD * Y.size)
+def scatter(start: Any, live: Any, neighbors: Any, sources: Any, Y: Any, slot: Any, out: Any, block: Any) -> None:
+    """Add row i of Y to the rows ``slot`` of ``sources[i]`` and its neighbors; so many columns to a thread."""
     width = Y.shape[1]
     for part in numba.prange((width + block - 1) // block):
         low, high = part * block, min((part + 1) * block, width)
@@ -80,14 +80,14 @@ def scatter(start: Any, live: Any, neighbours: Any, sources: Any, Y: Any, slot: 
             for f in range(low, high):
                 out[row, f] += Y[i, f]
             for p in range(start[s], start[s] + live[s]):
-                row = slot[neighbours[p]]
+                row = slot[neighbors[p]]
                 for f in range(low, high):
                     out[row, f] += Y[i, f]
 
 
-@functools.partial(parallel, size=lambda start, live, neighbours, targets, source, Y, place, out: targets.size * Y.shape[1])
-def collect(start: Any, live: Any, neighbours: Any, targets: Any, source: Any, Y: Any, place: Any, out: Any) -> None:
-    """The same from the other end: add to row ``place`` of every target the rows ``source`` of its neighbours, and its own."""
+@functools.partial(parallel, size=lambda start, live, neighbors, targets, source, Y, place, out: targets.size * Y.shape[1])
+def collect(start: Any, live: Any, neighbors: Any, targets: Any, source: Any, Y: Any, place: Any, out: Any) -> None:
+    """The same from the other end: add to row ``place`` of every target the rows ``source`` of its neighbors, and its own."""
     width = Y.shape[1]
     for i in numba.prange(targets.size):
         t = targets[i]
@@ -96,7 +96,7 @@ def collect(start: Any, live: Any, neighbours: Any, targets: Any, source: Any, Y
             for f in range(width):
                 out[row, f] += Y[k, f]
         for p in range(start[t], start[t] + live[t]):
-            k = source[neighbours[p]]
+            k = source[neighbors[p]]
             if k >= 0:
                 for f in range(width):
                     out[row, f] += Y[k, f]
@@ -124,7 +124,7 @@ def add_rows(places: Any, rows: Any, weight: Any, out: Any) -> None:
 
 
 @parallel
-def gather(start: Any, live: Any, neighbours: Any, Q: Any, scale: Any, place: Any, weight: Any, out: Any) -> None:
+def gather(start: Any, live: Any, neighbors: Any, Q: Any, scale: Any, place: Any, weight: Any, out: Any) -> None:
     """``out[place] += weight A diag(scale) Q`` with the loop at every node."""
     width = Q.shape[1]
     for u in numba.prange(place.size):
@@ -132,14 +132,14 @@ def gather(start: Any, live: Any, neighbours: Any, Q: Any, scale: Any, place: An
         for f in range(width):
             out[row, f] += weight * scale[u] * Q[u, f]
         for p in range(start[u], start[u] + live[u]):
-            k = neighbours[p]
+            k = neighbors[p]
             share = weight * scale[k]
             for f in range(width):
                 out[row, f] += share * Q[k, f]
 
 
 @serial
-def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
+def reach(start: Any, live: Any, neighbors: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
     """Nodes within 0, 1, 2, ... hops of the ends, nearest first, with places; ``counts`` has how many each."""
     found = 0
     for node in ends:
@@ -153,7 +153,7 @@ def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched:
         for i in range(first, last):
             s = touched[i]
             for p in range(start[s], start[s] + live[s]):
-                k = neighbours[p]
+                k = neighbors[p]
                 if slot[k] < 0:
                     slot[k] = found
                     touched[found] = k
@@ -163,18 +163,18 @@ def reach(start: Any, live: Any, neighbours: Any, ends: Any, slot: Any, touched:
 
 
 @serial
-def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> Any:
+def left_factors(start: Any, live: Any, neighbors: Any, weights: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> Any:
     """Left factors of the removal of the edge between two nodes, a row for each of those that :func:`reach` finds.
 
     Columns are those of the two ends' ``q_0, ..., q_(L-1), S``, end by end. The edge is taken out, and put in again, and no
     node has a place when this returns: no signal is handled in between.
     """
     order = weights.size - 1
-    reach(start, live, neighbours, ends, slot, touched, counts)
+    reach(start, live, neighbors, ends, slot, touched, counts)
     size = counts[-1]
     left, scale = np.zeros((size, 2 * (order + 1))), np.empty(size)
     hold, new, edge = np.zeros(size), np.zeros(size), ends.copy().reshape(1, 2)
-    unlink(start, live, neighbours, edge)
+    unlink(start, live, neighbors, edge)
     for i in range(size):
         scale[i] = 1 / np.sqrt(live[touched[i]] + 1.0)
     for end in range(2):
@@ -194,13 +194,13 @@ def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, ends: Any
                             new[i] += share
                             s = touched[i]
                             for p in range(start[s], start[s] + live[s]):
-                                new[slot[neighbours[p]]] += share
+                                new[slot[neighbors[p]]] += share
                 # (A' D'^-1 - A D^-1) e_a, and for features what the root of the degree does
                 along = 1 / d - 1 / d_old + (ratio / d if j == 0 else 0.0)
                 new[end] += weights[level] * along
                 new[1 - end] -= weights[level] / d_old
                 for p in range(start[a], start[a] + live[a]):
-                    new[slot[neighbours[p]]] += weights[level] * along
+                    new[slot[neighbors[p]]] += weights[level] * along
                 hold, new = new, hold
             if j == 0:
                 hold[end] += weights[0] * ratio
@@ -210,5 +210,5 @@ def left_factors(start: Any, live: Any, neighbours: Any, weights: Any, ends: Any
             left[end, end * (order + 1) + order] = 1 / np.sqrt(d) - 1 / np.sqrt(d_old)
     for i in range(size):
         slot[touched[i]] = -1
-    link(start, live, neighbours, edge)
+    link(start, live, neighbors, edge)
     return left

@@ -1,4 +1,4 @@
-"""Defences against changed edges: two that clean the graph before a GCN, and the robust GCN."""
+"""Defenses against changed edges: two that clean the graph before a GCN, and the robust GCN."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def cosine(graph: Graph, features: Any, threshold: float) -> Graph:
 def similarity_weighted(graph: Graph, features: Any) -> Graph:
     """The graph with every edge weighted by the cosine similarity of its ends' features; edges of similarity zero or less go.
 
-    A defence that costs one inner product an edge: an attack joins nodes that are unlike. Probably it is what GADC (IV) does:
+    A defense that costs one inner product an edge: an attack joins nodes that are unlike. Probably it is what GADC (IV) does:
     with NGC behind it and the published settings it is within a point of the published accuracy on Citeseer and Pubmed
     under Metattack, and 4.6 points below on Cora.
 
