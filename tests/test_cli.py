@@ -294,7 +294,7 @@ def test_a_graph_in_matrixmarket_format(tmp_path, rng):
 def test_datasets_commands(tmp_path):
     assert "us-weather" in run("datasets", "list").stdout
     shown = run("datasets", "info", "molene").stdout
-    for phrase in ("License Ouverte", "EUSIPCO 2015", "molene.npz"):
+    for phrase in ("Licence Ouverte", "EUSIPCO 2015", "molene.npz"):
         assert phrase in shown
     assert run("datasets", "info", "nonsense").returncode == 2
     assert run("datasets", "fetch", "us-weather").returncode == 2

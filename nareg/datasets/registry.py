@@ -39,7 +39,7 @@ _ALL = (
         name="molene",
         title="Hourly temperature, Brittany, January 2014",
         source="Météo-France open data, RADOMEH archive (55 stations of the zone 'Large Molène')",
-        license="License Ouverte / Open License (Etalab)",
+        license="Licence Ouverte / Open Licence (Etalab)",
         citation="B. Girault, Stationary graph signals using an isometric graph translation, EUSIPCO 2015, "
         "doi:10.1109/EUSIPCO.2015.7362637",
         shape="37 stations with a complete series (papers quote 32), 744 hours, nothing missing",

@@ -40,7 +40,7 @@ def test_bundled_network_needs_no_folder(monkeypatch, tmp_path):
 
 def test_notice_and_citation_lie_beside_the_bundled_data():
     notice = (registry.BUNDLED / "NOTICE.md").read_text()
-    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "License Ouverte"):
+    for phrase in ("doi:10.7289/V5D21VHZ", "without warranty", "Licence Ouverte"):
         assert phrase in notice
 
 

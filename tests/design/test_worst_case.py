@@ -114,8 +114,8 @@ def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monk
     g, low, high = sensor_case(3, 60)
     options = {"uncertainty": "box", "criterion": "prony", "low": low, "high": high}
     dense = worst_case(g, 1.0, **options)
-    for name in ("_worst_case.DENSE_EIGENVALUES", "_worst_moment.DENSE_EIGENVALUES", "_signal_sets.SMALL"):
-        monkeypatch.setattr(f"nareg.design.{name}", 10)
+    for name in ("worst_case.DENSE_EIGENVALUES", "upper_bound.DENSE_EIGENVALUES", "signal_sets.SMALL"):
+        monkeypatch.setattr(f"nareg.design._minmax.{name}", 10)
     sparse = worst_case(g, 1.0, **options)
     assert dense.lower <= sparse.upper
     assert sparse.upper == pytest.approx(dense.upper, rel=1e-3)

@@ -29,7 +29,7 @@ def transform(Q: Any) -> Any:
     Examples
     --------
     >>> import numpy as np
-    >>> from nareg.herta import hadamard
+    >>> from nareg.herta._precondition import hadamard
     >>> hadamard.transform(np.array([1.0, 0.0, 0.0, 0.0]))
     array([0.5, 0.5, 0.5, 0.5])
     """
