@@ -25,6 +25,7 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from nareg import _adjacency, _checks
+from nareg._arrays import as_numpy
 from nareg._neighbors import nearest
 from nareg.errors import InputError, MissingDependencyError
 
@@ -365,7 +366,7 @@ class Graph:
         edge_weight : (2M,) array or tensor, optional
             Default: ones.
         """
-        index = _checks.array_of("edge_index", _to_numpy(edge_index))
+        index = _checks.array_of("edge_index", as_numpy(edge_index))
         if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
             raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
         if index.size == 0 and n_nodes is None:
@@ -378,7 +379,7 @@ class Graph:
         if edge_weight is None:
             weights = np.ones(index.shape[1])
         else:
-            weights = _checks.floats("edge_weight", _to_numpy(edge_weight), ndim=(1,)).astype(np.float64)
+            weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
             if weights.shape[0] != index.shape[1]:
                 raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges.")
         index = index.astype(np.int64)
@@ -418,8 +419,3 @@ def operator_hash(matrix: sp.csr_array) -> str:
     for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
         digest.update(part.tobytes())
     return digest.hexdigest()[:16]
-
-
-def _to_numpy(value: Any) -> Any:
-    """A torch tensor as a numpy array, without importing torch; anything else as it is."""
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

@@ -29,17 +29,39 @@ class Status(enum.Enum):
         "not converged: the system is not positive definite in float64, so the answer must not be used; check S and fit, "
         "or take smaller weights"
     )
-    STALLED = "not converged: rounding stopped the progress before the tolerance was met; loosen tol or take smaller weights"
+    STALLED = (
+        "not converged: rounding, or the accuracy of inner solves, stopped the progress before the tolerance was met; loosen "
+        "tol, take smaller weights, float64 or a preconditioner"
+    )
     INACCURATE = "inaccurate: the solver met only a looser tolerance; read certificate for what was reached"
+    UNPROVED = (
+        "not known to have converged: the gradient is small, but nothing tells how far the loss is above its minimum; take "
+        "a preconditioner, or weight_decay"
+    )
+    DIVERGED = "diverged: the loss is no longer finite; take a smaller learning_rate"
     NO_IMPROVEMENT = "kept the best single weight: no step lowered the held-out risk by more than its error"
-    STOPPED_EARLY = "stopped early on held-out readings, as intended: more steps would fit their noise"
+    STOPPED_EARLY = "stopped early on held-out data, as intended: more steps would fit its noise"
     ZERO_WEIGHTS = "zero weights are optimal and filter nothing: pass noise, or a positive lower bound"
+    ZERO_LOSS = "converged to zero loss: the outputs equal the targets to within tol, or the accuracy of inner solves"
+    SEPARABLE = (
+        "the classes are separable: the loss has no minimum, its lower limit is zero and the weights grow without end; add "
+        "weight_decay, or stop early on validation nodes"
+    )
+    TARGET_REACHED = "the loss reached stop_below, as asked for"
     INTERRUPTED = "interrupted: the best point reached so far is returned"
 
     @property
     def ok(self) -> bool:
-        """Whether the answer meets its tolerance."""
-        return self in (Status.CONVERGED, Status.NO_IMPROVEMENT, Status.STOPPED_EARLY, Status.ZERO_WEIGHTS)
+        """Whether the computation ended as it should."""
+        return self not in (
+            Status.MAX_ITERATIONS,
+            Status.INDEFINITE,
+            Status.STALLED,
+            Status.INACCURATE,
+            Status.UNPROVED,
+            Status.DIVERGED,
+            Status.INTERRUPTED,
+        )
 
 
 @dataclass(frozen=True)

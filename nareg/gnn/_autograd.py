@@ -8,8 +8,11 @@ from typing import Any
 import torch
 from torch.autograd.function import once_differentiable
 
-from nareg.gnn import _cg, _recurrences
-from nareg.gnn._operators import Operator, empty_like
+from nareg._arrays import empty_like
+from nareg._linear import conjugate_gradients
+from nareg._linear.conjugate_gradients import Product
+from nareg.gnn import _recurrences
+from nareg.gnn._operators import Operator
 
 Apply = Callable[[torch.Tensor], torch.Tensor]
 #: ``slope(Y, Z, parameter)``: the gradient of ``<Y, M(parameter) Z>`` in the parameter.
@@ -98,9 +101,15 @@ class Solve(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, b: torch.Tensor, parameter: torch.Tensor, product: _cg.Product, slope: Slope, tol: float, scale: Any
+        ctx: Any,
+        b: torch.Tensor,
+        parameter: torch.Tensor,
+        product: Product,
+        slope: Slope,
+        tol: float,
+        scale: Any,
     ) -> torch.Tensor:
-        Z, _ = _cg.solve(product, b.contiguous(), tol=tol, inverse_diagonal=scale)
+        Z, _ = conjugate_gradients.solve(product, b.contiguous(), tol=tol, inverse_diagonal=scale)
         ctx.product, ctx.slope, ctx.tol, ctx.scale = product, slope, tol, scale
         ctx.save_for_backward(Z, parameter)
         return Z
@@ -109,6 +118,6 @@ class Solve(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         Z, parameter = ctx.saved_tensors
-        Y, _ = _cg.solve(ctx.product, gradient.contiguous(), tol=ctx.tol, inverse_diagonal=ctx.scale)
+        Y, _ = conjugate_gradients.solve(ctx.product, gradient.contiguous(), tol=ctx.tol, inverse_diagonal=ctx.scale)
         of_parameter = -ctx.slope(Y, Z, parameter) if ctx.needs_input_grad[1] else None
         return Y, of_parameter, *[None] * 4

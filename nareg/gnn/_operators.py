@@ -108,12 +108,3 @@ def of(adjacency: Adjacency, x: Any) -> Operator:
     if isinstance(x, np.ndarray):
         return NumpySparse(adjacency.csr(x.dtype), adjacency.csr(x.dtype, transposed=True))
     return TorchSparse(adjacency.tensor(x.dtype, x.device), adjacency.tensor(x.dtype, x.device, transposed=True))
-
-
-def empty_like(x: Any) -> Any:
-    """A contiguous array of the same kind as x."""
-    if isinstance(x, np.ndarray):
-        return np.empty(x.shape, x.dtype)
-    import torch
-
-    return torch.empty_like(x, memory_format=torch.contiguous_format)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from nareg.gnn._operators import Operator, add_scaled, empty_like
+from nareg._arrays import empty_like
+from nareg.gnn._operators import Operator, add_scaled
 
 
 def neumann(M: Operator, X: Any, *, lam: float, order: int, keep: list[Any] | None = None) -> Any:

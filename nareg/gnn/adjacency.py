@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -272,7 +273,7 @@ def _from_torch_sparse(graph: Any) -> sp.csr_array:
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     if getattr(edge_weight, "requires_grad", False):
         raise InputError("edge_weight requires a gradient, which propagation does not give: pass edge_weight.detach().")
-    index = _checks.array_of("edge_index", _numpy(graph))
+    index = _checks.array_of("edge_index", as_numpy(graph))
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(
             f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a Graph is "
@@ -285,14 +286,10 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:
-        weights = _checks.floats("edge_weight", _numpy(edge_weight), ndim=(1,)).astype(np.float64)
+        weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.size != index.shape[1]:
             raise InputError(f"edge_weight has {weights.size} entries for the {index.shape[1]} edges of edge_index.")
     matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
     if matrix.nnz != index.shape[1]:
         raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
     return _weights_checked(matrix)
-
-
-def _numpy(value: Any) -> Any:
-    return value.detach().cpu().numpy() if hasattr(value, "detach") else value

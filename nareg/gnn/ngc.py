@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg.gnn import _cg, _operators, _recurrences, series
+from nareg._linear import conjugate_gradients
+from nareg.gnn import _operators, _recurrences, series
 from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency
 
@@ -29,14 +30,14 @@ def ngc(x: Any, adjacency: Adjacency, *, lam: float, order: int, solver: str, to
         coefficients = series.chebyshev_coefficients(lam, tol).tolist()
         return linear(x, M, lambda op, X: _recurrences.clenshaw(op, X, coefficients))
     if adjacency.is_symmetric:
-        return linear(x, M, lambda op, X: _cg.solve(system(op, lam), X, tol=tol)[0])
+        return linear(x, M, lambda op, X: conjugate_gradients.solve(system(op, lam), X, tol=tol)[0])
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
     symmetric = _operators.of(adjacency.symmetric, x)
-    return linear(x * half, symmetric, lambda op, X: _cg.solve(system(op, lam), X, tol=tol)[0]) / half
+    return linear(x * half, symmetric, lambda op, X: conjugate_gradients.solve(system(op, lam), X, tol=tol)[0]) / half
 
 
-def system(M: Operator, lam: float) -> _cg.Product:
+def system(M: Operator, lam: float) -> conjugate_gradients.Product:
     """``K = (1 + lam) I - lam M``."""
     return lambda P, out: M.multiply_add(P, P, -lam, 1 + lam, out)
 

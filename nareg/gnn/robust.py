@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from nareg._linear import conjugate_gradients
 from nareg.errors import InputError
-from nareg.gnn import _cg, _operators, _recurrences, spectrum
+from nareg.gnn import _operators, _recurrences, spectrum
 from nareg.gnn._marks import mark
 from nareg.gnn._masked import masked_operator
 from nareg.gnn._operators import Operator, Perturbed
@@ -60,7 +61,7 @@ def rngc(
     if isinstance(x, np.ndarray):
         if solver == "neumann":
             return _recurrences.neumann(M, x, lam=lam, order=order)
-        return _cg.solve(system(M, lam), x, tol=tol)[0]
+        return conjugate_gradients.solve(system(M, lam), x, tol=tol)[0]
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
     if solver == "neumann":

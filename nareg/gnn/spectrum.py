@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
 
+from nareg._arrays import empty_like
 from nareg.errors import DivergentMethodError
-from nareg.gnn._operators import Operator, empty_like
+from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency
 
 #: Residual, relative to the eigenvalue, at which Lanczos stops; the error of the eigenvalue is about its square.

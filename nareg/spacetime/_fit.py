@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
-from nareg.design._risk.descent import few_threads
+from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
 from nareg.results import Status

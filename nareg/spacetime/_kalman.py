@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from nareg.design._risk.descent import few_threads
+from nareg._linear.threads import few_threads
 from nareg.errors import SolverError
 
 LOG_2PI = float(np.log(2 * np.pi))

@@ -159,7 +159,13 @@ def test_memory_that_runs_out_while_nodes_are_added_changes_nothing(call, r_max,
         return growing.extended(array, rows)
 
     with monkeypatch.context() as patch:
-        for module in ("propagation.exact", "propagation.residual", "propagation.dynamic_graph", "propagation.rounding", "data"):
+        for module in (
+            "propagation.exact",
+            "propagation.residual",
+            "propagation.dynamic_graph",
+            "propagation.rounding",
+            "data",
+        ):
             patch.setattr(f"nareg.unlearning.{module}.extended", failing)
         try:
             model.add_nodes(np.ones((2, 6)), labels=[0, -1])

@@ -18,20 +18,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._linear.threads import ONE_THREAD, one_blas_thread
 from nareg._operator import scale_symmetric
 from nareg.design._convex.dual_bound import Certificate
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import MAX_STEPS, RowNewton
-from nareg.design._risk.descent import (
-    ONE_THREAD,
-    Descent,
-    Progress,
-    descend,
-    feasible,
-    interval,
-    one_blas_thread,
-    relative_gradient,
-)
+from nareg.design._risk.descent import Descent, Progress, descend, feasible, interval, relative_gradient
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import STATIONARY
 from nareg.results import Status

@@ -13,12 +13,13 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._linear.threads import few_threads
 from nareg._operator import penalty
 from nareg.design._edge import sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.newton import Support
 from nareg.design._edge.result import pack
-from nareg.design._risk.descent import Progress, few_threads
+from nareg.design._risk.descent import Progress
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
 from nareg.results import WeightDesign, upper_edges

@@ -21,12 +21,13 @@ from scipy.optimize import minimize_scalar
 from scipy.sparse.linalg import splu
 
 from nareg import _checks
+from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.lbfgs import Descent
 from nareg.design._edge.newton import Support
 from nareg.design._edge.result import FACTOR_NODES, Outcome
 from nareg.design._edge.shrinkage import PROXIMAL
-from nareg.design._risk.descent import Progress, one_blas_thread
+from nareg.design._risk.descent import Progress
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, fit_weights, moment
 from nareg.errors import InputError, SolverError

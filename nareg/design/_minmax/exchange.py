@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nareg._linear.threads import few_threads
 from nareg.design._minmax.criteria import SHARPNESS, Criterion
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import Relaxed, relax, spread_moment
-from nareg.design._risk.descent import Progress, descend, feasible, few_threads, interval
+from nareg.design._risk.descent import Progress, descend, feasible, interval
 from nareg.design._risk.groups import Groups
 from nareg.results import Status
 

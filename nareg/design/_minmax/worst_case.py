@@ -24,11 +24,11 @@ import scipy.sparse as sp
 from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._linear.threads import few_threads
 from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg.design._minmax.lower_bound import search
 from nareg.design._minmax.signal_sets import Matrix, SignalSet, gram, signal_set
 from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
-from nareg.design._risk.descent import few_threads
 from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import direct

@@ -15,9 +15,9 @@ import numpy as np
 from scipy.optimize import brentq, minimize_scalar
 
 from nareg import _checks
+from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
 from nareg.design._node.penalty_path import ARRAYS, SCALAR_RANGE, best_single
-from nareg.design._risk.descent import one_blas_thread
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import Columns, SampledRisk, blind_columns, oracle_columns

@@ -22,8 +22,9 @@ import scipy.sparse as sp
 from scipy.optimize import minimize_scalar
 
 from nareg import _checks
+from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend_between, feasible, one_blas_thread
+from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend_between, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import Columns, SampledRisk

@@ -22,6 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design._convex import low_rank
 from nareg.design._convex.program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
@@ -36,7 +37,7 @@ from nareg.design._published.sparse_problem import (
     refuse_extreme,
     sparse_problem,
 )
-from nareg.design._risk.descent import Progress, ValueAndGradient, feasible, few_threads
+from nareg.design._risk.descent import Progress, ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import Problem, local_status, problem
 from nareg.design._risk.starts import best_scalar, inverse_signal

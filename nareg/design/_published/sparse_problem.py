@@ -19,10 +19,10 @@ from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from nareg import _checks
+from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular, scale_symmetric
 from nareg.design._convex.program import root
 from nareg.design._node.penalty_path import SCALAR_COLUMNS, best_single
-from nareg.design._risk.descent import one_blas_thread
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import Problem, fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import Columns, SampledRisk, oracle_columns

@@ -22,9 +22,10 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
+from nareg._linear import conjugate_gradients
 from nareg._operator import penalty
 from nareg.errors import InputError
-from nareg.gnn import _cg, _recurrences, series
+from nareg.gnn import _recurrences, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, as_adjacency, csr_tensor
 
@@ -190,7 +191,7 @@ class System:
         if not bool(B.isfinite().all()):  # Chebyshev's products pass it on
             return torch.full_like(B, math.nan)
         most = 1000 + 2 * self.degree(tol)
-        return _cg.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi, most=most)[0]
+        return conjugate_gradients.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi, max_products=most)[0]
 
 
 class Unrolled(System):

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from nareg._arrays import empty_like
 from nareg.errors import SolverError
-from nareg.gnn._operators import empty_like
 
 #: ``product(P, out)`` writes ``K P`` to ``out``.
 Product = Callable[[Any, Any], Any]
 
 
-def solve(product: Product, B: Any, *, tol: float, inverse_diagonal: Any = None, most: int = 2000) -> tuple[Any, int]:
+def solve(product: Product, B: Any, *, tol: float, inverse_diagonal: Any = None, max_products: int = 2000) -> tuple[Any, int]:
     """Solve ``K X = B`` for (N, F) B until every column has ``||B - K X|| <= tol ||B||``; X and the number of products.
 
     What counts is the residual of X itself: where the recurred one has drifted away from it the iteration starts again there.
@@ -31,27 +31,27 @@ def solve(product: Product, B: Any, *, tol: float, inverse_diagonal: Any = None,
     X, R, spare, products = B * 0.0, B * 1.0, empty_like(B), 0
     worst = np.inf
     while True:
-        products += _descend(product, X, R, tol * size, inverse_diagonal, spare, most - products)
+        products += _descend(product, X, R, tol * size, inverse_diagonal, spare, max_products - products)
         R = B - product(X, spare)
         products += 1
-        found = float(((R * R).sum(0) ** 0.5 / (size + (size == 0))).max()) if B.shape[1] else 0.0
-        if found <= 1.5 * tol:
+        residual = float(((R * R).sum(0) ** 0.5 / (size + (size == 0))).max()) if B.shape[1] else 0.0
+        if residual <= 1.5 * tol:
             X *= peak
             return X, products
-        if products >= most or not found < 0.5 * worst:
+        if products >= max_products or not residual < 0.5 * worst:
             raise SolverError(
-                f"conjugate gradients reached a residual of {found:.1e} instead of tol = {tol:g} in {products} products: "
+                f"conjugate gradients reached a residual of {residual:.1e} instead of tol = {tol:g} in {products} products: "
                 "take a larger tol, smaller weights, or float64."
             )
-        worst = found
+        worst = residual
 
 
-def _descend(product: Product, X: Any, R: Any, goal: Any, inverse_diagonal: Any, Q: Any, most: int) -> int:
+def _descend(product: Product, X: Any, R: Any, goal: Any, inverse_diagonal: Any, Q: Any, max_products: int) -> int:
     """Iterate on X and its residual R, in place, until the recurred residual is small; the number of products."""
     P = R * 1.0 if inverse_diagonal is None else R * inverse_diagonal
     rz = (R * P).sum(0)
     active = (R * R).sum(0) ** 0.5 > goal
-    for products in range(most):
+    for products in range(max_products):
         if not active.any():
             return products
         product(P, Q)
@@ -68,4 +68,4 @@ def _descend(product: Product, X: Any, R: Any, goal: Any, inverse_diagonal: Any,
         P += Z
         rz = new
         active = active & ((R * R).sum(0) ** 0.5 > goal)
-    return most
+    return max_products

@@ -1,0 +1,11 @@
+"""Linear algebra that all wings share, one of each.
+
+====================  ==================================================================
+factorization         sparse Cholesky factors, with the test that they are ones
+eigenvalues           extreme eigenvalues, from the same start every time
+conjugate_gradients   for operators on many columns, NumPy or torch
+lbfgs                 the two-loop recursion, NumPy or torch
+held_out              held-out columns, and when a gain on them is worth its price
+threads               one BLAS thread where products are small
+====================  ==================================================================
+"""

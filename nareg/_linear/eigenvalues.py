@@ -1,0 +1,63 @@
+"""Extreme eigenvalues of symmetric matrices and operators: dense where small, else Lanczos from a fixed start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
+
+#: Up to here a dense eigendecomposition is as fast as Lanczos, and cannot fail.
+DENSE = 500
+
+#: (N, N): an array, a SciPy sparse matrix or a LinearOperator.
+Matrix = Any
+
+
+def start_vector(n: int) -> np.ndarray:
+    """The same start every time, so that the answer is; not constant, which a Laplacian would annihilate."""
+    return np.random.default_rng(0).standard_normal(n)
+
+
+def operator(product: Callable[[np.ndarray], np.ndarray], n: int) -> LinearOperator:
+    """A symmetric (n, n) operator from its product with a vector."""
+    return LinearOperator((n, n), matvec=product, dtype=np.float64)
+
+
+def extreme_eigenvalue(
+    matrix: Matrix,
+    which: str,
+    *,
+    tol: float = 1e-6,
+    dense: int = DENSE,
+    start: np.ndarray | None = None,
+    max_iterations: int | None = None,
+) -> float | None:
+    """Smallest (``"SA"``), largest (``"LA"``) or in size largest (``"LM"``) eigenvalue of a symmetric matrix.
+
+    Dense up to ``dense`` nodes. Lanczos comes from inside the spectrum: a largest eigenvalue is a lower bound. Where it
+    does not converge the answer is what it found so far, or None where that is nothing.
+    """
+    n = matrix.shape[0]
+    if n <= dense or n < 3:
+        values = np.linalg.eigvalsh(as_dense(matrix))
+    else:
+        v0 = start_vector(n) if start is None else start
+        try:
+            values = eigsh(matrix, k=1, which=which, v0=v0, tol=tol, maxiter=max_iterations, return_eigenvectors=False)
+        except ArpackNoConvergence as unfinished:
+            values = unfinished.eigenvalues
+        except ArpackError:
+            return None
+        if not values.size:
+            return None
+    return float({"SA": values.min(), "LA": values.max(), "LM": values[np.abs(values).argmax()]}[which])
+
+
+def as_dense(matrix: Matrix) -> np.ndarray:
+    """The matrix as an array; an operator column by column."""
+    if isinstance(matrix, np.ndarray):
+        return matrix
+    return matrix.toarray() if sp.issparse(matrix) else np.asarray(matrix @ np.eye(matrix.shape[0]))

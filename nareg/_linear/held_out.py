@@ -1,0 +1,16 @@
+"""Choices on columns that a method did not see: which to hold out, and when a gain on them is worth its price."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def standard_error(differences: np.ndarray) -> float:
+    """Standard error of the sum of differences, one per held-out column; infinite for a single one."""
+    n = differences.size
+    return float(np.sqrt(n) * differences.std(ddof=1)) if n > 1 else float("inf")
+
+
+def worthwhile(differences: np.ndarray, *, standard_errors: float = 1.0) -> bool:
+    """Whether losses fell, summed over held-out columns, by more than so many standard errors of that sum."""
+    return bool(differences.sum() > standard_errors * standard_error(differences))
