@@ -26,7 +26,7 @@ from experiments.beyond import NEEDS, TASKS
 #: Group of experiments -> the pages that show them.
 PAGES = {
     "node-adaptive": ("results/reproduction.md", "guides/when-to-use-what.md"),
-    "gnn": ("guides/gnn.md", "results/gnn-reproduction.md"),
+    "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
     "herta": ("guides/herta.md",),
     "unlearning": ("guides/unlearning.md",),
 }
