@@ -27,7 +27,7 @@ from experiments.beyond import NEEDS, TASKS
 PAGES = {
     "node-adaptive": ("results/reproduction.md", "guides/when-to-use-what.md"),
     "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
-    "herta": ("guides/herta.md",),
+    "herta": ("results/herta.md",),
     "unlearning": ("guides/unlearning.md",),
 }
 
