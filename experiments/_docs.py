@@ -28,7 +28,7 @@ PAGES = {
     "node-adaptive": ("results/reproduction.md", "guides/when-to-use-what.md"),
     "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
     "herta": ("results/herta.md",),
-    "unlearning": ("guides/unlearning.md",),
+    "unlearning": ("results/unlearning.md",),
 }
 
 #: Stands where an experiment has not been run in full.

@@ -60,12 +60,12 @@ def test_pages_are_written_from_what_was_run(tmp_path):
     out, docs = tmp_path / "out", tmp_path / "docs"
     out.mkdir()
     (docs / "images").mkdir(parents=True)
-    (docs / "guides").mkdir()
+    (docs / "results").mkdir()
     names = GROUPS["unlearning"][:2]
     page = "<!-- begin overview -->\n<!-- end overview -->\n" + "".join(
         f"<!-- begin {name}{part} -->\n<!-- end {name}{part} -->\n" for name in names for part in ("", "-runs")
     )
-    (docs / "guides" / "unlearning.md").write_text(page)
+    (docs / "results" / "unlearning.md").write_text(page)
     for k, name in enumerate(names):
         figure = load(name)
         told = {
@@ -78,7 +78,7 @@ def test_pages_are_written_from_what_was_run(tmp_path):
         Image.new("RGB", (4, 4)).save(out / f"{name}.png")
         _docs.write("unlearning", out, docs)
         (out / f"{name}.json").unlink()  # lost before the next is run
-    text = (docs / "guides" / "unlearning.md").read_text()
+    text = (docs / "results" / "unlearning.md").read_text()
     assert all(f"claim {k} | **reproduced** |" in text and f"commit `c{k}`" in text for k in range(2))
     assert _docs.NOT_RUN not in text
     told["fingerprint"] = "another"
