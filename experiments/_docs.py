@@ -25,7 +25,7 @@ from experiments.beyond import NEEDS, TASKS
 
 #: Group of experiments -> the pages that show them.
 PAGES = {
-    "node-adaptive": ("results/reproduction.md", "guides/when-to-use-what.md"),
+    "node-adaptive": ("results/reproduction.md", "results/networks.md"),
     "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
     "herta": ("results/herta.md",),
     "unlearning": ("results/unlearning.md",),
