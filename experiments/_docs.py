@@ -25,10 +25,10 @@ from experiments.beyond import NEEDS, TASKS
 
 #: Group of experiments -> the pages that show them.
 PAGES = {
-    "node-adaptive": ("reproduction.md", "when-to-use-what.md"),
-    "gnn": ("gnn.md", "gnn-reproduction.md"),
-    "herta": ("herta.md",),
-    "unlearning": ("unlearning.md",),
+    "node-adaptive": ("results/reproduction.md", "results/networks.md"),
+    "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
+    "herta": ("results/herta.md",),
+    "unlearning": ("results/unlearning.md",),
 }
 
 #: Stands where an experiment has not been run in full.
@@ -37,7 +37,7 @@ NOT_RUN = "*Not run in full yet.*"
 
 def fragment(told: dict[str, Any], *, papers: bool = False) -> str:
     """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
-    lines = [f"![{told['title']}](images/{told['figure']}.png)", ""]
+    lines = [f"![{told['title']}](../images/{told['figure']}.png)", ""]
     if told["verdicts"]:
         lines += ["| the paper says | verdict | measured |", "|---|---|---|"]
     for v in told["verdicts"]:

@@ -284,7 +284,7 @@ def _solver(method: str) -> Callable[..., Iterates]:
 def _auto(
     system: FilterSystem, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None
 ) -> tuple[Iterates, str]:
-    """Size first, then conditioning as CG itself shows it (measured: see docs, "which solver when")."""
+    """Size first, then conditioning as CG itself shows it (measured: see docs/guides/solvers.md)."""
     if system.n_nodes <= SMALL:
         return direct.solve(system, rhs, tol), f"direct (auto: {system.n_nodes} nodes)"
     limit = max_iterations or MAX_ITERATIONS["cg"]
