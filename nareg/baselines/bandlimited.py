@@ -8,6 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import start_vector
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
@@ -49,7 +50,7 @@ def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None)
     else:
         # shift-invert just below zero: the smallest eigenvalues converge first
         shift = -1e-3 * float(base.L.diagonal().mean())
-        values, vectors = eigsh(base.L.tocsc(), k=k, sigma=shift, v0=np.random.default_rng(0).standard_normal(n))
+        values, vectors = eigsh(base.L.tocsc(), k=k, sigma=shift, v0=start_vector(n))
         vectors = vectors[:, np.argsort(values)]
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
