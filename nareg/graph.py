@@ -6,9 +6,15 @@ Conventions, written once and followed everywhere
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
 * Nothing is symmetrized silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
   k nearest; every other builder refuses an asymmetric input.
-* Combinatorial Laplacian ``L = D - A`` with ``D = diag(A 1)``. Normalized Laplacian
-  ``I - D^-1/2 A D^-1/2`` on nodes with neighbors; the row of an isolated node is zero in both, so that a
-  filter leaves an isolated node's reading as it is.
+* Three Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
+  leaves an isolated node's reading as it is:
+
+  ===================  ==============================================================================
+  ``"combinatorial"``  ``D - A``
+  ``"normalized"``     ``I - D^-1/2 A D^-1/2`` on nodes with neighbors
+  ``"augmented"``      ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``: the normalized one of the graph with
+                       a self-loop of weight one at every node, as graph neural networks use it
+  ===================  ==============================================================================
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
 * Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
 * On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometers.
@@ -18,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -37,6 +43,8 @@ Kernel = Callable[[np.ndarray], np.ndarray]
 
 #: Ways to measure how far two positions are apart.
 METRICS = ("euclidean", "haversine")
+#: Laplacians that :meth:`Graph.laplacian` offers.
+LAPLACIANS = ("combinatorial", "normalized", "augmented")
 
 
 class Graph:
@@ -159,19 +167,39 @@ class Graph:
         """Hash of the weighted adjacency: two graphs have the same hash when they have the same edges."""
         return operator_hash(self._adjacency)
 
-    def laplacian(self, kind: str = "combinatorial") -> sp.csr_array:
-        """Graph Laplacian, sparse (N, N), positive semidefinite.
+    def laplacian(self, kind: Literal["combinatorial", "normalized", "augmented"] = "combinatorial") -> sp.csr_array:
+        """Graph Laplacian, positive semidefinite.
 
         Parameters
         ----------
-        kind : {"combinatorial", "normalized"}
-            ``D - A`` or ``I - D^-1/2 A D^-1/2`` (zero rows for isolated nodes).
+        kind : {"combinatorial", "normalized", "augmented"}
+            ``D - A``; ``I - D^-1/2 A D^-1/2``; or ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``, which gives every node a
+            self-loop of weight one. Rows of isolated nodes are zero.
+
+        Returns
+        -------
+        (N, N) CSR array, float64
+            Its arrays are read-only: copy to change.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> g = nareg.Graph([[0, 1], [1, 0]])
+        >>> g.laplacian("normalized").toarray()
+        array([[ 1., -1.],
+               [-1.,  1.]])
+        >>> g.laplacian("augmented").toarray().round(3)
+        array([[ 0.5, -0.5],
+               [-0.5,  0.5]])
         """
-        kind = _checks.choice("kind", kind, ("combinatorial", "normalized"))
+        _checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:
             degrees = self.degrees
             if kind == "combinatorial":
                 matrix = sp.diags_array(degrees) - self._adjacency
+            elif kind == "augmented":
+                half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
+                matrix = sp.diags_array(degrees / (degrees + 1.0)) - half @ self._adjacency @ half
             else:
                 scale = np.zeros_like(degrees)
                 np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
@@ -338,11 +366,21 @@ class Graph:
 
     @classmethod
     def from_pygsp(cls, graph: Any) -> Graph:
-        """From a PyGSP graph: its ``W`` and ``coords``."""
+        """From an undirected PyGSP graph: its ``W`` and ``coords``.
+
+        A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
+        than ``"combinatorial"`` is refused, because filters would use a Laplacian that it does not have.
+        """
         if not all(hasattr(graph, part) for part in ("W", "is_directed")):
             raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
         if graph.is_directed():
             raise InputError("graph is directed: symmetrize its W before converting.")
+        kind = getattr(graph, "lap_type", "combinatorial")
+        if kind != "combinatorial":
+            raise InputError(
+                f"graph has lap_type={kind!r}, which a nareg.Graph does not carry: pass graph.L in the place of a graph, or "
+                "convert nareg.Graph(graph.W) and take its laplacian('normalized')."
+            )
         coordinates = getattr(graph, "coords", None)
         return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
 
