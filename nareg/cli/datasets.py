@@ -19,7 +19,10 @@ def datasets_list() -> None:
     """List the data sets and whether they are on this machine."""
     from nareg import datasets
 
-    table = Table("name", "what", "size", "here")
+    table = Table()
+    table.add_column("name", no_wrap=True, min_width=max(map(len, datasets.names())))
+    for heading in ("what", "size", "here"):
+        table.add_column(heading)
     for name in datasets.names():
         entry = datasets.info(name)
         table.add_row(name, entry.title, entry.shape, "yes" if datasets.available(name) else "no")
