@@ -434,7 +434,7 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
         ("text.csv", "'heavy' is not a number"),
         ("bad.npz", "is not a design"),
         ("other.npz", "another graph"),
-        ("twice.csv", "'station 0' is listed twice"),
+        ("twice.csv", "'station 0' appears twice"),
         ("absent.csv", "does not exist"),
         ("absent.npz", "does not exist"),
     ):

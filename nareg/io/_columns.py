@@ -49,7 +49,7 @@ def read_column(
         if needed not in lowered:
             raise InputError(f"{path}: no column {needed!r}; it has {', '.join(table.header)}.")
         if lowered.count(needed) > 1:
-            raise InputError(f"{path}: column {needed!r} stands there twice.")
+            raise InputError(f"{path}: column {needed!r} appears twice.")
     (names,), values = table.load([lowered.index("station")], [lowered.index(column)], finite=True)
     distinct(str(path), list(names))
     numbers = dict(zip(names, values[:, 0].tolist(), strict=True))

@@ -58,7 +58,7 @@ def distinct(source: str, stations: Sequence[str]) -> None:
     """Refuse a list in which a name occurs twice."""
     twice = next((name for name, number in Counter(stations).items() if number > 1), None)
     if twice is not None:
-        raise InputError(f"{source}: station {twice!r} is listed twice.")
+        raise InputError(f"{source}: station {twice!r} appears twice: keep one of its rows.")
 
 
 def once(source: str, header: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ def once(source: str, header: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in header:
         if name in seen:
-            raise InputError(f"{source}: column {name!r} stands there twice.")
+            raise InputError(f"{source}: column {name!r} appears twice.")
         seen.add(name)
 
 

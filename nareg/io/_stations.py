@@ -139,5 +139,5 @@ def _first(words: Sequence[str], role: Sequence[str], table: Table) -> int | Non
     if word is None:
         return None
     if words.count(word) > 1:
-        raise InputError(f"{table.source}: column {table.header[words.index(word)]!r} stands there twice.")
+        raise InputError(f"{table.source}: column {table.header[words.index(word)]!r} appears twice.")
     return list(words).index(word)
