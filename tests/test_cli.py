@@ -314,8 +314,8 @@ def test_neither_inputs_nor_settings_of_a_design_are_lost(files, tmp_path):
     for more, words in (
         (("--out", "link.csv"), "--out link.csv is readings.csv"),
         (("--out", "d.npz"), "--out d.npz is d.npz"),
-        (("-k", 3), "--neighbors 3: d.npz was designed with 7"),
-        (("--center", "station"), "--center station: d.npz was designed with global"),
+        (("-k", 3), "--neighbors 3: d.npz uses k = 7: omit --neighbors or redesign."),
+        (("--center", "station"), "--center station: d.npz uses center = global: omit --center or redesign."),
     ):
         done = run(*common, *more, cwd=tmp_path)
         assert done.returncode == 2

@@ -154,7 +154,7 @@ def synthetic(
     wanted = max(int(degree * n_nodes / 2), 1)
     if exponent is not None:
         exponent = _checks.number("exponent", exponent, low=2, strict=True)
-        drawn = _Weighted(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
+        drawn = _WeightedNodes(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
         tails = drawn.any(wanted, generator)
     else:
         tails = generator.integers(n_nodes, size=wanted)
@@ -187,7 +187,7 @@ def synthetic(
     )
 
 
-class _Weighted:
+class _WeightedNodes:
     """Nodes drawn in proportion to weights, of any class or of a given one."""
 
     def __init__(self, weights: np.ndarray, labels: np.ndarray) -> None:
