@@ -37,6 +37,10 @@ from nareg.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     import networkx
+    import pygsp
+    import torch
+
+    from nareg.typing import ArrayLike, Sparse
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 
@@ -82,7 +86,12 @@ class Graph:
     __slots__ = ("__weakref__", "_adjacency", "_cache", "_coordinates", "_metric", "_names")
 
     def __init__(
-        self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None, metric: str = "euclidean"
+        self,
+        adjacency: ArrayLike | Sparse,
+        *,
+        coordinates: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        metric: str = "euclidean",
     ) -> None:
         matrix = _adjacency.checked(adjacency)
         n = matrix.shape[0]
@@ -208,7 +217,7 @@ class Graph:
             self._cache[kind] = _adjacency.read_only(sp.csr_array(matrix))
         return self._cache[kind]
 
-    def subgraph(self, nodes: Any) -> Graph:
+    def subgraph(self, nodes: ArrayLike) -> Graph:
         """The graph induced by ``nodes`` (boolean mask or indices), coordinates and names kept."""
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
@@ -246,7 +255,7 @@ class Graph:
     @classmethod
     def from_knn(
         cls,
-        coordinates: Any,
+        coordinates: ArrayLike,
         k: int,
         *,
         metric: str = "euclidean",
@@ -365,7 +374,7 @@ class Graph:
         return result
 
     @classmethod
-    def from_pygsp(cls, graph: Any) -> Graph:
+    def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
         """From an undirected PyGSP graph: its ``W`` and ``coords``.
 
         A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
@@ -384,7 +393,7 @@ class Graph:
         coordinates = getattr(graph, "coords", None)
         return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
 
-    def to_pygsp(self) -> Any:
+    def to_pygsp(self) -> pygsp.graphs.Graph:
         """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
         try:
             from pygsp import graphs
@@ -393,7 +402,13 @@ class Graph:
         return graphs.Graph(sp.csr_matrix(self._adjacency.copy()), coords=self._coordinates)
 
     @classmethod
-    def from_edge_index(cls, edge_index: Any, *, n_nodes: int | None = None, edge_weight: Any = None) -> Graph:
+    def from_edge_index(
+        cls,
+        edge_index: ArrayLike | torch.Tensor,
+        *,
+        n_nodes: int | None = None,
+        edge_weight: ArrayLike | torch.Tensor | None = None,
+    ) -> Graph:
         """From PyTorch Geometric's ``edge_index`` (2, 2M), both directions listed.
 
         Parameters
@@ -432,7 +447,7 @@ class Graph:
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
 
 
-def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
+def node_indices(name: str, value: ArrayLike, n_nodes: int) -> np.ndarray:
     """Distinct node indices from a boolean mask or an integer array."""
     array = np.atleast_1d(np.asarray(value))
     if array.dtype == bool and array.shape == (n_nodes,):

@@ -12,6 +12,7 @@ from nareg import _checks
 from nareg._fields import Field, heterogeneous_field
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 __all__ = ["Field", "erdos_renyi", "grid", "heterogeneous_field", "power_law", "sensor", "stochastic_block"]
 
@@ -29,7 +30,7 @@ def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
     return stochastic_block([n], [[p]], rng=rng)
 
 
-def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) -> Graph:
+def stochastic_block(sizes: Sequence[int], p: ArrayLike, *, rng: np.random.Generator) -> Graph:
     """Stochastic block model: nodes of blocks a and b are joined with probability ``p[a][b]``.
 
     Parameters

@@ -6,6 +6,7 @@ them apart; every curve also has its own marker and dash.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D", "#A0522D")
 MARKERS = "osD^vP*Xh<"
@@ -35,7 +37,7 @@ STYLE = {
 
 def network(
     graph: Graph,
-    values: np.ndarray | None = None,
+    values: ArrayLike | None = None,
     *,
     ax: Axes | None = None,
     label: str = "",
@@ -105,7 +107,7 @@ def curves(
     ylabel: str = "NMSE",
     ax: Axes | None = None,
 ) -> Axes:
-    """One curve a method on a logarithmic axis, error bars where given; ``limit`` names the lower bound."""
+    """One curve per method on a logarithmic axis, with error bars where given; ``limit`` names the lower bound."""
     axes = ax if ax is not None else plt.subplots(figsize=(7, 4.6))[1]
     for k, (name, values) in enumerate(lines.items()):
         if name == limit:
@@ -131,7 +133,7 @@ def curves(
 
 
 def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | None = None, ax: Axes | None = None) -> Axes:
-    """Stacked bars of normalized bias and variance, one a method; ``limit`` is drawn as a line."""
+    """Stacked bars of normalized bias and variance, one per method; ``limit`` is drawn as a line."""
     axes = ax if ax is not None else plt.subplots(figsize=(7, 0.42 * len(rows) + 1.4))[1]
     names = list(rows)
     bias = np.array([rows[name][0] for name in names])
@@ -151,7 +153,7 @@ def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | Non
     return axes
 
 
-def series(times: Sequence[Any], lines: Mapping[str, np.ndarray], *, ylabel: str, ax: Axes | None = None) -> Axes:
+def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax: Axes | None = None) -> Axes:
     """Readings of one station over time: the first line as dots (the noisy readings), the rest as curves."""
     axes = ax if ax is not None else plt.subplots(figsize=(9, 3.4))[1]
     for k, (name, values) in enumerate(lines.items()):
@@ -171,7 +173,7 @@ def series(times: Sequence[Any], lines: Mapping[str, np.ndarray], *, ylabel: str
     return axes
 
 
-def save(figure: Figure, path: Any) -> None:
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
     """Write a figure as PNG, whole or not at all, and close it."""
     from nareg.results import atomic_write
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse.linalg import eigsh
 
@@ -12,9 +10,10 @@ from nareg._linear.eigenvalues import start_vector
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
+from nareg.typing import ArrayLike, GraphLike
 
 
-def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None) -> np.ndarray:
+def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed: ArrayLike | None = None) -> np.ndarray:
     """Project the readings on the first eigenvectors of the Laplacian (least squares where observed).
 
     Parameters

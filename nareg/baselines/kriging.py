@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -14,6 +13,7 @@ from nareg._neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 #: Largest number of stations: every pattern of gaps is factored densely.
 LIMIT = 1000
@@ -53,9 +53,9 @@ class Kriging:
 
 
 def kriging(
-    graph: Any,
-    y: Any,
-    observed: Any = None,
+    graph: Graph | ArrayLike,
+    y: ArrayLike,
+    observed: ArrayLike | None = None,
     *,
     metric: str = "euclidean",
     kernel: str = "exponential",
@@ -165,7 +165,7 @@ def kriging(
     )
 
 
-def _distances(graph: Any, n: int, metric: str, kernel: str) -> np.ndarray:
+def _distances(graph: Graph | ArrayLike, n: int, metric: str, kernel: str) -> np.ndarray:
     if isinstance(graph, Graph):
         if graph.coordinates is None:
             raise InputError("graph has no coordinates: pass Graph(..., coordinates=...) or the coordinates themselves.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nareg.datasets._tables import shortest, write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
+from nareg.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +67,7 @@ class SensorNetwork:
         """Number of times T."""
         return int(self.signals.shape[1])
 
-    def select(self, stations: Any) -> SensorNetwork:
+    def select(self, stations: ArrayLike) -> SensorNetwork:
         """The network of some stations (mask or indices), joined anew with their nearest neighbors."""
         index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbors:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,8 +61,8 @@ class NodeClassification:
     def dense_features(self) -> np.ndarray:
         """Features as a new dense (N, F) float32 array."""
         _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
-        held: Any = self.features
-        return np.array(held.toarray() if sp.issparse(held) else held, dtype=np.float32)
+        features = self.features
+        return np.array(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float32)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
         """Labeled nodes dealt at random to training, validation and test, class by class.

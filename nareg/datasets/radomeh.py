@@ -10,7 +10,6 @@ import hashlib
 import os
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -102,7 +101,7 @@ def _parse(source: str, lines: list[str], series: dict[str, np.ndarray]) -> None
 
 
 def fetch(
-    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: Any = False
+    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: bool | object = False
 ) -> Path:
     """Download a data set that has a public address into the data folder.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from nareg.filters import _amplification, cg, chebyshev, direct, multigrid, recu
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters._iterate import Callback, Iterates
 from nareg.results import Solution, Status
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
-METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")
+Method = Literal["auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"]
+METHODS = get_args(Method)
 DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
 #: Up to here a factorization takes milliseconds.
 SMALL = 5_000
@@ -27,12 +29,12 @@ MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev"
 
 
 def denoise(
-    graph: Any,
-    weights: Any,
-    y: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    y: ArrayLike,
     *,
-    fit: Any = None,
-    method: str = "auto",
+    fit: ArrayLike | None = None,
+    method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -97,13 +99,13 @@ def denoise(
 
 
 def interpolate(
-    graph: Any,
-    weights: Any,
-    y: Any,
-    observed: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    y: ArrayLike,
+    observed: ArrayLike,
     *,
-    fit: Any = None,
-    method: str = "auto",
+    fit: ArrayLike | None = None,
+    method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -300,11 +302,11 @@ def _auto(
 
 
 def uncertainty(
-    graph: Any,
-    weights: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
     *,
-    fit: Any = None,
-    noise: Any,
+    fit: ArrayLike | None = None,
+    noise: ArrayLike,
     n_probes: int = 200,
     rng: np.random.Generator | None = None,
 ) -> np.ndarray:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._sentinels import remove
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_readings(
@@ -73,7 +76,7 @@ def read_readings(
 
 
 def readings_from_frame(
-    frame: Any,
+    frame: pd.DataFrame,
     stations: Sequence[str] | Stations | None = None,
     strict: bool = False,
     *,
@@ -107,7 +110,7 @@ def readings_from_frame(
     return _from_table(FrameTable(frame, notes), _names(stations), notes, keep_absent)
 
 
-def readings_to_frame(readings: Readings) -> Any:
+def readings_to_frame(readings: Readings) -> pd.DataFrame:
     """The readings as a wide pandas frame, indexed by time where the labels are times.
 
     Parameters
@@ -179,7 +182,7 @@ def _from_columns(
     notes: Notes,
     keep: bool,
     what: str,
-    line: Any,
+    line: Callable[[int], str],
     column: str | None = "times",
 ) -> Readings:
     """Readings of a row per station, in the order of ``stations``, in time order."""
