@@ -84,8 +84,8 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """All arrays of an ``.npz`` file; raises as :func:`open_npz`."""
-    with open_npz(path) as held:
-        return {name: held.read(name) for name in held.headers}
+    with open_npz(path) as archive:
+        return {name: archive.read(name) for name in archive.headers}
 
 
 def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
@@ -146,11 +146,11 @@ class _Counted:
 
     def read(self, size: int = -1, /) -> bytes:
         """So many bytes, or all that are left."""
-        found = self._handle.read(size)
-        self.count += len(found)
-        return found
+        data = self._handle.read(size)
+        self.count += len(data)
+        return data
 
 
 def _array(handle: Any) -> np.ndarray:
-    found: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
-    return found
+    array: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
+    return array

@@ -218,7 +218,7 @@ class Graph:
         return self._cache[kind]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
-        """The graph induced by ``nodes`` (boolean mask or indices), coordinates and names kept."""
+        """The graph induced by ``nodes`` (boolean mask or indices), with its coordinates and names."""
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],

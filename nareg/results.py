@@ -150,7 +150,7 @@ class WeightDesign:
     penalty : (N, N) CSR array
         The ``L`` that the weights were designed for.
     fit : (N,) array or None
-        Data-term weights ``c`` of the design; ``denoise`` uses them unless told otherwise.
+        Data-term weights ``c`` of the design; ``denoise`` uses them unless ``fit`` is given.
     omega : (N, N) array or None
         The SDP matrix, if there is one.
     timings : dict of seconds

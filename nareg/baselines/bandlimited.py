@@ -21,7 +21,7 @@ def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed:
     graph : Graph or (N, N) operator
     y : (N,) or (N, T) array
     n_frequencies : int
-        Number of graph frequencies kept, from the smoothest.
+        Number of graph frequencies, from the smoothest.
     observed : bool array, optional
 
     Returns

@@ -42,8 +42,8 @@ def rolling_mean(y: ArrayLike, window: int, *, observed: ArrayLike | None = None
     mean = np.where(seen, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
     # sums of differences to the station's mean: a running sum of readings near 280 K would lose digits
     sums = _running(np.where(seen, values - mean[:, None], 0.0), window)
-    held = _running(seen.astype(np.float64), window)
-    return np.where(held > 0, mean[:, None] + sums / np.maximum(held, 1), np.nan)
+    present = _running(seen.astype(np.float64), window)
+    return np.where(present > 0, mean[:, None] + sums / np.maximum(present, 1), np.nan)
 
 
 def _running(values: np.ndarray, window: int) -> np.ndarray:

@@ -104,8 +104,8 @@ def kriging(
     >>> import numpy as np, nareg
     >>> places = np.array([[0.0], [1.0], [2.0]])
     >>> y = np.array([[0.0, 0.0], [np.nan, 3.0], [2.0, 4.0]])
-    >>> found = nareg.baselines.kriging(places, y, parameters=(1e-9, 1.0, 2.0), station_means=False)
-    >>> found.x.round(2)
+    >>> result = nareg.baselines.kriging(places, y, parameters=(1e-9, 1.0, 2.0), station_means=False)
+    >>> result.x.round(2)
     array([[0., 0.],
            [1., 3.],
            [2., 4.]])
@@ -234,8 +234,8 @@ _Group = tuple[np.ndarray, np.ndarray]
 
 def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
     chosen = relative[:, times]
-    found = [(np.flatnonzero(mask), chosen[np.ix_(mask, of)]) for mask, of in patterns(np.isfinite(chosen))]
-    return [(stations, columns) for stations, columns in found if stations.size >= 2]
+    groups = [(np.flatnonzero(mask), chosen[np.ix_(mask, of)]) for mask, of in patterns(np.isfinite(chosen))]
+    return [(stations, columns) for stations, columns in groups if stations.size >= 2]
 
 
 def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int | None) -> tuple[float, float, float, float]:
@@ -260,9 +260,9 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
     best = None
     for share in (0.1, 0.4, 1.0):
         start = np.log([0.3 * power, power, max(share * float(np.median(positive)), short)])
-        found = minimize(_negative_log_likelihood, start, (whole, distance, kernel), jac=True, bounds=bounds, method="L-BFGS-B")
-        if best is None or found.fun < best.fun:
-            best = found
+        fit = minimize(_negative_log_likelihood, start, (whole, distance, kernel), jac=True, bounds=bounds, method="L-BFGS-B")
+        if best is None or fit.fun < best.fun:
+            best = fit
     assert best is not None
     noise, variance, length = np.exp(best.x)
     return float(noise), float(variance), float(length), -float(best.fun)

@@ -68,10 +68,10 @@ def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
         raise not_found(entry, root)
     expected = entry.files.get(relative)
     if expected is not None:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if found != expected:
+        actual = hashlib.sha256(path.read_bytes()).hexdigest()
+        if actual != expected:
             raise DatasetCorruptError(
-                f"{path} has sha256 {found[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
+                f"{path} has sha256 {actual[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
             )
     return path
 

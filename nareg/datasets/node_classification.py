@@ -205,5 +205,5 @@ class _WeightedNodes:
         return self._at(start + rng.random(classes.size) * (end - start))
 
     def _at(self, values: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
-        return found
+        nodes: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
+        return nodes

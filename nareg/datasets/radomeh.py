@@ -57,10 +57,10 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
     except (tarfile.TarError, *UNREADABLE) as error:
         raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
-    found = content_digest(series)
-    if found != CONTENT_SHA256:
+    actual = content_digest(series)
+    if actual != CONTENT_SHA256:
         raise DatasetCorruptError(
-            f"{path}: the temperatures in it have digest {found[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
+            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
         )
     hours = FIRST_HOUR + np.arange(N_HOURS)
     return np.datetime_as_string(hours, unit="m"), series

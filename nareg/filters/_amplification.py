@@ -50,11 +50,11 @@ class Replaced:
 
     def safe(self, system: FilterSystem, seen: np.ndarray, signals: int, solve: Solve) -> FilterSystem:
         """The system, or one within the limit in its place."""
-        found = bound(system, seen, solve)
-        if not found.exceeded:
+        given = bound(system, seen, solve)
+        if not given.exceeded:
             return system
-        if found.amplification > self.worst.amplification:
-            self.worst = found
+        if given.amplification > self.worst.amplification:
+            self.worst = given
         repaired = averaged(system, seen, solve)
         if not bound(repaired, seen, solve).exceeded:
             self.averaged += signals
@@ -75,9 +75,9 @@ class Replaced:
         """What to say about it, if anything was replaced."""
         if not self.worst.exceeded:
             return None
-        found = self.worst
-        place = base.describe_node(found.node)
-        return AmplificationWarning(found.node, found.amplification, found.nodes, place=place, done=self.note(signals)[2:])
+        worst = self.worst
+        place = base.describe_node(worst.node)
+        return AmplificationWarning(worst.node, worst.amplification, worst.nodes, place=place, done=self.note(signals)[2:])
 
 
 def bound(system: FilterSystem, seen: np.ndarray, solve: Solve) -> Bound:
@@ -103,9 +103,9 @@ def averaged(system: FilterSystem, seen: np.ndarray, solve: Solve) -> FilterSyst
     missing = np.flatnonzero(~seen)
     inner, across = sp.csr_array(L[missing][:, missing]), L[missing][:, np.flatnonzero(seen)]
     part = FilterSystem(S=inner, c=np.zeros(missing.size), w=np.ones(missing.size), penalty=replace(system.penalty, L=inner))
-    found = solve(part, -(across @ np.abs(system.w[seen]))[:, None], 1e-10).x[:, 0]
+    mean = solve(part, -(across @ np.abs(system.w[seen]))[:, None], 1e-10).x[:, 0]
     w = system.w.copy()
-    w[missing] = np.where(found > 0, found, np.abs(w[missing]))
+    w[missing] = np.where(mean > 0, mean, np.abs(w[missing]))
     return _with(system, w)
 
 

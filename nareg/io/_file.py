@@ -22,7 +22,7 @@ SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
-#: Cells that are held as text at a time.
+#: Cells in memory as text at a time.
 BLOCK = 1 << 19
 
 
@@ -93,14 +93,14 @@ class FileTable:
         every = len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
         for line, cells in self._blocks():
             lines.append(line)
-            for column, found in zip(texts, words, strict=True):
-                found.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
+            for column, parts in zip(texts, words, strict=True):
+                parts.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
             values.append(converter.convert(wanted, done))
             done += len(line)
         self.lines = np.concatenate(lines)
         converter.finish()
-        return [np.concatenate(found) for found in words], np.concatenate(values)
+        return [np.concatenate(parts) for parts in words], np.concatenate(values)
 
     def _choose_separator(self, declared: str | None) -> str:
         """The one by which the first rows have as many cells as the header, two at least."""

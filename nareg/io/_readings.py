@@ -159,18 +159,18 @@ def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) ->
 
 def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
     names = [table.header[i] for i in layout.values]
-    found = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
-    kept = [i for i in layout.values if table.header[i] in found]
-    names = [table.header[i] for i in kept]
+    matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
+    columns = [i for i in layout.values if table.header[i] in matched]
+    names = [table.header[i] for i in columns]
     twice = next((name for name in names if not name), None)
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     once(notes.source, names)
-    texts, values = table.load(layout.time, kept)
+    texts, values = table.load(layout.time, columns)
     labels, column = _labels(table, layout, texts, len(values))
     place = table.line
     return _from_columns(
-        [found[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
+        [matched[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
     )
 
 
@@ -187,9 +187,9 @@ def _from_columns(
 ) -> Readings:
     """Readings of a row per station, in the order of ``stations``, in time order."""
     if what == "station" and stations is not None:  # an archive, whose names are not matched yet
-        found = match(names, stations, notes, what)
-        values = values[[i for i, name in enumerate(names) if name in found]]
-        names = [found[name] for name in names if name in found]
+        matched = match(names, stations, notes, what)
+        values = values[[i for i, name in enumerate(names) if name in matched]]
+        names = [matched[name] for name in names if name in matched]
     values = np.array(values, dtype=float, order="C")
     remove(values, notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
@@ -263,16 +263,16 @@ def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] 
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
     if stations is not None:
-        found = match(list(names), stations, notes, "station")
-        rows = np.array([name in found for name in names])[site]
+        matched = match(list(names), stations, notes, "station")
+        rows = np.array([name in matched for name in names])[site]
         site, labels, values = site[rows], labels[rows], values[rows]
-        kept = np.flatnonzero(rows)
-        site, index = pd.factorize(np.array([found.get(name) for name in names], dtype=object)[site])
+        retained = np.flatnonzero(rows)
+        site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
         names = index
     else:
-        kept = np.arange(len(values))
+        retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
-    first = kept[np.unique(row, return_index=True)[1]]
+    first = retained[np.unique(row, return_index=True)[1]]
     remove(values, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
