@@ -64,7 +64,11 @@ class Score:
     variance: float
     removed: float
     seconds: float
-    needs: str
+
+    @property
+    def needs(self) -> str:
+        """What the method needs to know."""
+        return _BASELINE_NEEDS.get(self.method) or {**QUICK, **SDP, **UNEQUAL}[self.method][0]
 
 
 @dataclass
@@ -212,9 +216,8 @@ def run(settings: DemoSettings | None = None, *, progress: ProgressCallback | No
                 designed = designer(level)
             measured[name] = _Measured.of(level, _filter(level, designed), designed, time.perf_counter() - begun)
             done += 1
-        needs = {**_BASELINE_NEEDS, **{name: what for name, (what, _) in chosen.items()}}
         reference = measured["one weight, best, noise-weighted fit" if level.label == "unequal" else "one weight, best"]
-        result.scores += [m.score(level, name, needs[name], reference) for name, m in measured.items()]
+        result.scores += [m.score(level, name, reference) for name, m in measured.items()]
         if level.label == "equal" and level.snr_db == settings.reference_db and level.split == "random days":
             result.designs = {name: m.design for name, m in measured.items() if m.design is not None}
             first = _SPLITS[level.split](network.n_times, np.random.default_rng(settings.seed))
@@ -274,7 +277,7 @@ class _Measured:
     def daily(self) -> np.ndarray:
         return self.daily_bias + self.variance
 
-    def score(self, level: DemoTask, name: str, needs: str, reference: _Measured) -> Score:
+    def score(self, level: DemoTask, name: str, reference: _Measured) -> Score:
         nmse, nmse_error = _jackknife(self.daily, self.power)
         gain, gain_error = _jackknife(self.daily, reference.daily)
         left = np.sum((self.estimate - level.test) ** 2) / np.sum((level.test_noisy - level.test) ** 2)
@@ -291,7 +294,6 @@ class _Measured:
             variance=float(self.variance * self.power.size / self.power.sum()),
             removed=round(1 - float(left), 9) + 0.0,  # no minus zero
             seconds=self.seconds,
-            needs=needs,
         )
 
 

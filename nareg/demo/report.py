@@ -29,7 +29,8 @@ def write(result: DemoResult, folder: Path) -> Path:
         for name, draw in _PICTURES.items():
             plotting.save(draw(result), folder / f"{name}.png")
             pictures[name] = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
-    write_rows(folder / "scores.csv", [f.name for f in fields(Score)], map(astuple, result.scores))
+    rows = ((*astuple(score), score.needs) for score in result.scores)
+    write_rows(folder / "scores.csv", [*(f.name for f in fields(Score)), "needs"], rows)
     environment = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True
     )
