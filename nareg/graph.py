@@ -218,7 +218,23 @@ class Graph:
         return self._cache[kind]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
-        """The graph induced by ``nodes`` (boolean mask or indices), with its coordinates and names."""
+        """The graph of some nodes and the edges between them, with their coordinates and names.
+
+        Parameters
+        ----------
+        nodes : (N,) bool array or sequence of distinct int
+            The nodes, in the order of the new graph.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.graphs.grid((2, 3)).subgraph([0, 1, 2])
+        Graph(n_nodes=3, n_edges=2)
+        """
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],
@@ -228,7 +244,14 @@ class Graph:
         )
 
     def describe_node(self, i: int) -> str:
-        """``node 3`` or ``node 3 ('BREST')``: how messages name a node."""
+        """The node as messages name it.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph([[0, 1], [1, 0]], names=["BREST", "LORIENT"]).describe_node(0)
+        "node 0 ('BREST')"
+        """
         return f"node {i}" + (f" ({self._names[i]!r})" if self._names else "")
 
     def __repr__(self) -> str:
@@ -339,6 +362,12 @@ class Graph:
         """From an undirected networkx graph: edge attribute ``weight`` (1 if absent), node ``pos``.
 
         Node labels 0 .. N - 1 in order leave :attr:`names` empty; any other labels become names, as strings.
+
+        Examples
+        --------
+        >>> import networkx as nx, nareg
+        >>> nareg.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).names
+        ('a', 'b', 'c')
         """
         import networkx as nx
 
@@ -363,7 +392,14 @@ class Graph:
         )
 
     def to_networkx(self) -> networkx.Graph:
-        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``."""
+        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> sorted(nareg.graphs.grid((3,)).to_networkx().edges)
+        [(0, 1), (1, 2)]
+        """
         import networkx as nx
 
         result = nx.from_scipy_sparse_array(self._adjacency)
@@ -418,6 +454,12 @@ class Graph:
             Default: the largest index plus one.
         edge_weight : (2M,) array or tensor, optional
             Default: ones.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph.from_edge_index([[0, 1], [1, 0]], n_nodes=3)
+        Graph(n_nodes=3, n_edges=1)
         """
         index = _checks.array_of("edge_index", as_numpy(edge_index))
         if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
@@ -442,7 +484,21 @@ class Graph:
         return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """``edge_index`` (2, 2M) int64, both directions in row order, and ``edge_weight`` (2M,)."""
+        """Edges as PyTorch Geometric has them.
+
+        Returns
+        -------
+        edge_index : (2, 2M) int64 array
+            Both directions of every edge, in row order.
+        edge_weight : (2M,) float64 array
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.graphs.grid((2,)).to_edge_index()
+        (array([[0, 1],
+               [1, 0]]), array([1., 1.]))
+        """
         coo = self._adjacency.tocoo()
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
 

@@ -49,7 +49,22 @@ class DatasetInfo:
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache."""
+    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache.
+
+    Parameters
+    ----------
+    root : path, optional
+
+    Returns
+    -------
+    pathlib.Path
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.data_root("data").name
+    'data'
+    """
     if root is not None:
         if not isinstance(root, (str, os.PathLike)):
             raise InputError(f"root is {root!r}, a path is expected.")

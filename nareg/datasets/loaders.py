@@ -68,12 +68,23 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetw
 
 
 def available(name: str, *, root: str | os.PathLike[str] | None = None) -> bool:
-    """Whether the files of a data set are there; they are not looked into.
+    """Whether the files of a data set are there. Their content is not checked.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`.
+    root : path, optional
+        Data folder. Default: ``$NAREG_DATA``, else the user's cache.
+
+    Returns
+    -------
+    bool
 
     Raises
     ------
     InputError
-        For a name that is none.
+        If there is no data set of this name.
 
     Examples
     --------

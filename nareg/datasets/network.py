@@ -75,7 +75,22 @@ class SensorNetwork:
         return int(self.signals.shape[1])
 
     def select(self, stations: ArrayLike) -> SensorNetwork:
-        """The network of some stations (mask or indices), joined anew with their nearest neighbors."""
+        """The network of some stations, each joined again with its nearest neighbors.
+
+        Parameters
+        ----------
+        stations : (N,) bool array or sequence of distinct int
+
+        Returns
+        -------
+        SensorNetwork
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.datasets.load("us-weather").select(range(20)).n_nodes
+        20
+        """
         index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbors:
             raise InputError(f"stations selects {index.size}, more than {self.neighbors} are needed to join neighbors.")
@@ -90,7 +105,14 @@ class SensorNetwork:
         )
 
     def complete(self) -> SensorNetwork:
-        """The network of the stations without a missing reading."""
+        """The network of the stations without a missing reading.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.datasets.load("us-weather").complete()
+        SensorNetwork('us-weather', 140 stations, 365 times, 0 missing, °C)
+        """
         return self.select(self.observed.all(axis=1))
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:

@@ -118,12 +118,24 @@ def fetch(
     progressbar : bool or object
         As in ``pooch.HTTPDownloader``.
 
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
     Raises
     ------
     InputError
         If the data set has no public address.
     DatasetNotFoundError
         If the download fails; the message says what to put where.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.fetch("us-weather")
+    Traceback (most recent call last):
+    nareg.errors.InputError: name='us-weather' ships with nareg: there is nothing to fetch.
     """
     entry: DatasetInfo = info(name)
     if entry.bundled:
