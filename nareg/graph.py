@@ -331,7 +331,7 @@ class Graph:
         if k >= n:
             raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
         if scale is not None and kernel != "gaussian":
-            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
+            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
         metric = _checks.choice("metric", metric, METRICS)
         neighbors, distances = nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)

@@ -43,7 +43,7 @@ def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed:
     n = base.n_nodes
     k = _checks.integer("n_frequencies", n_frequencies, low=1)
     if k > n:
-        raise InputError(f"n_frequencies is {k} but the graph has {n} nodes.")
+        raise InputError(f"n_frequencies is {k} but the graph has {n} nodes: choose at most {n}.")
     if n <= _checks.DENSE_LIMIT:
         vectors = np.linalg.eigh(base.L.toarray())[1][:, :k]
     else:

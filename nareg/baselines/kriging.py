@@ -1,4 +1,4 @@
-"""Kriging: a Gaussian process over space, anew at every time, as geostatisticians do it."""
+"""Kriging: a Gaussian process over space, fitted at every time by itself, as in geostatistics."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def kriging(
     parameters: tuple[float, float, float] | None = None,
     max_times: int | None = None,
 ) -> Kriging:
-    """Ordinary kriging of every time by itself: what space alone can do.
+    """Ordinary kriging of every time by itself: it uses space alone.
 
     A reading is ``m_i + c_t + f_t(i) + e``: the station's mean, an unknown constant per time (generalized least squares),
     a Gaussian field with covariance ``variance * k(distance / length)`` and white noise. The three parameters maximize the
@@ -244,7 +244,9 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
     useful = np.flatnonzero(np.isfinite(relative).sum(axis=0) >= 2)
     positive = distance[distance > 0]
     if useful.size == 0 or positive.size == 0:
-        raise InputError("y never has two stations that read at once, in two places: kriging has nothing to learn from.")
+        raise InputError(
+            "y never has readings of two stations at one time, in two places: add readings, or take interpolate_in_time."
+        )
     limit = max(4, min(_PATTERNS, int(_BUDGET / n**3))) if max_times is None else _checks.integer("max_times", max_times, low=1)
     whole = _groups(relative, useful)
     if len(whole) > limit:  # times are many and their gaps differ: an even sample of them

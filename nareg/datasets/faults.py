@@ -73,7 +73,7 @@ def inject(
     present = np.isfinite(clean)
     silent = [i for i in rows.tolist() if present[i].sum() < 3]
     if silent:
-        raise InputError(f"stations holds {silent[0]}, which has fewer than 3 readings: choose a station that reads.")
+        raise InputError(f"stations holds {silent[0]}, which has fewer than 3 readings: choose stations with readings.")
     changed = clean.copy()
     if kind == "spikes":
         scale, times = _sigma(sigma, clean), _checks.number("size", 5.0 if size is None else size, low=0)

@@ -1,4 +1,4 @@
-"""One loader a data set. Nothing here unpickles; missing values become a mask."""
+"""One loader per data set. Nothing here unpickles; missing values become a mask."""
 
 from __future__ import annotations
 

@@ -112,7 +112,7 @@ def synthetic(
     exponent: float | None = None,
     rng: np.random.Generator,
 ) -> NodeClassification:
-    """A made-up data set of any size: a stochastic block model with Gaussian class means in the features.
+    """A synthetic data set of any size: a stochastic block model with Gaussian class means in the features.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ def synthetic(
     Returns
     -------
     NodeClassification
-        One split: 20 nodes of a class train (fewer where it is small), half of the rest validate, the others test.
+        One split: 20 nodes per class train (fewer where it is small), half of the rest validate, the others test.
 
     Examples
     --------
@@ -148,7 +148,7 @@ def synthetic(
     informative = _checks.number("informative", informative)
     generator = _checks.generator(rng)
     if n_nodes < 2 * n_classes:
-        raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes a class are needed.")
+        raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes per class are needed.")
     labels = np.arange(n_nodes) % n_classes
     wanted = max(int(degree * n_nodes / 2), 1)
     if exponent is not None:

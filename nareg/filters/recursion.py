@@ -34,7 +34,7 @@ def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iteratio
     """Recursion (19) as published."""
     if not np.array_equal(system.c, np.ones_like(system.c)):
         raise DivergentMethodError(
-            "method='recursion' is equation (19), which knows no data-term weights or missing nodes: "
+            "method='recursion' is equation (19), which has no data-term weights and no missing nodes: "
             "use method='jacobi' or 'chebyshev'."
         )
     norm = spectral_norm(system.S)
