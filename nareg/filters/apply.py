@@ -134,11 +134,11 @@ def interpolate(
     Warns
     -----
     AmplificationWarning
-        If with these weights the estimate at an unobserved node could be more than twice the largest reading: with ``u = w x``
-        it is the neighbors' mean of u over its own w, which a weight near zero, harmless where there is a reading, inflates.
-        Such an estimate is not returned. For those signals unobserved nodes take the same mean of their neighbors' ``|w|``,
-        which leaves the estimates of observed nodes as they are; where that is not enough, all nodes take one weight, the
-        geometric mean. ``method`` says for how many signals. Design with ``fit`` zero at nodes that will not be observed.
+        If the estimate at an unobserved node could exceed twice the largest reading. With ``u = w x`` that estimate is the
+        mean of the neighbors' u, divided by the node's own w: a weight near zero inflates it. Such an estimate is not
+        returned. In those signals unobserved nodes take the mean of their neighbors' ``|w|`` instead, which leaves the
+        estimates of observed nodes unchanged. Where that is not enough, all nodes take one weight, the geometric mean.
+        ``method`` says in how many signals. To avoid it, design with ``fit`` zero at nodes that will not be observed.
 
     Examples
     --------
