@@ -85,8 +85,8 @@ class Solution:
         small against the readings can be large against the row of an unobserved node with a small weight.
     rounds, messages : int or None
         For distributed methods: communication rounds, and numbers sent over edges in all rounds per signal.
-    seconds : float
-        Wall time.
+    timings : dict of seconds
+        ``"total"``: wall time.
     """
 
     x: np.ndarray
@@ -97,7 +97,7 @@ class Solution:
     residual: float
     rounds: int | None = None
     messages: int | None = None
-    seconds: float = 0.0
+    timings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -150,7 +150,7 @@ class WeightDesign:
     penalty : (N, N) CSR array
         The ``L`` that the weights were designed for.
     fit : (N,) array or None
-        Data-term weights ``c`` of the design; ``denoise`` uses them unless told otherwise.
+        Data-term weights ``c`` of the design; ``denoise`` uses them unless ``fit`` is given.
     omega : (N, N) array or None
         The SDP matrix, if there is one.
     timings : dict of seconds

@@ -41,7 +41,7 @@ def design(
     readings: ReadingsFile,
     out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (everything).")] = Path("design.npz"),
     method: Annotated[
-        Method, typer.Option(help="blind, gcv and sure need only noisy readings; the others a clean history.")
+        Method, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
     ] = Method.blind,
     noise: Annotated[
         str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
@@ -51,7 +51,8 @@ def design(
         typer.Option("--noise-std", help="Noise standard deviation instead: a number, or a CSV with columns station, std."),
     ] = None,
     noise_fit: Annotated[
-        bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
+        bool,
+        typer.Option("--noise-fit", help="Weight each station's readings by 1 / variance (unequal sensors)."),
     ] = False,
     neighbors: Neighbors = NEIGHBORS,
     center: Centering = Center.overall,
@@ -59,8 +60,9 @@ def design(
 ) -> None:
     """Design one weight per station from readings.
 
-    Gaps are used: every reading counts. A station without any is left out and estimated from its neighbors later. For blind
-    and sure without --noise the variance is estimated per station; the others need it, for a clean history does not show it.
+    Readings may have gaps: every reading counts. A station without readings is left out, and estimated from its neighbors
+    later. Methods blind and sure estimate the noise variance per station if --noise is not given. Methods that design from a
+    clean history need --noise, because that history does not show it.
     """
     from nareg import design as designs
     from nareg import io
