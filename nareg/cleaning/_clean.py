@@ -11,7 +11,7 @@ from nareg import _checks
 from nareg.cleaning import _compare, _simple
 from nareg.cleaning._compare import Hidden
 from nareg.cleaning._learn import Progress, learn
-from nareg.cleaning._network import NEIGHBORS, Network, assemble
+from nareg.cleaning._network import NEIGHBORS, StationNetwork, assemble
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural
@@ -30,7 +30,7 @@ SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
 
 @dataclass(frozen=True)
-class Settings:
+class CleanSettings:
     """What a user may set; see :func:`clean`."""
 
     noise: Any = None
@@ -104,11 +104,11 @@ def clean(
     True
     """
     network = assemble(readings, stations, strict=strict, neighbors=neighbors)
-    settings = Settings(noise, transform, dynamics, hidden, unit, rng)
+    settings = CleanSettings(noise, transform, dynamics, hidden, unit, rng)
     return run(network, settings, progress)
 
 
-def run(network: Network, settings: Settings, progress: Progress | None = None) -> Cleaned:
+def run(network: StationNetwork, settings: CleanSettings, progress: Progress | None = None) -> Cleaned:
     """Clean a network that was read already."""
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
     rng = np.random.default_rng(0) if settings.rng is None else _checks.generator(settings.rng)
@@ -180,7 +180,7 @@ def _check_size(y: np.ndarray) -> None:
         raise InputError(f"readings are of the size {largest:.3g}, whose powers leave the range of numbers: use another unit.")
 
 
-def variances(noise: Any, network: Network) -> np.ndarray | None:
+def variances(noise: Any, network: StationNetwork) -> np.ndarray | None:
     """Noise variances (N,) in the order of the readings' stations."""
     if noise is None or (isinstance(noise, str) and noise == "estimate"):
         return None
@@ -223,7 +223,7 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
 
 
 def _reasons(
-    network: Network, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
+    network: StationNetwork, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
 ) -> list[tuple[str, str]]:
     """What was chosen and why, in a few lines."""
     values = network.readings.values
@@ -245,6 +245,6 @@ def _reasons(
     return lines
 
 
-def _frame(network: Network, values: np.ndarray) -> Any:
+def _frame(network: StationNetwork, values: np.ndarray) -> Any:
     frame = readings_to_frame(replace(network.readings, values=values))
     return frame.astype("int8") if values.dtype == np.int8 else frame

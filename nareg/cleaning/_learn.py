@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from nareg import spacetime
-from nareg.cleaning._network import Network
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import plural
 from nareg.errors import SolverError, TooLargeError
 from nareg.quality import Flag, Quality, check
@@ -28,7 +28,7 @@ ONE_FIT = 0.94
 
 
 def learn(
-    network: Network, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
+    network: StationNetwork, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
     tick: Progress, *, dynamics: str, transform: Any, until: float,
 ) -> tuple[SpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
@@ -73,8 +73,8 @@ def _stations(names: list[str]) -> str:
 
 
 def _fit(
-    network: Network, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str], tick: Progress,
-    *, dynamics: str, transform: Any,
+    network: StationNetwork, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
+    tick: Progress, *, dynamics: str, transform: Any,
 ) -> SpaceTimeModel | None:  # fmt: skip
     """The space-time model, or None with a note that says why there is none."""
     n, n_times = y.shape

@@ -20,7 +20,7 @@ NEIGHBORS = 7
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class StationNetwork:
     """A graph and its readings, rows in the same order.
 
     Attributes
@@ -39,7 +39,7 @@ class Network:
     notes: tuple[str, ...]
 
 
-def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS) -> Network:
+def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS) -> StationNetwork:
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = _checks.integer("neighbors", neighbors, low=1)
     graph = _graph(stations)
@@ -51,7 +51,7 @@ def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: i
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
         )  # fmt: skip
-        return _checked(Network(graph, table, names, table.notes))
+        return _checked(StationNetwork(graph, table, names, table.notes))
     places = _stations(stations, strict)
     table = _readings(readings, places.names, strict)
     rows = {name: i for i, name in enumerate(places.names)}
@@ -66,10 +66,10 @@ def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: i
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station stands' if twice == 1 else 'stations stand'} at the place of another; both are used.")
-    return _checked(Network(graph, table, places.names, tuple(notes)))
+    return _checked(StationNetwork(graph, table, places.names, tuple(notes)))
 
 
-def _checked(network: Network) -> Network:
+def _checked(network: StationNetwork) -> StationNetwork:
     if not network.readings.observed.any():
         raise InputError("readings holds no reading at all: fill in the table, or check how it marks missing readings.")
     return network

@@ -52,8 +52,8 @@ def _choose(L: sp.csc_array, scale: float, z: np.ndarray, rng: np.random.Generat
     useful = np.flatnonzero(np.isfinite(z).sum(axis=0) >= 2)
     if useful.size == 0:
         return scale
-    most = SAMPLE_LARGE if L.shape[0] > LARGE else SAMPLE
-    some = rng.choice(useful, min(most, useful.size), replace=False)
+    max_times = SAMPLE_LARGE if L.shape[0] > LARGE else SAMPLE
+    some = rng.choice(useful, min(max_times, useful.size), replace=False)
     part = z[:, some]
     out = np.isfinite(part) & (rng.random(part.shape) < SHARE)
     if not out.any():

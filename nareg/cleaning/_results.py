@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg.cleaning._network import Network
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.spacetime import Smoothed, SpaceTimeModel
@@ -60,7 +60,7 @@ class Cleaned:
     clean_error: float
     coverage: Any
     unit: str | None
-    network: Network = field(repr=False)
+    network: StationNetwork = field(repr=False)
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
     reasons: tuple[tuple[str, str], ...] = field(repr=False)

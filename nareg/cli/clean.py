@@ -26,7 +26,7 @@ from nareg.cli import inputs
 from nareg.cli.inputs import console, errors
 
 
-class Transform(StrEnum):
+class TransformOption(StrEnum):
     """What may be applied to the readings first."""
 
     auto = "auto"
@@ -35,7 +35,7 @@ class Transform(StrEnum):
     log = "log"
 
 
-class Dynamics(StrEnum):
+class DynamicsOption(StrEnum):
     """How the field may move from one time to the next."""
 
     auto = "auto"
@@ -61,8 +61,12 @@ def clean(
     noise_std: Annotated[
         str | None, typer.Option(help="Noise standard deviation instead: a number, or a CSV with columns station, std.")
     ] = None,
-    transform: Annotated[Transform, typer.Option(help="Applied to the readings first; auto compares.")] = Transform.auto,
-    dynamics: Annotated[Dynamics, typer.Option(help="Kind of dynamics; auto compares on hidden readings.")] = Dynamics.auto,
+    transform: Annotated[
+        TransformOption, typer.Option(help="Applied to the readings first; auto compares.")
+    ] = TransformOption.auto,
+    dynamics: Annotated[
+        DynamicsOption, typer.Option(help="Kind of dynamics; auto compares on hidden readings.")
+    ] = DynamicsOption.auto,
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
     hidden: Annotated[float, typer.Option(help="Share of the readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
     seed: Annotated[int, typer.Option(help="Seed of the choice of hidden readings.", min=0)] = 0,
@@ -73,7 +77,7 @@ def clean(
     Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing) in the shape of the
     readings, and a report with the error at readings that were hidden from every method.
     """
-    from nareg.cleaning._clean import Settings, run
+    from nareg.cleaning._clean import CleanSettings, run
     from nareg.cleaning._network import assemble
     from nareg.cleaning._write import FILES, parts
     from nareg.cli.plausibility import noise_line
@@ -89,8 +93,8 @@ def clean(
         variance = inputs.noise_variance(noise, noise_std, network.readings.names, network.stations)
         if variance is not None:
             noise_line(variance, "given")
-        settings = Settings(
-            variance, None if transform is Transform.none else transform.value, dynamics.value, hidden, unit,
+        settings = CleanSettings(
+            variance, None if transform is TransformOption.none else transform.value, dynamics.value, hidden, unit,
             np.random.default_rng(seed),
         )  # fmt: skip
         inputs.folder(out)

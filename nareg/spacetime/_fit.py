@@ -16,7 +16,7 @@ from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._em import DYNAMICS
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._learn import Learned, Progress, Task, learn, windows_of
+from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
@@ -124,14 +124,14 @@ def fit(
     if variances is not None and transform is not None:
         raise InputError("noise and transform are both given: the variance of transformed readings is another; leave one out.")
     space = Space.of(graph)
-    track = Progress(progress)
+    track = StageClock(progress)
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
-        rows, unit, found = _prepare(calm, grid, law, space, wanted)
-        task = Task(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        offset = found.at(grid.seconds_of(np.arange(grid.length)))
+        rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
+        task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
+        offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
         learned = learn(rows - offset, space, task, track)
-    return _model(graph, y, grid, law, unit, found, learned, unusable)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable)
 
 
 def _model(
@@ -196,8 +196,8 @@ def _prepare(
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
     rows = np.full((grid.length, space.n), np.nan)
     rows[grid.rows] = values / unit
-    found = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
-    return rows, unit, found
+    seasonal = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
+    return rows, unit, seasonal
 
 
 def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]) -> Transform:
@@ -210,9 +210,9 @@ def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Spac
         return laws[0]
     scores = []
     for law in laws:
-        rows, unit, found = _prepare(y, grid, law, space, wanted)
+        rows, unit, seasonal = _prepare(y, grid, law, space, wanted)
         parts = windows_of(rows, 1)
-        windows = [(rows - found.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        windows = [(rows - seasonal.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])

@@ -25,7 +25,7 @@ from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import Smoothed
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
-from nareg.spacetime._tails import PASSES, ROUNDS, settle, settle_robustly
+from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass
 from nareg.spacetime._times import TimeGrid
 from nareg.spacetime._transforms import Transform
 
@@ -190,8 +190,8 @@ class SpaceTimeModel:
         >>> truth = np.cumsum(0.1 * rng.standard_normal(300)) + np.zeros((9, 1))
         >>> readings = truth + 0.5 * rng.standard_normal((9, 300))
         >>> readings[4, 100:120] = np.nan
-        >>> found = nareg.spacetime.fit(g, readings, rng=rng).smooth()
-        >>> bool(np.sqrt(np.mean((found.x - truth) ** 2)) < 0.15), bool(np.isfinite(found.x).all())
+        >>> smoothed = nareg.spacetime.fit(g, readings, rng=rng).smooth()
+        >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all())
         (True, True)
         """
         y, grid = self._checked(readings, times, observed)
@@ -282,7 +282,7 @@ class SpaceTimeModel:
         assert done.points is not None
         assert done.point_variances is not None
         functions = self.cycles.basis(grid.seconds_of(grid.rows))
-        found = self._smoothed(
+        smoothed = self._smoothed(
             (done.points[grid.rows] + functions @ level).T,
             (done.point_variances[grid.rows] + own).T,
             grid.values,
@@ -291,7 +291,7 @@ class SpaceTimeModel:
             grid,
         )
         noise = np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2)
-        return replace(found, noise=noise)
+        return replace(smoothed, noise=noise)
 
     def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles."""
@@ -397,7 +397,7 @@ class SpaceTimeModel:
         """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
-        _, scores = settle_robustly(rows - offset, self.dynamics, self.unit_noise, self.df)
+        _, scores = robust_pass(rows - offset, self.dynamics, self.unit_noise, self.df)
         return scores[grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -461,8 +461,8 @@ class SpaceTimeModel:
             rows = itertools.count(1)
             tick = lambda _: progress("smoothing", next(rows) / total)  # noqa: E731
         if robust:
-            return settle_robustly(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
-        return settle(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
+            return robust_pass(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
+        return heavy_tailed_pass(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
 
     def _smoothed(
         self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid
