@@ -5,14 +5,13 @@ Station means are removed and put back. The weight is the one that best predicts
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse.linalg import splu
 
+from nareg._linear.factorization import Solve, factorize
 from nareg.baselines._masks import patterns
+from nareg.errors import SolverError
 from nareg.graph import Graph
 
 #: Penalties that are compared, relative to one over the mean degree.
@@ -76,12 +75,11 @@ def _solve(L: sp.csc_array, penalty: float, z: np.ndarray) -> np.ndarray:
     return x
 
 
-def _factor(S: sp.csc_array, dense: np.ndarray | None, c: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _factor(S: sp.csc_array, dense: np.ndarray | None, c: np.ndarray) -> Solve:
     if dense is not None:
         factor = cho_factor(dense + np.diag(c), lower=True)
         return lambda right: np.asarray(cho_solve(factor, right))
-    lu = splu(
-        sp.csc_array(S + sp.diags_array(c, format="csc")), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True},
-        diag_pivot_thresh=0.0,
-    )  # fmt: skip
-    return lambda right: np.asarray(lu.solve(right))
+    sparse = factorize(sp.csc_array(S + sp.diags_array(c, format="csc")), definite=False)  # a Laplacian plus positive weights
+    if sparse is None:
+        raise SolverError("one weight: the system is singular in float64; check the graph's edge weights.")
+    return sparse.solve

@@ -9,7 +9,7 @@ from nareg.quality import _text
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._outliers import GROSS
+from nareg.spacetime._outliers import GROSS, MAD_TO_STD
 
 #: Readings from here to :data:`GROSS` are suspect.
 DOUBTFUL = 4.0
@@ -76,7 +76,7 @@ def noisy(residuals: Residuals) -> list[Finding]:
         return []
     logs = np.log(std)
     center = float(np.median(logs[live]))
-    spread = max(1.4826 * float(np.median(np.abs(logs[live] - center))), 0.1)
+    spread = max(MAD_TO_STD * float(np.median(np.abs(logs[live] - center))), 0.1)
     z = (logs - center) / spread
     findings = []
     for i in np.flatnonzero(live & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
