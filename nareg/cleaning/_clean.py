@@ -10,13 +10,14 @@ import numpy as np
 from nareg import _checks
 from nareg.cleaning import _compare, _simple
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._learn import Progress, learn
+from nareg.cleaning._learn import learn, portion
 from nareg.cleaning._network import NEIGHBORS, StationNetwork, assemble
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
+from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
 from nareg.spacetime import Smoothed, SpaceTimeModel
 from nareg.spacetime._holdout import hide
@@ -44,7 +45,7 @@ class CleanSettings:
 def clean(
     readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS, noise: Any = None,
     transform: Any = "auto", dynamics: str = "auto", hidden: float = 0.08, unit: str | None = None,
-    rng: np.random.Generator | None = None, progress: Progress | None = None,
+    rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
     """Denoise the readings of a sensor network, fill their gaps and flag bad ones; nothing has to be set.
 
@@ -72,7 +73,7 @@ def clean(
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
@@ -108,14 +109,18 @@ def clean(
     return run(network, settings, progress)
 
 
-def run(network: StationNetwork, settings: CleanSettings, progress: Progress | None = None) -> Cleaned:
+def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that was read already."""
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
-    rng = np.random.default_rng(0) if settings.rng is None else _checks.generator(settings.rng)
+    rng = _checks.generator(settings.rng)
     if settings.unit is not None and not isinstance(settings.unit, str):
         raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
     noise = variances(settings.noise, network)
-    tick: Progress = progress or (lambda stage, fraction: None)
+    report: ProgressCallback = progress or (lambda _: None)
+
+    def tick(stage: str, fraction: float) -> None:
+        report(Progress(stage, fraction=fraction))
+
     y, times = network.readings.values, network.readings.timestamps
     _check_size(y)
     screened = (absurd(y.T) | stuck(y.T)).T
@@ -126,7 +131,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: Progress | N
     chosen = hide(usable.T, share, rng).T
     notes = list(network.notes)
     model, quality, without = learn(
-        network, chosen, noise, rng, notes, tick, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
+        network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
     )
     seen = np.where(chosen, np.nan, usable)
     estimates: dict[str, np.ndarray] = {}
@@ -153,7 +158,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: Progress | N
     calm = np.where(bad, np.nan, y)
     if name == MODEL:
         assert model is not None
-        smoothed = model.smooth(calm, times=times, progress=lambda _, done: tick("smoothing", COMPARED + 0.07 * done))
+        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, COMPARED + 0.07))
         x, std = smoothed.x, smoothed.std * stretch
     else:
         if model is not None:

@@ -24,6 +24,7 @@ from rich.table import Table
 
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors
+from nareg.progress import ProgressCallback
 
 
 class TransformOption(StrEnum):
@@ -125,13 +126,13 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _progress() -> Iterator[ProgressCallback]:
     """A bar with the stage, the share that is done, and the time left."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = TextColumn("left:"), TimeRemainingColumn()
     with Progress(*columns, *left, console=errors, transient=True) as bar:
         line = bar.add_task("reading", total=1.0)
-        yield lambda stage, done: bar.update(line, completed=done, description=stage)
+        yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)
 
 
 def _table(cleaned: Any) -> Table:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
@@ -43,7 +43,7 @@ def fit(
     cycles: Any = "auto",
     robust: bool = True,
     rng: np.random.Generator | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
     """Fit a graph state-space model to noisy readings with gaps, and to nothing else.
 
@@ -72,7 +72,7 @@ def fit(
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def fit(
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed to learn anything.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)

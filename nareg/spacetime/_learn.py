@@ -8,11 +8,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._em import Estimate, Refinement, refine
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale, winsorized_squares
 from nareg.spacetime._kalman import Dynamics, Pass, run
@@ -71,9 +71,9 @@ class LearningTask:
 
 @dataclass
 class StageClock:
-    """Tells how far learning is, by stages that each take a share of the time and see a number of rows, roughly known."""
+    """Reports how far learning is. Each stage takes a share of the time and sees a roughly known number of rows."""
 
-    report: Callable[[str, float], None] | None
+    report: ProgressCallback | None
     stage: str = ""
     begin: float = 0.0
     end: float = 0.0
@@ -89,7 +89,8 @@ class StageClock:
         """So many rows were seen; a stage that sees more than it expected waits at its end."""
         self.done = min(self.done + rows, self.expected)
         if self.report is not None:
-            self.report(self.stage, self.begin + (self.end - self.begin) * self.done / self.expected)
+            fraction = self.begin + (self.end - self.begin) * self.done / self.expected
+            self.report(Progress(self.stage, fraction=fraction))
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -14,6 +14,7 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times
 from nareg.spacetime._bands import Bands
@@ -161,7 +162,7 @@ class SpaceTimeModel:
 
     def smooth(
         self, readings: Any = None, *, times: Any = None, observed: Any = None, robust: bool = True,
-        progress: Callable[[str, float], None] | None = None,
+        progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -176,7 +177,7 @@ class SpaceTimeModel:
         robust : bool
             Leave out readings that are more than five standard deviations from what all others say.
         progress : callable, optional
-            Called with the stage and the fraction that is done.
+            Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
         Returns
         -------
@@ -452,14 +453,14 @@ class SpaceTimeModel:
         return rows, self.cycles.at(grid.seconds_of(np.arange(grid.length)))
 
     def _pass(
-        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: Callable[[str, float], None] | None = None,
+        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
         W: np.ndarray | None = None,
     ) -> Pass:  # fmt: skip
         tick = None
         if progress is not None:
             total = len(y) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
             rows = itertools.count(1)
-            tick = lambda _: progress("smoothing", next(rows) / total)  # noqa: E731
+            tick = lambda _: progress(Progress("smoothing", fraction=next(rows) / total))  # noqa: E731
         if robust:
             return robust_pass(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
         return heavy_tailed_pass(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
