@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from nareg._linear.held_out import standard_error
 from nareg.graph import Graph
 from nareg.spacetime._holdout import robust_scale, winsorized_squares
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: Fewer hidden readings than this compare and calibrate nothing.
 FEWEST = 20
@@ -55,7 +58,7 @@ class Hidden:
         return int(self.mask.sum()) >= FEWEST
 
 
-def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> Any:
+def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> pd.DataFrame:
     """A frame with a row per method, best first: RMSE and MAE at all hidden readings, at single ones, and in gaps."""
     import pandas as pd
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,9 @@ from nareg.errors import SolverError, TooLargeError
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
 from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._fit import LARGEST
+from nareg.spacetime._transforms import TransformLike
 
 #: A model needs this many readings and times.
 FEWEST_READINGS, FEWEST_TIMES = 10, 10
@@ -28,7 +29,7 @@ ONE_FIT = 0.94
 
 def learn(
     network: StationNetwork, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
-    progress: ProgressCallback, *, dynamics: str, transform: Any, until: float,
+    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike, until: float,
 ) -> tuple[SpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
 
@@ -79,7 +80,7 @@ def _stations(names: list[str]) -> str:
 
 def _fit(
     network: StationNetwork, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
-    progress: ProgressCallback, *, dynamics: str, transform: Any,
+    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike,
 ) -> SpaceTimeModel | None:  # fmt: skip
     """The space-time model, or None with a note that says why there is none."""
     n, n_times = y.shape

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,6 +15,13 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: A table of readings: a row per time and a column per station, or long; or its file.
+ReadingsLike: TypeAlias = "pd.DataFrame | Readings | str | os.PathLike[str]"
+#: A table of stations with coordinates, its file, or the graph.
+StationsLike: TypeAlias = "pd.DataFrame | Stations | Graph | str | os.PathLike[str]"
 #: Neighbors per station, where nothing else is asked for.
 NEIGHBORS = 7
 
@@ -39,7 +46,9 @@ class StationNetwork:
     notes: tuple[str, ...]
 
 
-def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS) -> StationNetwork:
+def assemble(
+    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS
+) -> StationNetwork:
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = _checks.integer("neighbors", neighbors, low=1)
     graph = _graph(stations)
@@ -75,7 +84,7 @@ def _checked(network: StationNetwork) -> StationNetwork:
     return network
 
 
-def _graph(stations: Any) -> Graph | None:
+def _graph(stations: StationsLike) -> Graph | None:
     """The graph, where stations is one or a file that holds one."""
     if isinstance(stations, Graph):
         return stations
@@ -84,7 +93,7 @@ def _graph(stations: Any) -> Graph | None:
     return None
 
 
-def _stations(stations: Any, strict: bool) -> Stations:
+def _stations(stations: StationsLike, strict: bool) -> Stations:
     if isinstance(stations, Stations):
         return stations
     if isinstance(stations, (str, os.PathLike)):
@@ -96,7 +105,7 @@ def _stations(stations: Any, strict: bool) -> Stations:
     )
 
 
-def _readings(readings: Any, names: Sequence[str], strict: bool) -> Readings:
+def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Readings:
     if isinstance(readings, Readings):
         return _ordered(readings, names)
     if isinstance(readings, (str, os.PathLike)):

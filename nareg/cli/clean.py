@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -25,6 +25,9 @@ from rich.table import Table
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors
 from nareg.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from nareg.cleaning import Cleaned
 
 
 class TransformOption(StrEnum):
@@ -135,7 +138,7 @@ def _progress() -> Iterator[ProgressCallback]:
         yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)
 
 
-def _table(cleaned: Any) -> Table:
+def _table(cleaned: Cleaned) -> Table:
     from nareg.cleaning._words import number
 
     table = Table("method")

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -23,7 +23,7 @@ SILENT = (_silent.dead, _silent.stuck)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
 
 
-def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> Quality:
+def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
     """Flag readings, and name the stations that look faulty, each with the evidence.
 
     Parameters
@@ -83,7 +83,9 @@ def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> 
     return _quality(residuals, findings + slow, background)
 
 
-def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeModel | None = None) -> np.ndarray:
+def scores(
+    graph: Graph, readings: ArrayLike, *, times: ArrayLike | None = None, model: SpaceTimeModel | None = None
+) -> np.ndarray:
     """One score per reading, larger for worse: the largest of all tests, in standard deviations.
 
     Parameters

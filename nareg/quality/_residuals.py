@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._kalman import Pass
@@ -88,7 +88,7 @@ class Residuals:
         return values[self.grid.rows].T
 
 
-def compute_residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) -> Residuals:
+def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
     """Smooth the readings without stuck runs, absurd values and what all others contradict."""
     y, grid = model._checked(readings, times, None)
     rows, offset = model._rows(y, grid)

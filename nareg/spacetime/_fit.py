@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import few_threads
@@ -14,14 +16,15 @@ from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
-from nareg.spacetime._em import DYNAMICS
+from nareg.spacetime._em import DYNAMICS, DynamicsName
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Largest number of stations: a pass costs about 20 N^3 operations per time.
 LARGEST = 500
@@ -33,14 +36,14 @@ FLOOR = 1e-7
 
 def fit(
     graph: Graph,
-    readings: Any,
+    readings: ArrayLike,
     *,
-    times: Any = None,
-    observed: Any = None,
-    noise: Any = "estimate",
-    dynamics: str = "auto",
-    transform: Any = "auto",
-    cycles: Any = "auto",
+    times: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | Literal["estimate"] = "estimate",
+    dynamics: DynamicsName = "auto",
+    transform: TransformLike = "auto",
+    cycles: str | Iterable[str] | None = "auto",
     robust: bool = True,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
@@ -154,14 +157,14 @@ def _model(
         status=status,
         log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded,
-        details={
-            "chosen": chosen, "choices": learned.choices, "objective": list(estimate.objective), "gradient": estimate.gradient,
-            "hidden": 0 if learned.held_out is None else int(learned.held_out.truth.size),
-        },
+        details=FitDetails(
+            chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
+            0 if learned.held_out is None else int(learned.held_out.truth.size),
+        ),
     )  # fmt: skip
 
 
-def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
+def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
     variances = _checks.noise("noise", noise, n)
@@ -177,7 +180,7 @@ def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
     return variances
 
 
-def _checked_cycles(cycles: Any) -> str | tuple[str, ...]:
+def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
     if cycles is None:
         return ()
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):
@@ -200,7 +203,9 @@ def _prepare(
     return rows, unit, seasonal
 
 
-def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]) -> Transform:
+def _transform(
+    transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]
+) -> Transform:
     """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""
     seen = y[np.isfinite(y)]
     if not (isinstance(transform, str) and transform == "auto"):

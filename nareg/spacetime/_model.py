@@ -7,9 +7,9 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
@@ -23,11 +23,11 @@ from nareg.spacetime._extend import Extension, restricted
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._parametric import Parameters
-from nareg.spacetime._results import Smoothed
+from nareg.spacetime._results import FitDetails, Smoothed
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
 from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._times import Time, TimeGrid
 from nareg.spacetime._transforms import Transform
 
 #: Places whose weights are computed at once.
@@ -62,7 +62,7 @@ class SpaceTimeModel:
     status : Status
     log_likelihood : float
         Of the readings, in their unit.
-    details : dict
+    details : FitDetails
         How the model was chosen.
     """
 
@@ -80,7 +80,7 @@ class SpaceTimeModel:
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    details: FitDetails = field(default=FitDetails(), repr=False)
 
     # -- what it is ---------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class SpaceTimeModel:
         """What was chosen and found, in a few lines."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
-            f"  {self.details.get('chosen', 'parametric model')}",
+            f"  {self.details.chosen}",
             f"  transform {self.transform.name}, cycles removed: {', '.join(self.cycles.names) or 'none'}",
             f"  noise standard deviation: median {np.sqrt(np.median(self.noise)):.3g}",
             f"  log-likelihood {self.log_likelihood:.6g}; {self.status.value}",
@@ -145,11 +145,11 @@ class SpaceTimeModel:
         """(N,) mean and cycles in a row of the grid."""
         return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
 
-    def time_of(self, row: int) -> Any:
+    def time_of(self, row: int) -> np.datetime64 | float:
         """Time of a row of the grid."""
         return self.grid.time_of(row)
 
-    def row_at(self, time: Any) -> int:
+    def row_at(self, time: Time) -> int:
         """Row of the grid nearest to a time."""
         value = _times.checked([time], 1)
         if (value.dtype.kind == "M") != self.grid.dated:
@@ -161,8 +161,8 @@ class SpaceTimeModel:
     # -- what it is for -----------------------------------------------------------------------------
 
     def smooth(
-        self, readings: Any = None, *, times: Any = None, observed: Any = None, robust: bool = True,
-        progress: ProgressCallback | None = None,
+        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
+        robust: bool = True, progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -203,7 +203,7 @@ class SpaceTimeModel:
         x, var = done.x[grid.rows] + offset[grid.rows], done.var[grid.rows]
         return self._smoothed(x.T, var.T, grid.values, done, y, grid)
 
-    def forecast(self, steps: int, *, readings: Any = None, times: Any = None) -> Smoothed:
+    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """The field at the next ``steps`` steps of the grid after the last reading.
 
         Parameters
@@ -259,7 +259,9 @@ class SpaceTimeModel:
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T
 
-    def interpolate_at(self, coordinates: Any, *, readings: Any = None, times: Any = None) -> Smoothed:
+    def interpolate_at(
+        self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
+    ) -> Smoothed:
         """The field at places without a station, with its uncertainty.
 
         Parameters
@@ -302,7 +304,7 @@ class SpaceTimeModel:
         levels = [self.cycles.at_points(self.space, part) for part in parts]
         return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)
 
-    def extended(self, coordinates: Any, names: Sequence[str] | None = None) -> SpaceTimeModel:
+    def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
         """The model with further stations that have not read anything yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
@@ -369,7 +371,9 @@ class SpaceTimeModel:
             raise InputError(f"station is {index} but the model has {self.n_nodes} stations: pass 0 to {self.n_nodes - 1}.")
         return index
 
-    def stream(self, *, readings: Any = None, times: Any = None, robust: float | None = 4.0) -> Stream:
+    def stream(
+        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
+    ) -> Stream:
         """A filter that goes on reading by reading after the last of the readings.
 
         Parameters
@@ -394,7 +398,7 @@ class SpaceTimeModel:
         first = round(float(self.grid.row_of(grid.values[:1])[0])) if readings is not None else 0
         return Stream(self, done.state, done.covariance, first + grid.length - 1, robust)
 
-    def scores(self, readings: Any = None, *, times: Any = None) -> np.ndarray:
+    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
         """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
@@ -407,7 +411,7 @@ class SpaceTimeModel:
 
         save(self, path)
 
-    def checked_places(self, coordinates: Any) -> np.ndarray:
+    def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
         """(M, d) coordinates of further places, as the graph has them."""
         points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
         if self.graph.coordinates is None:
@@ -425,7 +429,9 @@ class SpaceTimeModel:
 
     # -- passes -------------------------------------------------------------------------------------
 
-    def _checked(self, readings: Any, times: Any, observed: Any) -> tuple[np.ndarray, TimeGrid]:
+    def _checked(
+        self, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None
+    ) -> tuple[np.ndarray, TimeGrid]:
         if readings is None:
             y, grid = self.readings, self.grid
             if times is not None:
@@ -436,7 +442,7 @@ class SpaceTimeModel:
             grid = self.grid if same else self._grid_of(times, y.shape[1])
         return masked(y, observed), grid
 
-    def _grid_of(self, times: Any, n_times: int) -> TimeGrid:
+    def _grid_of(self, times: ArrayLike | None, n_times: int) -> TimeGrid:
         if times is None:
             raise InputError(f"readings has {n_times} columns, the fit had {self.readings.shape[1]}: pass times as well.")
         values = _times.checked(times, n_times)
