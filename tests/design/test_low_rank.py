@@ -10,11 +10,11 @@ import nareg
 from nareg.design import prony, relaxation
 from nareg.design._convex import dual_bound as _dual
 from nareg.design._convex import low_rank as _low_rank
+from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import quadratic as _quadratic
-from nareg.design._published import lyapunov as _lyapunov
+from nareg.design._convex import sparse_problem as _sparse
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
-from nareg.design._published import sparse_problem as _sparse
 from nareg.design._risk import groups as _groups
 from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, TooLargeError

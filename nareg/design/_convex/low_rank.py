@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 from nareg._linear.threads import ONE_THREAD, one_blas_thread
 from nareg._operator import scale_symmetric
-from nareg.design._convex.dual_bound import Certificate
+from nareg.design._convex.dual_bound import DualCertificate
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import MAX_STEPS, RowNewton
 from nareg.design._risk.descent import Descent, Progress, descend, feasible, interval, relative_gradient
@@ -56,7 +56,7 @@ class LowRank:
     scale: float = 1.0
     least: float = 0.0
     gradient_norm: float = np.inf
-    certificate: Certificate | None = None
+    certificate: DualCertificate | None = None
     #: Greatest bound of all certificates.
     proven: float = -np.inf
     steps: int = 0

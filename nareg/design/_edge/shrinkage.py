@@ -22,8 +22,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
+from nareg._linear.held_out import standard_error
 from nareg.design._edge.newton import LikelihoodObjective, Objective, Point, Proximal, RiskObjective, Support, newton
 from nareg.design._risk.problem import Problem
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 
 #: Amounts tried, from much to little: the risk is flat enough around its minimum for steps this wide.
@@ -97,7 +99,7 @@ class Choice:
         """Whether the held-out gain over one weight exceeds its error."""
         if self.held_out is None or self.held_out_scalar is None or self.error is None:
             return True
-        return self.held_out_scalar - self.held_out > self.error
+        return self.held_out_scalar - self.held_out > STANDARD_ERRORS * self.error
 
 
 def risk_of(task: Problem, support: Support) -> RiskObjective:
@@ -193,7 +195,7 @@ def choose(
             for judge, family, u, fold in zip(judges, families, points, folds, strict=True)
         ]
     )
-    error = float(gain.std(ddof=1) / np.sqrt(gain.size))
+    error = standard_error(gain) / gain.size
     # the mean of positive definite K is positive definite, and near the design for all signals
     return Choice(amount, np.mean(points, axis=0), False, held_out, float(scalar.mean()), error)
 

@@ -22,7 +22,8 @@ from nareg.design._published.prony import scaled_by_mse
 from nareg.design._published.relaxation import fit_weights_to
 from nareg.design._risk.descent import Progress, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, minimize_scale
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import Problem
 from nareg.results import Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import as_dense, extreme_eigenvalue
+from nareg._linear.factorization import factorize
 from nareg._linear.threads import few_threads
 from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg.design._minmax.lower_bound import search
@@ -32,7 +33,6 @@ from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import direct
-from nareg.results import Status
 
 #: Largest network whose filter matrix is formed for the worst bias.
 FILTER_NODES = 1000
@@ -183,11 +183,10 @@ def largest_eigenvalue(M: Matrix) -> float:
     norm = float(abs(M).sum(axis=1).max())
     rounding = 4 * n * float(np.finfo(float).eps) * norm
     if n <= DENSE_EIGENVALUES:
-        dense = M.toarray() if sp.issparse(M) else M
-        return float(np.linalg.eigvalsh(dense)[-1]) + rounding
-    estimate = float(
-        eigsh(M, k=1, which="LA", return_eigenvectors=False, tol=1e-6, v0=np.random.default_rng(0).standard_normal(n))[0]
-    )
+        return float(np.linalg.eigvalsh(as_dense(M))[-1]) + rounding
+    estimate = extreme_eigenvalue(M, "LA")
+    if estimate is None:
+        return norm
     for margin in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0):
         bound = estimate + margin * max(abs(estimate), 1e-3 * norm)
         if _is_positive_definite(sp.csr_array(bound * sp.eye_array(n) - M)):
@@ -203,4 +202,4 @@ def _is_positive_definite(M: sp.csr_array) -> bool:
         raise TooLargeError(
             f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: take a part of them."
         )
-    return direct.solve(system, np.ones((n, 1))).status is not Status.INDEFINITE
+    return factorize(M) is not None

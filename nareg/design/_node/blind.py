@@ -19,7 +19,6 @@ from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._node.completion import Completion
 from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, deal, finish
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.exact import DENSE_NODES
 from nareg.design._node.gap_patterns import gaps_found
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
@@ -28,6 +27,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import Problem, fit_weights
 from nareg.design._risk.sampled import blind_columns
+from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
 from nareg.results import WeightDesign
 

@@ -12,9 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from nareg._linear.held_out import worthwhile
 from nareg.design._risk.descent import Progress, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import Problem
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 from nareg.results import Status, WeightDesign
 
@@ -54,7 +56,7 @@ def choose_steps(pairs: list[tuple[Problem, Problem]], low: np.ndarray, high: np
     steps = int(np.argmin(table.mean(axis=0)))
     gain = table[:, 0] - table[:, steps]
     # the folds' common noise cancels in the gain; keep the single weight unless the gain exceeds its error
-    if gain.mean() <= gain.std(ddof=1) / np.sqrt(len(pairs)):
+    if not worthwhile(gain, standard_errors=STANDARD_ERRORS):
         steps = 0
     held_out = table[:, steps]
     return Steps(steps, float(held_out.mean()), float(held_out.std(ddof=1) / np.sqrt(len(pairs))))

@@ -25,12 +25,10 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, problem
 from nareg.design._risk.sampled import oracle_columns
+from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
-
-#: Dense up to here when the caller leaves the choice: a step of the descent takes about 50 ms at this size.
-DENSE_NODES = 500
 
 
 def exact(

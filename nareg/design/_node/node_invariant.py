@@ -18,7 +18,8 @@ from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import gaps_found
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, minimize_scale, minimize_widely, moment
+from nareg.design._risk.line_search import minimize_scale, minimize_widely
+from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 

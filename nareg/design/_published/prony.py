@@ -21,7 +21,7 @@ from nareg.design._convex import low_rank
 from nareg.design._convex.program import Solved, SupportProgram, gram, root
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import round_and_refine
-from nareg.design._published.sparse_problem import (
+from nareg.design._convex.sparse_problem import (
     AnyProblem,
     SparseProblem,
     principal_direction,
@@ -31,7 +31,8 @@ from nareg.design._published.sparse_problem import (
 )
 from nareg.design._risk.descent import Progress, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, minimize_scale, problem
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import Problem, local_status, problem
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 

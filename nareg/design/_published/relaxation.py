@@ -25,18 +25,18 @@ from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design._convex import low_rank
+from nareg.design._convex.lyapunov import StepOne, dense_step_one, factor, low_rank_step_one, lyapunov_factor
 from nareg.design._convex.program import SDP_NODES, Solved, SupportProgram, _cvxpy, gram, linear, run
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import round_and_refine
-from nareg.design._published.lyapunov import StepOne, dense_step_one, factor, low_rank_step_one, lyapunov_factor
-from nareg.design._published.prony import mesh_like, published_bound
-from nareg.design._published.sparse_problem import (
+from nareg.design._convex.sparse_problem import (
     AnyProblem,
     SparseProblem,
     principal_direction,
     refuse_extreme,
     sparse_problem,
 )
+from nareg.design._published.prony import mesh_like, published_bound
 from nareg.design._risk.descent import Progress, ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import Problem, local_status, problem

@@ -351,39 +351,3 @@ def local_status(descent: Descent, solved: Status = Status.CONVERGED) -> Status:
     if solved is Status.CONVERGED and descent.gradient_norm > STATIONARY:
         return Status.INACCURATE
     return solved
-
-
-def minimize_widely(function: Callable[[float], float], low: float, high: float) -> tuple[float, float, bool]:
-    """:func:`minimize_scale` of a function of the size of a weight, further out while that pays.
-
-    Also whether the minimum lies at an end: it was looked for until three decades lowered the value by less than 1e-9 of
-    it, or until 1e-30 of the first lower end and 1e12 of the first upper one.
-    """
-    first, last = low * 1e-30, high * 1e12
-    at, value = minimize_scale(function, low, high)
-    while at <= 1.01 * low or at >= high / 1.01:
-        down = at <= 1.01 * low
-        if (down and low <= first) or (not down and high >= last):
-            return at, value, True
-        low, high = (low * 1e-3, low) if down else (high, high * 1e3)
-        further, lower = minimize_scale(function, low, high)
-        if not lower < value - 1e-9 * abs(value):
-            return at, value, True
-        at, value = further, lower
-    return at, value, False
-
-
-def minimize_scale(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Smallest value of a one-dimensional function on ``[low, high]``, low > 0: grid in log, then golden section."""
-    from scipy.optimize import minimize_scalar
-
-    if not high > low:
-        return low, function(low)
-    grid = np.geomspace(low, high, 61)
-    values = [function(s) for s in grid]
-    best = int(np.argmin(values))
-    left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        lambda t: function(float(np.exp(t))), bounds=(np.log(left), np.log(right)), method="bounded", options={"xatol": 1e-6}
-    )
-    return (float(np.exp(found.x)), float(found.fun)) if found.fun < values[best] else (float(grid[best]), values[best])
