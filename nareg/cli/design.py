@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
@@ -136,8 +137,9 @@ def _steps(title: str) -> Iterator[Any]:
     ) as bar:
         line = bar.add_task(title, total=None)
 
-        def progress(iteration: int, objective: float, gradient: float) -> None:
-            told = f"step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
-            bar.update(line, description=f"{title}: {told}")
+        def progress(now: progress_report.Progress) -> None:
+            objective, gradient = now.values["objective"], now.values["gradient_norm"]
+            state = f"step {now.step}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
+            bar.update(line, description=f"{title}: {state}")
 
         yield progress

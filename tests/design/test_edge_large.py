@@ -88,7 +88,7 @@ def test_network_of_two_thousand_nodes():
     g = nareg.graphs.sensor(2000, rng=rng)
     X = field_on(g, 96, rng)
     steps = []
-    d = edge(g, signals=X[:, :64], noise=0.5, progress=lambda *a: steps.append(a))
+    d = edge(g, signals=X[:, :64], noise=0.5, progress=steps.append)
     details = d.certificate.details
     assert d.status.name == "STOPPED_EARLY"
     assert details["held_out_risk"] < details["held_out_scalar_risk"] - details["held_out_error"]

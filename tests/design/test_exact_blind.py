@@ -84,8 +84,8 @@ def test_exact_with_unobserved_nodes_in_the_fit(split):
 def test_interrupt_keeps_the_best_weights(split):
     g, train, _, power, _ = split
 
-    def impatient(iteration: int, objective: float, gradient: float) -> None:
-        if iteration == 5:
+    def impatient(now: nareg.progress.Progress) -> None:
+        if now.step == 5:
             raise KeyboardInterrupt
 
     d = exact(g, signals=train, noise=power, progress=impatient)

@@ -293,8 +293,8 @@ def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
     assert (d.weights**2 >= 0.5 * (1 - 1e-9)).all()
     assert d.certificate.relaxed_objective <= d.objective * (1 + 1e-9)
 
-    def stop(iteration, value, norm):
-        if iteration >= 3:
+    def stop(now):
+        if now.step >= 3:
             raise KeyboardInterrupt
 
     cut = design(g, signals=X, noise=0.5, lower=0.5, progress=stop)

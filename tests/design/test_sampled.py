@@ -190,8 +190,8 @@ def test_bad_groups_are_named():
 
 
 def test_interrupt_keeps_the_best_so_far(field):
-    def impatient(iteration, objective, gradient):
-        if iteration == 12:
+    def impatient(now):
+        if now.step == 12:
             raise KeyboardInterrupt
 
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled", progress=impatient)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 
 #: Eigenvalues of H below this part of the largest are rounding, which large weights would blow up in (30).
 NEGLIGIBLE = 1e-9
@@ -74,7 +74,7 @@ def _wiener(U: np.ndarray, lam: np.ndarray, variance: float) -> tuple[np.ndarray
     return U[:, keep], lam[keep] / (lam[keep] + variance)
 
 
-def dense_step_one(task: Problem) -> StepOne:
+def dense_step_one(task: DesignProblem) -> StepOne:
     """H of a problem with any second moment and noise covariance."""
     connected = task.L.diagonal() > 0
     index = np.ix_(connected, connected)

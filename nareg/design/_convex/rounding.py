@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend, feasible
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
+from nareg.progress import ProgressCallback
 
 
 def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
@@ -29,8 +30,8 @@ def round_and_refine(
     upper: np.ndarray,
     *,
     also: dict[str, np.ndarray] | None = None,
-    progress: Progress | None = None,
-) -> tuple[Descent, dict[str, Any]]:
+    progress: ProgressCallback | None = None,
+) -> tuple[DescentResult, dict[str, Any]]:
     """Weights from Omega refined by descent, or from another start (``also``) if that ends lower.
 
     Returns the descent, and the objective of the rounded weights and of every start's end.

@@ -13,7 +13,8 @@ import scipy.sparse as sp
 
 from nareg.design._convex.dual_bound import DualCertificate, certify
 from nareg.design._convex.quadratic import LowRankPoint, SupportQuadratic
-from nareg.design._risk.descent import Progress
+from nareg.design._risk.descent import report
+from nareg.progress import ProgressCallback
 
 #: Of one search, all ranks and tolerances together.
 MAX_STEPS = 1000
@@ -29,7 +30,9 @@ UNUSED = 1e-3
 class RowNewton:
     """Trust-region Newton method for the rows of V, with the radius in the norm of the preconditioner."""
 
-    def __init__(self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: Progress | None) -> None:
+    def __init__(
+        self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
+    ) -> None:
         self.q = quadratic
         self.low, self.high = np.sqrt(low), np.sqrt(high)
         self.free = quadratic.enters & (self.high > self.low)
@@ -100,8 +103,7 @@ class RowNewton:
         first = self.gradient_norm()
         while self.steps < min(last, MAX_STEPS):
             norm = self.gradient_norm()
-            if self.progress is not None:
-                self.progress(self.steps, self.point.value, norm)
+            report(self.progress, self.steps, self.point.value, norm)
             if norm <= tol or self._at_limit() or not self._step(min(0.1, np.sqrt(norm / max(first, 1e-300)))):
                 return
 

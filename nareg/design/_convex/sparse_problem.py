@@ -1,6 +1,6 @@
 """A design problem without any N x N matrix: training signals, independent noise, bounds, and the scale by risk.
 
-What :class:`nareg.design._risk.problem.Problem` offers the convex designs, with the second moment held as columns and the
+What :class:`nareg.design._risk.problem.DesignProblem` offers the convex designs, with the second moment held as columns and the
 operator's extreme eigenvalues found by Lanczos.
 """
 
@@ -25,7 +25,7 @@ from nareg._operator import FilterSystem, Penalty, refuse_singular, scale_symmet
 from nareg.design._convex.program import root
 from nareg.design._risk.line_search import descend_in_steps
 from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import Problem, fit_weights, pack, squared_bounds
+from nareg.design._risk.problem import DesignProblem, fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns
 from nareg.design._risk.starts import SINGLE_COLUMNS, best_single
 from nareg.errors import InputError
@@ -74,7 +74,7 @@ class SparseProblem:
 
     @property
     def published_w0(self) -> float:
-        """As :attr:`Problem.published_w0`."""
+        """As :attr:`DesignProblem.published_w0`."""
         A = self.white[1]
         power = float(np.einsum("ir,ir->", A, A))
         if power <= 0:
@@ -121,7 +121,7 @@ class SparseProblem:
         return pack(*arguments, base=self.base, fit=self.fit, started=self.started, **more)
 
 
-AnyProblem = Problem | SparseProblem
+AnyProblem = DesignProblem | SparseProblem
 
 
 def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: str) -> SparseProblem:

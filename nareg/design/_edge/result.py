@@ -15,14 +15,14 @@ from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
 from nareg._version import __version__
 from nareg.graph import operator_hash
-from nareg.results import Certificate, Status, WeightDesign, symmetric_from_entries
+from nareg.results import DesignCertificate, Status, WeightDesign, symmetric_from_entries
 
 #: A sparse factor of a mesh of this size takes about a gigabyte.
 FACTOR_NODES = 50_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EdgeOutcome:
     """What an edge design found: entries of S (N diagonal, M edges), and how."""
 
     entries: np.ndarray
@@ -35,7 +35,7 @@ class Outcome:
 
 
 def pack(
-    outcome: Outcome,
+    outcome: EdgeOutcome,
     base: Penalty,
     edges: tuple[np.ndarray, np.ndarray],
     c: np.ndarray,
@@ -50,7 +50,7 @@ def pack(
         weights=outcome.entries,
         objective=outcome.objective,
         status=outcome.status,
-        certificate=Certificate(
+        certificate=DesignCertificate(
             smallest_eigenvalue=relative,
             violation=0.0,
             solver=outcome.solver,

@@ -25,9 +25,9 @@ from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.newton import Support
-from nareg.design._edge.result import FACTOR_NODES, Outcome
+from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
-from nareg.design._risk.descent import Progress
+from nareg.design._risk.descent import report
 from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, fit_weights, moment
@@ -35,6 +35,7 @@ from nareg.design._risk.sampled import ColumnRisk, SampleColumns, clean_and_nois
 from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.errors import InputError, SolverError
 from nareg.filters import cg
+from nareg.progress import ProgressCallback
 from nareg.results import Status, symmetric_from_entries
 
 #: Random probes of the noise, and as many others on the held-out side.
@@ -154,8 +155,8 @@ def design(
     fit: Any,
     shrink: float | None,
     rng: np.random.Generator,
-    progress: Progress | None,
-) -> tuple[Outcome, np.ndarray, np.ndarray | None]:
+    progress: ProgressCallback | None,
+) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), _checks.noise("noise", noise, n)
@@ -175,8 +176,8 @@ def design(
 
 
 def _descend(
-    risk: EdgeRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: Progress | None
-) -> Outcome:
+    risk: EdgeRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: ProgressCallback | None
+) -> EdgeOutcome:
     """From the best single weight down, to the smallest held-out risk where signals are held out."""
     everything = np.arange(samples.X.shape[1])
     few = held_out is not None and everything.size < FEWEST
@@ -200,8 +201,7 @@ def _descend(
                 message = "no further decrease"
             else:
                 iterations += 1
-                if progress is not None:
-                    progress(iterations, descent.value, descent.relative_gradient)
+                report(progress, iterations, descent.value, descent.relative_gradient)
                 if watch is not None and watch.stop(descent.u):
                     message = "held-out risk rises"
                 if watch is None or watch.since == 0:
@@ -223,7 +223,7 @@ def _descend(
     if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
         everywhere = samples.columns(everything)
         objective, scalar = risk.value(u, everywhere), risk.value(start, everywhere)
-    return Outcome(
+    return EdgeOutcome(
         entries=risk.support.entries(u),
         objective=objective,
         status=status,

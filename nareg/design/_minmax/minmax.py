@@ -32,10 +32,11 @@ from nareg.design._minmax.signal_sets import SETS, SignalSet, box_bounds, signal
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._published.prony import SCALES, bound_starts, published_bound, scaled_by_mse, zero_level
 from nareg.design._published.relaxation import fit_weights_to, lyapunov
-from nareg.design._risk.descent import Descent, Progress, descend, feasible
+from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
@@ -57,7 +58,7 @@ def minmax(
     groups: Any = None,
     solver: str = "auto",
     scale: str = "bound",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design for the worst signal of a set: of two extreme signals, of a box, of its smooth part, of a ball.
 
@@ -101,7 +102,7 @@ def minmax(
         For ``"prony"``: leave the solution at its bound, as published, or choose the scale by the mean MSE of
         the corners (ball: of an isotropic signal).
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -177,7 +178,7 @@ def minmax(
 
 
 def _with_worst_of_box(
-    design: WeightDesign, task: Problem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
+    design: WeightDesign, task: DesignProblem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
 ) -> WeightDesign:
     """The design, its certificate told about the worst signal of the box of which it has seen two corners."""
     if task.n_nodes > FILTER_NODES:
@@ -206,7 +207,7 @@ def _over_set(
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """The design for a whole set of signals."""
     n = base.n_nodes
@@ -231,14 +232,14 @@ def _refuse_zero_weights(low: np.ndarray) -> None:
 
 
 def _minmax_prony(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """A weight for every node: SDP, rounding, descent."""
     unit = float((low / task.c).max())  # homogeneous: solve with the largest bound at one
@@ -281,15 +282,15 @@ def _minmax_prony(
 
 
 def _minmax_prony_tied(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """A weight for every group: descents from one weight and from the inverse of each corner and of their mean."""
     root = np.sqrt(task.c)
@@ -332,7 +333,7 @@ def _minmax_prony_tied(
     )
 
 
-def _status(result: Descent, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
+def _status(result: DescentResult, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
     """Status of a descent; a value of zero within rounding is a minimum, whatever its gradient over it."""
     if _both_vanish(L, extremes, result.w):
         return local_status(replace(result, gradient_norm=0.0), Status.CONVERGED)
@@ -371,7 +372,7 @@ def smooth_worst(L: np.ndarray, extremes: np.ndarray, sharpness: float = 200.0) 
     return value_and_gradient
 
 
-def saddle_point(task: Problem, extremes: np.ndarray) -> tuple[np.ndarray, float, float]:
+def saddle_point(task: DesignProblem, extremes: np.ndarray) -> tuple[np.ndarray, float, float]:
     """``min_H max_k ||(H - I) x_k||^2 + tr(H^2 Sigma)``: H, the weight of the first corner, and the value.
 
     The objective is convex in H and linear in the mixture ``R = theta x_l x_l^T + (1 - theta) x_u x_u^T`` of
@@ -398,7 +399,7 @@ def saddle_point(task: Problem, extremes: np.ndarray) -> tuple[np.ndarray, float
     return H, theta, float(values.max())
 
 
-def saddle_program(task: Problem, extremes: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
+def saddle_program(task: DesignProblem, extremes: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
     """The same as a cvxpy program, the reference for :func:`saddle_point`. Returns also H."""
     cp = _cvxpy()
     n = task.n_nodes

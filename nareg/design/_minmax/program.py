@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from nareg.design._convex.program import Solved, _cvxpy, run
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._published.relaxation import _half
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 from nareg.errors import TooLargeError
 
 #: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
@@ -24,7 +24,7 @@ CLARABEL_BOUND_NODES, BOUND_NODES = 50, 120
 
 
 def bound_program(
-    white: Problem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
+    white: DesignProblem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
 ) -> tuple[Solved, np.ndarray]:
     """The certified bound minimized as an SDP: over Omega for "prony", over a PSD filter H for "mse".
 

@@ -22,13 +22,13 @@ from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import gaps_found
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
-from nareg.design._risk.descent import Progress
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import Problem, fit_weights
+from nareg.design._risk.problem import DesignProblem, fit_weights
 from nareg.design._risk.sampled import blind_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 
 
@@ -46,7 +46,7 @@ def blind(
     solver: str = "auto",
     n_probes: int = 24,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
 
@@ -78,7 +78,7 @@ def blind(
     rng : numpy.random.Generator, optional
         Deals the readings to folds and draws the probes, and with gaps what the sampled solver fills in.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -145,8 +145,8 @@ def blind(
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
-    def task_for(R: np.ndarray) -> Problem:
-        return Problem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
+    def task_for(R: np.ndarray) -> DesignProblem:
+        return DesignProblem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
 
     def moment(columns: np.ndarray) -> np.ndarray:
         return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
@@ -173,7 +173,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
-    n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
+    n_probes: int, rng: np.random.Generator, progress: ProgressCallback | None, told: dict[str, Any],
     warm: Warm | None = None, completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns; a quarter of the readings is held out."""

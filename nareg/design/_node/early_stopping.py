@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 
 from nareg._linear.held_out import worthwhile
-from nareg.design._risk.descent import Progress, descend
+from nareg.design._risk.descent import descend
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Fewer columns than this are not worth splitting.
@@ -47,7 +48,7 @@ def deal(n_columns: int, folds: int, rng: np.random.Generator) -> list[tuple[np.
     return [(np.setdiff1d(everything, part), part) for part in parts]
 
 
-def choose_steps(pairs: list[tuple[Problem, Problem]], low: np.ndarray, high: np.ndarray, groups: Groups) -> Steps:
+def choose_steps(pairs: list[tuple[DesignProblem, DesignProblem]], low: np.ndarray, high: np.ndarray, groups: Groups) -> Steps:
     """The number of descent steps with the smallest mean risk on held-out columns; 0 unless it pays."""
     curves = [_validation_curve(train, held_out, low, high, groups) for train, held_out in pairs]
     length = max(map(len, curves))
@@ -62,7 +63,9 @@ def choose_steps(pairs: list[tuple[Problem, Problem]], low: np.ndarray, high: np
     return Steps(steps, float(held_out.mean()), float(held_out.std(ddof=1) / np.sqrt(len(pairs))))
 
 
-def _validation_curve(train: Problem, held_out: Problem, low: np.ndarray, high: np.ndarray, groups: Groups) -> np.ndarray:
+def _validation_curve(
+    train: DesignProblem, held_out: DesignProblem, low: np.ndarray, high: np.ndarray, groups: Groups
+) -> np.ndarray:
     """Risk on held-out columns after each step of the descent on the others; entry 0 is the best scalar."""
     curve: list[float] = []
 
@@ -78,13 +81,13 @@ def _validation_curve(train: Problem, held_out: Problem, low: np.ndarray, high: 
 
 def finish(
     method: str,
-    task: Problem,
+    task: DesignProblem,
     steps: Steps,
     low: np.ndarray,
     high: np.ndarray,
     groups: Groups,
     *,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     solver: str,
     names: tuple[str, str],
     details: dict[str, Any] | None = None,

@@ -20,7 +20,7 @@ from nareg import _checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node.early_stopping import FEWEST, choose_steps, deal, finish
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
-from nareg.design._risk.descent import Descent, Progress, descend
+from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, problem
@@ -28,6 +28,7 @@ from nareg.design._risk.sampled import oracle_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 
@@ -46,7 +47,7 @@ def exact(
     early_stopping: bool | None = None,
     n_probes: int = 24,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize the mean squared error (11) over node weights by L-BFGS.
 
@@ -79,7 +80,7 @@ def exact(
     rng : numpy.random.Generator, optional
         Draws the probes and the held-out signals.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``. Ctrl-C keeps the best weights so far.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -130,7 +131,7 @@ def exact(
     w_scalar, scalar_mse = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
-    reached: dict[str, Descent] = {}
+    reached: dict[str, DescentResult] = {}
     objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
     for name, start in candidates.items():
         reached[name] = descend(objective, tied.reduce_start(start), *bounds, progress=progress)
@@ -179,7 +180,7 @@ def _moment(X: np.ndarray) -> np.ndarray:
 
 def exact_sampled(
     base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
-    early_stopping: bool | None, n_probes: int, rng: np.random.Generator, progress: Progress | None,
+    early_stopping: bool | None, n_probes: int, rng: np.random.Generator, progress: ProgressCallback | None,
     warm: Warm | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""

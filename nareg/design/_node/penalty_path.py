@@ -14,7 +14,7 @@ is not returned (status NO_IMPROVEMENT).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,13 +24,14 @@ from nareg import _checks
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend_between
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.selection import PENALTY_STANDARD_ERRORS
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Penalties tried, times the single weight's risk per node.
@@ -101,7 +102,7 @@ class _Descents:
     high: np.ndarray
     roughness: sp.csr_array
     unit: float
-    progress: Progress | None
+    progress: ProgressCallback | None
     steps: int = 0
     #: Where the last descent ended: what an interrupt between descents keeps.
     reached: np.ndarray | None = None
@@ -121,14 +122,14 @@ class _Descents:
 
         return value_and_gradient
 
-    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, most: int) -> Descent:
+    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, most: int) -> DescentResult:
         """Descend from u for at most so many steps."""
         before = self.steps
 
-        def counted(step: int, value: float, gradient: float) -> None:
-            self.steps = before + step
+        def counted(now: Progress) -> None:
+            self.steps = before + now.step
             if self.progress is not None:
-                self.progress(self.steps, value, gradient)
+                self.progress(replace(now, step=self.steps))
 
         length = float(np.sqrt(self.start.size))
         found = descend_between(
@@ -188,7 +189,7 @@ def design_large(
     lower: Any,
     upper: Any,
     *,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     settings: dict[str, Any],
     details: dict[str, Any] | None = None,
 ) -> WeightDesign:

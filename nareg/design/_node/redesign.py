@@ -12,9 +12,9 @@ from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
-from nareg.design._risk.descent import Progress
 from nareg.design._risk.groups import Groups
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 
 #: Weights of the less common sign start at this part of the median.
@@ -34,7 +34,7 @@ def redesign(
     upper: Any = None,
     n_probes: int = 24,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design for a network that changed a little, starting from the weights of the one before.
 

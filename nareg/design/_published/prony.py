@@ -29,11 +29,12 @@ from nareg.design._convex.sparse_problem import (
     sparse_problem,
     white_parts,
 )
-from nareg.design._risk.descent import Progress, feasible
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
-from nareg.design._risk.problem import Problem, local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
@@ -56,7 +57,7 @@ def prony(
     groups: Any = None,
     solver: str = "auto",
     scale: str = "mse",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Prony's design of node weights, equation (25), a semidefinite program.
 
@@ -86,7 +87,7 @@ def prony(
         Multiply the solution of (25) by the factor that minimizes the MSE within the bounds (needs noise), or leave it at
         the bound as published.
     progress : callable, optional
-        Called as ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -128,13 +129,13 @@ def prony(
     if not low.any():
         return _nothing_to_do(task, low, high)
     if reference:
-        assert isinstance(task, Problem)
+        assert isinstance(task, DesignProblem)
         return _by_sdp(task, low, high, solver, scale, progress)
     return _by_low_rank(task, low, high, tied, solver, scale, progress)
 
 
 def _by_sdp(
-    task: Problem, low: np.ndarray, high: np.ndarray, solver: str, scale: str, progress: Progress | None
+    task: DesignProblem, low: np.ndarray, high: np.ndarray, solver: str, scale: str, progress: ProgressCallback | None
 ) -> WeightDesign:
     white = task.whitened()
     low_white, high_white = low / task.c, high / task.c
@@ -169,7 +170,7 @@ def _by_low_rank(
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     L, A = white_parts(task)
     inverse = feasible_inverse(A, low / task.c, high / task.c)
@@ -281,7 +282,7 @@ def published_bound(task: AnyProblem) -> float | None:
     return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
 
 
-def criterion(task: Problem) -> Any:
+def criterion(task: DesignProblem) -> Any:
     """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
     L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
 
@@ -310,7 +311,7 @@ def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.nda
     return feasible(factor * w, low, high), factor
 
 
-def _solve_sdp(task: Problem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
+def _solve_sdp(task: DesignProblem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
     # (25) is homogeneous: solve with the largest bound at one and scale back
     unit = float(low.max())
     program = SupportProgram(task.L, quadratic=gram(task.L, task.R))

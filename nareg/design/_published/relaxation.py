@@ -37,12 +37,13 @@ from nareg.design._convex.sparse_problem import (
     sparse_problem,
 )
 from nareg.design._published.prony import mesh_like, published_bound
-from nareg.design._risk.descent import Progress, ValueAndGradient, feasible
+from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.errors import InputError, TooLargeError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Without N x N matrices above this size, where H has low rank.
@@ -61,7 +62,7 @@ def relaxation(
     fit: Any = None,
     groups: Any = None,
     solver: str = "auto",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Node weights by the paper's semidefinite relaxation ("SDR").
 
@@ -87,7 +88,7 @@ def relaxation(
         fewer signals than nodes and the noise is the same everywhere or ``fit="noise"``; else up to 3,000 nodes.
         ``"sdp"``: (30) by cvxpy (Clarabel up to 100 nodes, SCS above), the reference.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -172,8 +173,8 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
 
 
 def fit_weights_to(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     H: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
@@ -182,7 +183,7 @@ def fit_weights_to(
     method: str,
     details: dict[str, Any],
     timings: dict[str, float],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     groups: Groups | None = None,
 ) -> WeightDesign:
     """Step two, (30): weights whose filter is closest to a dense H, packed."""
@@ -195,8 +196,8 @@ def fit_weights_to(
 
 
 def _fit_by_sdp(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     H: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
@@ -205,7 +206,7 @@ def _fit_by_sdp(
     method: str,
     details: dict[str, Any],
     timings: dict[str, float],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     low_white, high_white = low / task.c, high / task.c
     objective = fit_criterion(white.L, H)
@@ -240,7 +241,7 @@ def _fit_by_sdp(
 
 
 def _fit_dense(
-    task: Problem, white: Problem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, **more: Any
+    task: DesignProblem, white: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, **more: Any
 ) -> WeightDesign:
     """(30) for a problem with dense matrices: starts and scale by the exact risk."""
     with few_threads(task.n_nodes):
@@ -265,7 +266,7 @@ def _fit_low_rank(
     method: str,
     details: dict[str, Any],
     timings: dict[str, float],
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
     started = time.perf_counter()
@@ -337,7 +338,7 @@ def doubled(quadratic: SupportQuadratic) -> ValueAndGradient:
     return value_and_gradient
 
 
-def step_one(task: Problem) -> tuple[np.ndarray, float]:
+def step_one(task: DesignProblem) -> tuple[np.ndarray, float]:
     """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
     found = dense_step_one(task)
     return found.matrix, found.value
@@ -412,7 +413,7 @@ def open_scale(
     return choices[0] if len(choices) == 1 else min(choices, key=along(w))
 
 
-def relaxation_program(task: Problem, lower: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
+def relaxation_program(task: DesignProblem, lower: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
     """(29) literally, as the SDP of the paper: the reference for :func:`step_one`. Returns also H.
 
     A (2N) x (2N) matrix inequality: about half a minute at 50 nodes.

@@ -6,7 +6,7 @@ import numpy as np
 
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.line_search import descend_in_steps, minimize_scale, minimize_widely
-from nareg.design._risk.problem import Problem, extreme_frequencies
+from nareg.design._risk.problem import DesignProblem, extreme_frequencies
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 
 #: Largest and smallest single weight tried, times the one that weighs a node's data and its edges alike.
@@ -15,7 +15,7 @@ SINGLE_RANGE = (1e-8, 1e4)
 SINGLE_COLUMNS = 32
 
 
-def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
+def best_scalar(task: DesignProblem, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, float]:
     """The single weight with the smallest risk, moved into the bounds node by node, and the risk of that."""
     first, last = extreme_frequencies(task.spectrum[0])
     typical = float(np.mean(task.c))
@@ -28,7 +28,7 @@ def best_scalar(task: Problem, low: np.ndarray, high: np.ndarray) -> tuple[np.nd
     return weights, task.mse(weights)
 
 
-def inverse_signal(task: Problem, high: np.ndarray) -> np.ndarray:
+def inverse_signal(task: DesignProblem, high: np.ndarray) -> np.ndarray:
     """``w = s / u`` with u the principal direction of R: makes ``S u = 0``, the best scale s by the risk.
 
     For a single known signal on a connected graph this is a global minimizer of Prony's criterion.
