@@ -106,7 +106,7 @@ def design(
         Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
         Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
         Method.minmax: lambda p, g, x, v: designs.minmax(
-            g, low=x.min(axis=1), high=x.max(axis=1), noise=v, fit=fit, progress=p
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, fit=fit, progress=p
         ),
         Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
         Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),

@@ -137,7 +137,7 @@ def test_user_bounds_are_kept(small, bound):
     for d in (
         prony(g, signals=X, noise=0.5, **bound),
         relaxation(g, signals=X, noise=0.5, **bound),
-        minmax(g, low=X.min(axis=1), high=X.max(axis=1), noise=0.5, **bound),
+        minmax(g, signal_low=X.min(axis=1), signal_high=X.max(axis=1), noise=0.5, **bound),
         exact(g, signals=X, noise=0.5, **bound),
     ):
         square = d.weights**2
@@ -185,7 +185,7 @@ def test_saddle_point_equals_its_program(small):
 def test_minmax_prony_balances_the_corners(small):
     g, X = small
     low, high = X.min(axis=1), X.max(axis=1)
-    d = minmax(g, low=low, high=high, noise=0.5)
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.5)
     S = d.matrix.toarray()
     corner = [float(np.sum((S @ x) ** 2)) for x in (low, high)]
     assert d.objective == pytest.approx(max(corner))
@@ -195,7 +195,7 @@ def test_minmax_prony_balances_the_corners(small):
 def test_one_global_pair_of_bounds_designs_nothing(small):
     """Both corners are proportional to ones: S 1 = 0 for any constant weight, and the design is one weight again."""
     g, _ = small
-    d = minmax(g, low=-3.0, high=5.0, noise=0.5, solver="clarabel")
+    d = minmax(g, signal_low=-3.0, signal_high=5.0, noise=0.5, solver="clarabel")
     np.testing.assert_allclose(d.weights, d.weights[0], rtol=1e-3)
     assert d.objective == pytest.approx(0, abs=1e-6)
 
@@ -295,11 +295,11 @@ def test_bad_arguments_are_named(small, design, arguments, words):
 def test_bad_minmax_arguments_are_named(small):
     g, _ = small
     for arguments, words in (
-        ({"low": 1.0, "high": 0.0}, r"low\[0\] = 1 is above high\[0\] = 0"),
-        ({"low": 0.0, "high": 1.0, "criterion": "mse"}, "needs noise"),
-        ({"low": 0.0, "high": 1.0, "criterion": "mae"}, "choose one of"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "sphere"}, "choose one of 'corners'"),
-        ({"low": 0.0, "high": 1.0}, "lower is 0"),
+        ({"signal_low": 1.0, "signal_high": 0.0}, r"signal_low\[0\] = 1 is above signal_high\[0\] = 0"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mse"}, "needs noise"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mae"}, "choose one of"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "uncertainty": "sphere"}, "choose one of 'corners'"),
+        ({"signal_low": 0.0, "signal_high": 1.0}, "lower is 0"),
     ):
         with pytest.raises(InputError, match=words):
             minmax(g, **arguments)

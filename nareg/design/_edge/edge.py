@@ -107,7 +107,7 @@ def edge(
     criterion = _checks.choice("criterion", criterion, ("risk", "likelihood"))
     structure = _checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount = _amount(shrink)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     if criterion == "risk" and noise is None:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "

@@ -1,6 +1,6 @@
 """Early stopping by cross-validation, for designs on dense matrices.
 
-Minimizing N weights over few signals or readings fits their accidents. The columns are dealt to folds; each in
+Minimizing N weights over few signals or readings fits their accidents. The columns are split into folds; each in
 turn is held out while a descent runs on the rest, and the number of steps that is best on average is the number
 that the final descent on all columns takes.
 """
@@ -41,7 +41,7 @@ class Steps:
 KEEP = Steps(0, np.nan, np.nan)
 
 
-def deal(n_columns: int, folds: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+def split(n_columns: int, folds: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and held-out columns of every fold."""
     everything = np.arange(n_columns)
     parts = np.array_split(rng.permutation(everything), min(folds, n_columns // 2))

@@ -109,7 +109,7 @@ def node_invariant(
     base = penalty(graph)
     n = base.n_nodes
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     Y, seen = (None, None) if measurements is None else _checks.measurements(measurements, observed, n)
     if measurements is None and observed is not None:
         raise InputError("observed says where measurements were taken: pass measurements too.")

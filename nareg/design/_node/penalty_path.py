@@ -24,6 +24,7 @@ from nareg import _checks
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._node.sampling import Sampling
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
@@ -77,18 +78,17 @@ class LargeTask:
     warm: Warm | None = None
 
 
-def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, n_probes: Any, n_signals: int) -> tuple[np.ndarray, int]:
-    """Data term and number of probes, after a look at the memory that the columns take."""
+def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_signals: int) -> np.ndarray:
+    """The data term, after a look at the memory that the columns take."""
     n = base.n_nodes
-    n_probes = _checks.integer("n_probes", n_probes, low=2)
     if variance.ndim == 2:
         raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
-    columns = 2 * n_signals + 3 * n_probes
-    less = "pass fewer signals, fewer probes (n_probes), or a part of the network"
+    columns = 2 * n_signals + 3 * sampling.n_probes
+    less = "pass fewer signals, fewer probes (Sampling(n_probes=...)), or a part of the network"
     _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    return c, n_probes
+    return c
 
 
 @dataclass
