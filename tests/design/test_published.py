@@ -7,6 +7,7 @@ import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, prony, relaxation, risk
+from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import program as _program
 from nareg.design._minmax import minmax as _minmax
 from nareg.design._published import relaxation as _relaxation
@@ -35,7 +36,7 @@ def test_support_form_equals_the_dense_criteria(small, rng):
     z, S, R = omega[i, j], omega * L, X @ X.T
     assert z @ _program.gram(L, R) @ z == pytest.approx(np.trace(S @ R @ S))
     np.testing.assert_allclose(_program.image(L, X[:, 0]) @ z, S @ X[:, 0])
-    H = _relaxation.lyapunov(R, np.eye(14))
+    H = _lyapunov.lyapunov(R, np.eye(14))
     P = H @ H
     value = 2 * (z @ _program.gram(L, P) @ z + 2 * _program.linear(L, P - H) @ z) + 2 * np.sum((H - np.eye(14)) ** 2)
     assert value == pytest.approx(2 * np.sum((H @ (np.eye(14) + S) - np.eye(14)) ** 2))
@@ -58,16 +59,16 @@ def test_the_sdp_29_equals_the_lyapunov_solution(small, noise):
 def test_lyapunov_solution_is_wiener_for_white_noise_and_psd_always(small, rng):
     _, X = small
     R = X @ X.T / 5
-    np.testing.assert_allclose(_relaxation.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
+    np.testing.assert_allclose(_lyapunov.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
     Sigma = np.diag(rng.random(14))
-    H = _relaxation.lyapunov(R, Sigma)
+    H = _lyapunov.lyapunov(R, Sigma)
     np.testing.assert_allclose((R + Sigma) @ H + H @ (R + Sigma), 2 * R, atol=1e-10)
     assert np.linalg.eigvalsh(H)[0] > -1e-10
 
 
 def test_lyapunov_with_singular_sum_stays_finite():
     x = np.array([1.0, 2.0, 0.0])
-    H = _relaxation.lyapunov(np.outer(x, x), np.zeros((3, 3)))
+    H = _lyapunov.lyapunov(np.outer(x, x), np.zeros((3, 3)))
     np.testing.assert_allclose(H @ x, x, atol=1e-10)
     assert np.isfinite(H).all()
 

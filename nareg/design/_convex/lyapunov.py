@@ -99,3 +99,9 @@ def low_rank_step_one(A: np.ndarray, variance: float, connected: np.ndarray) -> 
     total = lam + variance
     value = float(np.sum(np.divide(lam * variance, total, out=np.zeros_like(lam), where=total > 0)))
     return StepOne(U, h, value + variance * float((~connected).sum()), connected)
+
+
+def lyapunov(R: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
+    """Solve ``(R + Sigma) H + H (R + Sigma) = 2 R``; the least-norm H where R + Sigma is singular."""
+    U, h = lyapunov_factor(R, Sigma)
+    return (U * h) @ U.T

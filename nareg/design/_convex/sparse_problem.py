@@ -146,6 +146,18 @@ def white_parts(task: AnyProblem) -> tuple[sp.csr_array, np.ndarray]:
     return task.base.L, root(task.whitened().R).T
 
 
+def published_bound(task: AnyProblem) -> float | None:
+    """The paper's w0*, a squared weight, where the noise is known and there is any, else None (no bound)."""
+    return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
+
+
+def mesh_like(task: AnyProblem) -> bool:
+    """Whether sparse factors of matrices on this graph stay sparse."""
+    if isinstance(task, SparseProblem):
+        return task.mesh_like
+    return FilterSystem(S=task.base.L, c=task.c, w=np.ones(task.n_nodes), penalty=task.base).mesh_like
+
+
 def refuse_extreme(task: AnyProblem, needs: str, *, largest: float = np.inf) -> None:
     """Refuse signals that are zero, or have more power in the coordinates ``C^1/2 x`` than the design can square."""
     if isinstance(task, SparseProblem):

@@ -23,15 +23,16 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
+from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.low_rank import best, coordinates
+from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.program import Solved, SupportProgram, _cvxpy, image, run
-from nareg.design._convex.rounding import round_and_refine
+from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
+from nareg.design._convex.sparse_problem import published_bound
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
 from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
-from nareg.design._published.prony import bound_starts, published_bound, scaled_by_mse, zero_level
-from nareg.design._published.relaxation import fit_weights_to, lyapunov
 from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem

@@ -11,15 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._convex.rounding import rank_one
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
 from nareg.design._minmax.program import bound_program
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
 from nareg.design._minmax.worst_case import WorstCase, examine
-from nareg.design._published.prony import scaled_by_mse
-from nareg.design._published.relaxation import fit_weights_to
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale

@@ -12,9 +12,8 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.program import Solved, _cvxpy, run
+from nareg.design._convex.program import Solved, _cvxpy, half, run
 from nareg.design._minmax.signal_sets import SignalSet
-from nareg.design._published.relaxation import _half
 from nareg.design._risk.problem import DesignProblem
 from nareg.errors import TooLargeError
 
@@ -55,7 +54,7 @@ def bound_program(
     else:
         strength = 1.0
         M = (X - np.eye(n)) @ (T / unit)
-        variance = cp.sum_squares(X @ _half(white.Sigma_matrix / unit**2))
+        variance = cp.sum_squares(X @ half(white.Sigma_matrix / unit**2))
     if U.name == "ball":
         largest = cp.Variable()
         corner, cost = largest * np.eye(size), largest

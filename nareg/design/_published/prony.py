@@ -16,22 +16,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._operator import FilterSystem, penalty, scale_symmetric
+from nareg._operator import penalty
 from nareg.design._convex import low_rank
 from nareg.design._convex.program import Solved, SupportProgram, gram, root
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import round_and_refine
+from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
 from nareg.design._convex.sparse_problem import (
     AnyProblem,
-    SparseProblem,
+    mesh_like,
     principal_direction,
+    published_bound,
     refuse_extreme,
     sparse_problem,
     white_parts,
 )
 from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
@@ -229,13 +229,6 @@ def _by_low_rank(
     )
 
 
-def mesh_like(task: AnyProblem) -> bool:
-    """Whether sparse factors of matrices on this graph stay sparse."""
-    if isinstance(task, SparseProblem):
-        return task.mesh_like
-    return FilterSystem(S=task.base.L, c=task.c, w=np.ones(task.n_nodes), penalty=task.base).mesh_like
-
-
 def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
     """``s / u`` at the smallest s that meets the lower bound, u the principal direction of ``R = A A^T``.
 
@@ -248,38 +241,10 @@ def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
     return w if (w**2 <= high).all() else None
 
 
-def bound_starts(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
-    """Feasible weights to descend from, beside the rounded ones: Omega need not be near rank one.
-
-    The bound itself, with the signs of the principal signal u as well, and ``s / u`` with small entries of u raised.
-    """
-    u = principal_direction(A)
-    sign = np.where(u < 0, -1.0, 1.0)
-    smallest = np.sqrt(low)
-    starts = {"bound": feasible(smallest, low, high)}
-    if (sign < 0).any():
-        starts["bound, signs of the principal signal"] = feasible(sign * smallest, low, high)
-    size = np.maximum(np.abs(u), 1e-3 * np.abs(u).max())
-    if size.max() > 0:
-        starts["inverse principal signal"] = feasible(sign * np.sqrt(np.max(low * size**2)) / size, low, high)
-    return starts
-
-
 def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
     """``tr(S R S)`` of weights as a sum of squares, which cannot round below zero."""
     SA = w[:, None] * (L @ (w[:, None] * A))
     return float(np.einsum("ir,ir->", SA, SA))
-
-
-def zero_level(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
-    """Value of ``tr(S R S)`` that is zero within rounding."""
-    size = float(np.abs(scale_symmetric(L, w).data).max(initial=0.0))
-    return 1e-20 * size**2 * float(np.einsum("ir,ir->", A, A)) * w.size
-
-
-def published_bound(task: AnyProblem) -> float | None:
-    """The paper's w0* where the noise is known and there is any, else None (no bound)."""
-    return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
 
 
 def criterion(task: DesignProblem) -> Any:
@@ -293,22 +258,6 @@ def criterion(task: DesignProblem) -> Any:
         return float(np.sum(SF**2)), 2 * ((SR + SR.T) * L) @ w
 
     return value_and_gradient
-
-
-def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
-    """``s w`` with the feasible s that minimizes the MSE, and s; unchanged without noise or with "bound"."""
-    w = feasible(w, low, high)
-    if scale == "bound" or task.Sigma is None or not w.any():
-        return w, 1.0
-    square = np.maximum(w**2, 1e-300)
-    least = float(np.sqrt(np.max(low / square)))
-    most = float(np.sqrt(np.min(high / square)))
-    least = max(least, 1e-12)
-    if isinstance(task, SparseProblem):
-        factor = task.best_factor(w, least, most) if most > least else least
-    else:
-        factor, _ = minimize_scale(task.mse_along(w), least, most)
-    return feasible(factor * w, low, high), factor
 
 
 def _solve_sdp(task: DesignProblem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
