@@ -148,7 +148,9 @@ def minmax_once(stations: Stations) -> dict[str, WeightDesign]:
     """
     X, w0 = stations.signals, published_weight(stations.graph, 1.0)
     ranges = {MM_PRONY: (X.min(axis=1), X.max(axis=1)), f"{MM_PRONY}, {PAIR}": (X.min(), X.max())}
-    return {name: design.minmax(stations.graph, low=low, high=high, lower=w0) for name, (low, high) in ranges.items()}
+    return {
+        name: design.minmax(stations.graph, signal_low=low, signal_high=high, lower=w0) for name, (low, high) in ranges.items()
+    }
 
 
 def bounded(stations: Stations, snr_db: float, once: dict[str, WeightDesign]) -> dict[str, Any]:
@@ -167,8 +169,8 @@ def bounded(stations: Stations, snr_db: float, once: dict[str, WeightDesign]) ->
         NI_THREE: 3 * np.sqrt(w0),
         **{name: weights.rescaled(factor) for name, weights in once.items()},
         MM_THREE: once[MM_PRONY].rescaled(3 * factor),
-        MM_SDR: design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), **known),
-        f"{MM_SDR}, {PAIR}": design.minmax(graph, low=X.min(), high=X.max(), **known),
+        MM_SDR: design.minmax(graph, signal_low=X.min(axis=1), signal_high=X.max(axis=1), **known),
+        f"{MM_SDR}, {PAIR}": design.minmax(graph, signal_low=X.min(), signal_high=X.max(), **known),
         BEST: design.node_invariant(graph, rule="oracle", signals=equal_power(X), noise=1 / snr),
     }
 

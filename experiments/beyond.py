@@ -161,7 +161,7 @@ def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, unequal: b
     """Weights from clean training signals, or from what is known of them."""
     given: dict[str, Any] = {"noise": noise, "fit": "noise" if unequal else None}
     known = {"signals": train, **given}
-    bounds = {"low": train.min(axis=1), "high": train.max(axis=1)}
+    bounds = {"signal_low": train.min(axis=1), "signal_high": train.max(axis=1)}
     rough = float(np.max(np.sum(train * (graph.laplacian() @ train), axis=0)))
     result = {
         RULE: design.node_invariant(graph, rule="chen-liu", **known),
@@ -169,9 +169,7 @@ def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, unequal: b
         "Prony": design.prony(graph, **known, scale="bound"),
         "relaxation (SDR)": design.relaxation(graph, **known),
         "min-max relaxation, corners": design.minmax(graph, criterion="mse", **bounds, **given),
-        "min-max, smooth box": design.minmax(
-            graph, criterion="mse", uncertainty="smooth-box", smoothness=rough, **bounds, **given
-        ),
+        "min-max, smooth box": design.minmax(graph, criterion="mse", uncertainty=design.SmoothBox(rough), **bounds, **given),
         "exact": design.exact(graph, **known),
         "edge": design.edge(graph, **known),
     }

@@ -101,7 +101,7 @@ class Solution:
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DesignCertificate:
     """What was recomputed after a design was solved.
 
     Attributes
@@ -145,7 +145,7 @@ class WeightDesign:
         The method's objective at these weights, recomputed in float64 (in the coordinates ``C^1/2 x`` for the
         published designs inside a weighted data term).
     status : Status
-    certificate : Certificate
+    certificate : DesignCertificate
     method : str
     penalty : (N, N) CSR array
         The ``L`` that the weights were designed for.
@@ -163,7 +163,7 @@ class WeightDesign:
     weights: np.ndarray
     objective: float
     status: Status
-    certificate: Certificate
+    certificate: DesignCertificate
     method: str
     penalty: sp.csr_array
     fit: np.ndarray | None
@@ -266,7 +266,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
             weights=arrays["weights"],
             objective=meta["objective"],
             status=Status[meta["status"]],
-            certificate=Certificate(**meta["certificate"]),
+            certificate=DesignCertificate(**meta["certificate"]),
             method=meta["method"],
             penalty=penalty,
             fit=arrays.get("fit"),

@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
@@ -107,7 +108,7 @@ def design(
         Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
         Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
         Method.minmax: lambda p, g, x, v: designs.minmax(
-            g, low=x.min(axis=1), high=x.max(axis=1), noise=v, fit=fit, progress=p
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, fit=fit, progress=p
         ),
         Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
         Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
@@ -138,8 +139,9 @@ def _steps(title: str) -> Iterator[Any]:
     ) as bar:
         line = bar.add_task(title, total=None)
 
-        def progress(iteration: int, objective: float, gradient: float) -> None:
-            told = f"step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
-            bar.update(line, description=f"{title}: {told}")
+        def progress(now: progress_report.Progress) -> None:
+            objective, gradient = now.values["objective"], now.values["gradient_norm"]
+            state = f"step {now.step}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
+            bar.update(line, description=f"{title}: {state}")
 
         yield progress

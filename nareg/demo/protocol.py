@@ -131,11 +131,13 @@ SDP: dict[str, tuple[str, Designer]] = {
     ),
     "min-max Prony (corners)": (
         "bounds per station, noise",
-        lambda t: design.minmax(t.graph, low=t.train.min(axis=1), high=t.train.max(axis=1), noise=t.noise),
+        lambda t: design.minmax(t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise),
     ),
     "min-max SDR (corners)": (
         "bounds per station, noise",
-        lambda t: design.minmax(t.graph, low=t.train.min(axis=1), high=t.train.max(axis=1), noise=t.noise, criterion="mse"),
+        lambda t: design.minmax(
+            t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise, criterion="mse"
+        ),
     ),
 }
 
