@@ -16,7 +16,7 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, request, training
+from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights

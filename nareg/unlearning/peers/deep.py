@@ -17,7 +17,7 @@ from numpy.polynomial import chebyshev
 from nareg import _checks
 from nareg.errors import InputError, MissingDependencyError
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, training
+from nareg.unlearning._locking import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.exact import Propagation
