@@ -12,7 +12,7 @@ from nareg import _checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.unlearning import _arguments, requests
-from nareg.unlearning._turns import Turns, reading, request
+from nareg.unlearning._locking import Turns, reading, request
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph

@@ -8,8 +8,9 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import SolverError
+from nareg.unlearning._products import threads
 from nareg.unlearning.certificate import CertificateError
-from nareg.unlearning.objective import Evaluated, Loss, Objective, spectral_norm_bound
+from nareg.unlearning.objective import ClassifierLoss, ClassifierObjective, Evaluated, spectral_norm_bound
 from nareg.unlearning.propagation.base import Embedding
 from nareg.unlearning.propagation.device import Device
 
@@ -45,12 +46,14 @@ class Head:
         return self.residual + self.approximation
 
 
-def problem(embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: Loss, lam: float, device: Device | None) -> Objective:
+def problem(
+    embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
+) -> ClassifierObjective:
     """Of training on an embedding, in memory or on a device."""
     S, s = embedded.trained()
     if device is None:
-        return Objective(S, s, Y, loss, lam, B)
-    return Objective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
+        return ClassifierObjective(S, s, Y, loss, lam, B)
+    return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
 
 
 def solve(
@@ -59,7 +62,7 @@ def solve(
     B: np.ndarray,
     W: np.ndarray,
     *,
-    loss: Loss,
+    loss: ClassifierLoss,
     lam: float,
     budget: float | None,
     device: Device | None = None,
@@ -72,12 +75,16 @@ def solve(
         If more than the budget is spent, whatever is done.
     """
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
-    try:
-        at = objective.minimize(W, target)
-    except SolverError as error:
-        raise CertificateError(str(error)) from None
-    found = Head(at.W, B, at.residual, approximation(objective, at, embedded))
+    with threads(objective.S, W.shape[1]):
+        target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
+        try:
+            at = objective.minimize(W, target)
+        except SolverError as error:
+            raise CertificateError(str(error)) from None
+        bound = approximation(objective, at, embedded) if embedded.exact else None
+    if bound is None:  # products of Gram matrices are not small
+        bound = approximation(objective, at, embedded)
+    found = Head(at.W, B, at.residual, bound)
     if budget is not None and not found.spent <= budget:
         raise CertificateError(
             f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
@@ -86,7 +93,7 @@ def solve(
     return found
 
 
-def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
     """``-H^-1 gradient`` with the dense Hessian at W of each class, as the published methods have it."""
     Z, curvature = objective.s[:, None] * objective.S, objective.evaluate(W).curvature
     step = np.empty_like(W)
@@ -98,7 +105,14 @@ def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np
 
 
 def evaluate(
-    embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, device: Device | None = None
+    embedded: Embedding,
+    Y: np.ndarray,
+    B: np.ndarray,
+    W: np.ndarray,
+    *,
+    loss: ClassifierLoss,
+    lam: float,
+    device: Device | None = None,
 ) -> Head:
     """What is spent at given coefficients."""
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
@@ -106,7 +120,7 @@ def evaluate(
     return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
-def approximation(objective: Objective, at: Evaluated, embedded: Embedding) -> float:
+def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Embedding) -> float:
     """Bound of the difference that the exact embedding Z makes to the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and

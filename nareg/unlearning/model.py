@@ -11,11 +11,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._linear.threads import product_threads
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.unlearning import head
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, request, training
+from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, CertificateError, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
@@ -392,8 +393,10 @@ class CertifiedGPR(Forgetting[Certificate]):
     @reading
     def decision(self, nodes: Any = None) -> np.ndarray:
         """``Z W`` of some nodes, or all: (K, C), one column for two classes."""
-        found: np.ndarray = self._data.propagation.embedding(self._index(nodes)) @ self._head.W
-        return found
+        Z, W = self._data.propagation.embedding(self._index(nodes)), self._head.W
+        with product_threads(Z.size * W.shape[1]):
+            scores: np.ndarray = Z @ W
+        return scores
 
 
 def _entry(data: Data, told: dict[str, Any], change: Change, found: head.Head, certificate: Certificate | None) -> Entry:

@@ -30,7 +30,7 @@ SQUARINGS = 4
 
 
 @dataclass(frozen=True)
-class Loss:
+class ClassifierLoss:
     """A convex loss ``l(t, y)``, its derivatives in t, and what bounds them.
 
     Attributes
@@ -63,8 +63,8 @@ def _squared(t: Any, y: Any) -> tuple[Any, Any]:
 
 #: By name; the targets are -1 and 1. The third derivative of the logistic loss is at most 1 / (6 sqrt 3), not 1/4.
 LOSSES = {
-    "logistic": Loss("logistic", _logistic, 1.0, 0.25, 1 / (6 * np.sqrt(3))),
-    "squared": Loss("squared", _squared, np.inf, 1.0, 0.0),
+    "logistic": ClassifierLoss("logistic", _logistic, 1.0, 0.25, 1 / (6 * np.sqrt(3))),
+    "squared": ClassifierLoss("squared", _squared, np.inf, 1.0, 0.0),
 }
 
 
@@ -91,7 +91,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
+class ClassifierObjective:
     """The perturbed training problem.
 
     Attributes
@@ -100,7 +100,7 @@ class Objective:
     s : (n_t,) array
         Z is ``diag(s) S``: no copy is made of it.
     Y : (n_t, C) array of -1 and 1
-    loss : Loss
+    loss : ClassifierLoss
     lam : float
         The ridge is ``lam n_t``.
     B : (F, C) array
@@ -109,7 +109,7 @@ class Objective:
     S: Any
     s: Any
     Y: Any
-    loss: Loss
+    loss: ClassifierLoss
     lam: float
     B: Any
 

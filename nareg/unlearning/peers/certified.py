@@ -13,7 +13,7 @@ from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate, CertificateError
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.model import CertifiedGPR
-from nareg.unlearning.objective import Objective
+from nareg.unlearning.objective import ClassifierObjective
 
 
 class _Anew(CertifiedGPR):
@@ -26,10 +26,10 @@ class _Anew(CertifiedGPR):
         if self.r_max:
             raise InputError(f"r_max is {self.r_max:g}: {type(self).__name__} propagates everything, leave r_max at 0.")
 
-    def _objective(self, data: Data) -> Objective:
-        return Objective(*data.propagation.trained(), data.targets(), self.loss, self.lam, self._head.B)
+    def _objective(self, data: Data) -> ClassifierObjective:
+        return ClassifierObjective(*data.propagation.trained(), data.targets(), self.loss, self.lam, self._head.B)
 
-    def _stepped(self, data: Data, hessian_of: Objective) -> head.Head:
+    def _stepped(self, data: Data, hessian_of: ClassifierObjective) -> head.Head:
         """One Newton step from the model at hand, with the Hessian of this objective.
 
         Raises
@@ -62,11 +62,11 @@ class CGU(_Anew):
 class CEU(_Anew):
     """Certified edge unlearning (Wu et al. 2023): one step with the Hessian of the data before (influence function)."""
 
-    _before: Objective | None = None
+    _before: ClassifierObjective | None = None
 
     def _do(self, request: Request) -> Certificate:
         S, s = self._data.propagation.trained()
-        self._before = Objective(S.copy(), s.copy(), self._data.targets(), self.loss, self.lam, self._head.B)
+        self._before = ClassifierObjective(S.copy(), s.copy(), self._data.targets(), self.loss, self.lam, self._head.B)
         try:
             return super()._do(request)
         finally:

@@ -17,7 +17,7 @@ from numpy.polynomial import chebyshev
 from nareg import _checks
 from nareg.errors import InputError, MissingDependencyError
 from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, training
+from nareg.unlearning._locking import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.exact import Propagation
@@ -33,7 +33,7 @@ BASES = ("gpr", "chebyshev")
 
 
 @dataclass(frozen=True)
-class Update:
+class DeepUpdate:
     """What a request took: its name, what it named, seconds. No certificate."""
 
     request: str
@@ -41,7 +41,7 @@ class Update:
     seconds: dict[str, float]
 
 
-class DeepGPR(Forgetting[Update]):
+class DeepGPR(Forgetting[DeepUpdate]):
     """Generalized PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
 
     Parameters
@@ -106,7 +106,7 @@ class DeepGPR(Forgetting[Update]):
         seed = int(self._rng.integers(2**63 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = _Head(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
+            network = _Perceptron(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
         self._train(network, optimizer, data, self.epochs)
@@ -114,7 +114,7 @@ class DeepGPR(Forgetting[Update]):
             self._data, self._network, self._optimizer = data, network, optimizer
         return self
 
-    def _do(self, request: Request) -> Update:
+    def _do(self, request: Request) -> DeepUpdate:
         start, data = time.perf_counter(), self._data
         with data.changed(request) as keep:
             propagated = time.perf_counter()
@@ -124,7 +124,7 @@ class DeepGPR(Forgetting[Update]):
                 self._network, self._optimizer = network, optimizer
                 keep()
         seconds = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
-        return Update(request.told["request"], request.count, seconds)
+        return DeepUpdate(request.told["request"], request.count, seconds)
 
     @reading
     def decision(self, nodes: Any = None) -> np.ndarray:
@@ -135,7 +135,7 @@ class DeepGPR(Forgetting[Update]):
             found: np.ndarray = self._network(inputs).cpu().numpy()
         return found
 
-    def _train(self, network: _Head, optimizer: torch.optim.Optimizer, data: Data, epochs: int) -> None:
+    def _train(self, network: _Perceptron, optimizer: torch.optim.Optimizer, data: Data, epochs: int) -> None:
         nodes = data.train
         inputs = self._inputs(data, nodes)
         targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
@@ -172,7 +172,7 @@ class DeepGPR(Forgetting[Update]):
         return torch.as_tensor(to_powers, dtype=torch.float32)
 
 
-class _Head(torch.nn.Module):
+class _Perceptron(torch.nn.Module):
     """Dropout, a hidden layer, dropout, classes; with ``mixing`` a learned polynomial before it."""
 
     def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float, mixing: torch.Tensor | None) -> None:
