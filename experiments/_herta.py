@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import nareg
 from experiments._figure import Row
 from nareg.errors import NaregError
+from nareg.results import Status
 
 try:
     import torch
@@ -26,6 +27,9 @@ except ModuleNotFoundError as missing:
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {"helpers": ("_herta",), "apart_from": ("design", "baselines"), "versions": ("torch",)}
+
+#: What :class:`nareg.herta.Optimizer` takes beyond a name.
+OPTIMIZER_SETTINGS = {field.name for field in fields(herta.Optimizer)} - {"name"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +56,15 @@ class Loaded:
         ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
 
-    def fit(self, **options: Any) -> herta.TrainingResult:
-        """:func:`nareg.herta.fit` on this graph."""
-        return herta.fit(self.graph, self.features, self.labels, **options)
+    def fit(self, *, optimizer: str = "auto", loss: str = "mse", **options: Any) -> herta.TrainingResult:
+        """:func:`nareg.herta.fit` on this graph; settings of the optimizer and of the model may stand beside."""
+        how = {name: options.pop(name) for name in OPTIMIZER_SETTINGS & options.keys()}
+        model = {name: options.pop(name) for name in ("lam", "unrolled") if name in options}
+        decay = options.pop("weight_decay", 0.0)
+        return herta.fit(
+            self.graph, self.features, self.labels, lam=herta.Unfolding(**model), loss=herta.Regularized(loss, decay),
+            optimizer=herta.Optimizer(optimizer, **how), **options,
+        )  # fmt: skip
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
         """A sketched preconditioner for a grid of learning rates, factorized, and the seconds that it took.
@@ -68,7 +78,7 @@ class Loaded:
                 "device": None,
                 "dtype": None,
                 "weight_decay": 0.0,
-                "kind": "normalized",
+                "kind": "augmented",
             }
             problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **options)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
@@ -84,7 +94,7 @@ class Loaded:
         if loss == "mse":
             return self.fit(**options, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
         result = self.fit(**options, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
-        return 0.0 if result.status is herta.TrainingStatus.SEPARABLE else result.loss
+        return 0.0 if result.status is Status.SEPARABLE else result.loss
 
     def start(self, *, loss: str, train: np.ndarray) -> float:
         """The loss at W = 0."""
