@@ -57,7 +57,11 @@ def network(
     label : str
         Of the color bar, with the unit.
     limits : (low, high), optional
-        Of the color scale. Default: the smallest and the largest finite value.
+        Ends of the color scale. Default: the smallest and the largest finite value.
+    cmap : str
+        Name of a matplotlib color map.
+    colorbar : bool
+        Whether to draw a color bar beside the map.
     """
     if graph.coordinates is None or graph.coordinates.shape[1] != 2:
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")

@@ -1,4 +1,4 @@
-"""What anybody would try first, on the same readings: each method fills the whole table (N, T)."""
+"""Simple methods to compare with, on the same readings: each fills the whole table (N, T)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def predict(
         try:
             results[name] = complete(method(), y, median)
         except NaregError as error:
-            notes.append(f"The method {name!r} could not be compared: {error}")
+            notes.append(f"The method {name!r} was left out of the comparison: {error}")
     return results, notes
 
 
@@ -66,7 +66,7 @@ def estimate(name: str, graph: Graph, y: np.ndarray, times: np.ndarray | None, r
 
 
 def fallback(estimates: Mapping[str, np.ndarray]) -> str:
-    """What is used where nothing can be compared: denoising in space, if it could be computed."""
+    """The method where nothing can be compared: denoising in space, if it could be computed."""
     return next(name for name in (WEIGHT, MEDIAN, LINE) if name in estimates)
 
 

@@ -1,4 +1,4 @@
-"""Bands that hold the share of readings that they promise: split conformal factors, per size of the standard deviation.
+"""Bands that cover their nominal share of readings: split conformal factors, per size of the standard deviation.
 
 Where a reading is, the estimate's error is mostly noise; in a gap it is the field's. A model may be right about one and wrong
 about the other, so hidden readings are split into strata by their predicted standard deviation, and each stratum has a factor.

@@ -1,4 +1,4 @@
-"""Stations that come to a fitted model, and stations that leave it.
+"""Stations that are added to a fitted model, or removed from it.
 
 A new one is its kriging estimate from the others, plus a field of its own. With ``x_n = W x + u``, W from the parametric
 covariance and u independent of x with the same autoregression, the joint process is again of the model's form. One that

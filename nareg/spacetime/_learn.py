@@ -1,4 +1,4 @@
-"""From readings on a grid to dynamics and noise: what is tried, on which part of the readings, and what is kept.
+"""From readings on a grid to dynamics and noise: candidates, the readings that compare them, and the choice.
 
 1. Families of correlation and orders of the autoregression, by likelihood, on the readings that are not hidden.
 2. Refinements by EM (free process noise, dynamics, heavy-tailed steps), by the error at the hidden readings: a richer model is
@@ -51,7 +51,7 @@ FEWEST_HIDDEN, ORDER_GAIN = 20, 5.0
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What the user asked for.
+    """Options of the user.
 
     Attributes
     ----------

@@ -54,7 +54,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and plain facts of a model."""
     if model.transform.name == "custom":
         raise InputError(
-            "the model's transform is a pair of functions, which no file can hold: fit with 'sqrt', 'log' or None."
+            "the model's transform is a pair of functions, which no file can hold: fit with transform='sqrt', 'log' or None."
         )
     coo = model.graph.adjacency.tocoo()
     p, c, g = model.parameters, model.cycles, model.grid
@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream:
-    """Read a stream that :meth:`Stream.save` wrote; it goes on as if it had never stopped.
+    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped.
 
     Parameters
     ----------
