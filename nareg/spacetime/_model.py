@@ -130,7 +130,7 @@ class SpaceTimeModel:
             values = np.asarray(self.transform.forward(y)) / self.unit
         bad = np.isfinite(y) & ~np.isfinite(values)
         if bad.any():
-            raise InputError(f"reading {y[bad][0]:g} is not finite after the model's transform: set it to NaN.")
+            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to NaN.")
         return values
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:

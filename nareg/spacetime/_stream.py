@@ -118,7 +118,7 @@ class Stream:
         points = model.checked_places(_checks.floats("coordinates", coordinates, ndim=(1,))[None])
         names = model.graph.names
         if names is not None and (not isinstance(name, str) or name in names):
-            taken = "already in the model" if isinstance(name, str) else "not a text"
+            taken = "taken" if isinstance(name, str) else "no text"
             raise InputError(f"name is {name!r}, which is {taken}: pass another name.")
         if names is None and name is not None:
             raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")

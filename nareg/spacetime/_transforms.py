@@ -114,7 +114,7 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
         back = np.asarray(backward(np.asarray(forward(probe))))
         if back.shape != probe.shape or not np.allclose(back, probe, rtol=1e-6, atol=1e-9 * np.abs(probe).max(initial=1.0)):
             raise InputError(
-                "transform is a pair of functions, but the second does not invert the first: pass (forward, backward)."
+                "transform is a pair of functions, but the second does not undo the first: pass (forward, backward)."
             )
         return Transform("custom", forward, backward)
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
