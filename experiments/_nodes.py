@@ -93,8 +93,9 @@ def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> d
     """Every peer with the hyper-parameters that its authors give for the clean graph; none is tuned to the noise.
 
     IRLS and S2GC have theirs by data set; where the authors give none, those of Pubmed and Cora. NGC and RNGC take
-    ``defaults``: their paper has one setting for the citation graphs, and in other tables settings by the level of noise. Learned node weights are
-    tied by degree (one a node fits the training nodes better and the others worse) and trained like NGC.
+    ``defaults``: their paper has one setting for the citation graphs, and in other tables settings by the level of noise.
+    Learned node weights are tied by degree (one per node fits the training nodes better and the others worse) and trained
+    like NGC.
     """
     irls: tuple[dict[str, Any], float, float] = {
         "cora": ({"steps": 8, "dropout": 0.8}, 0.3, 5e-5),

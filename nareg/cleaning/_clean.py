@@ -154,12 +154,14 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         estimates[MODEL] = predicted.x
     if chosen.any() or model is None:
         steps = iter(np.linspace(FITTED + 0.02, COMPARED, 8))
-        simple, more = _simple.predict(network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps)))
+        simple, simple_notes = _simple.predict(
+            network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps))
+        )
         estimates |= simple
-        notes += more
+        notes += simple_notes
     hidden = Hidden.of(chosen, observed, bad)
     if not hidden.enough and share > 0:
-        notes.append(f"Only {plural(int(hidden.mask.sum()), 'reading')} could be hidden: too few to compare methods.")
+        notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
     name, why = _choose(y, estimates, hidden)
     tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
@@ -230,9 +232,9 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
     simple = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
         return simple, f"best of the simple methods at hidden readings, RMSE {number(rms[simple])}"
-    more, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
+    excess, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
     share = rms[MODEL] / rms[simple] if rms[simple] > 0 else 1.0
-    if more > error:
+    if excess > error:
         return simple, (
             f"a simple method wins: {simple} predicts hidden readings better than the space-time model, RMSE "
             f"{number(rms[simple])} against {number(rms[MODEL])}"

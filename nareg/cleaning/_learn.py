@@ -74,8 +74,8 @@ def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = 
 
 def _stations(names: list[str]) -> str:
     some = ", ".join(map(repr, names[:3]))
-    more = len(names) - 3
-    return ("station " if len(names) == 1 else "stations ") + some + (f" and {more} more" if more > 0 else "")
+    n_others = len(names) - 3
+    return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
 def _fit(

@@ -14,7 +14,7 @@ from nareg.graph import Graph
 #: Readings in the window of the rolling mean.
 WINDOW = 13
 #: Kriging factors a dense covariance for every pattern of gaps.
-MOST_KRIGED = 500
+MAX_KRIGED = 500
 LAST, LINE, MEDIAN, ROLLING, WEIGHT, KRIGING = (
     "last reading", "straight line in time", "neighbors' median", f"rolling mean of {WINDOW}", "one weight", "kriging"
 )  # fmt: skip
@@ -40,7 +40,7 @@ def _methods(graph: Graph, y: np.ndarray, times: np.ndarray | None, rng: np.rand
         ROLLING: lambda: baselines.interpolate_in_time(baselines.rolling_mean(y, WINDOW), times=times),
         WEIGHT: lambda: one_weight(graph, y, rng),
     }
-    if graph.coordinates is not None and 1 < graph.n_nodes <= MOST_KRIGED:
+    if graph.coordinates is not None and 1 < graph.n_nodes <= MAX_KRIGED:
         methods[KRIGING] = lambda: baselines.kriging(graph, y, metric=graph.metric).x
     return methods
 

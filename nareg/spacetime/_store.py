@@ -39,8 +39,8 @@ def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     """Write a stream with its model; whole or not at all."""
     arrays, facts = _contents(stream.model)
-    more, extra = stream.snapshot()
-    names = {f"stream_{name}": array for name, array in more.items()}
+    state, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in state.items()}
     _write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
 
 
@@ -213,7 +213,7 @@ def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     rows, times = a["rows"], _times.checked(a["times"], T)
     _need(rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(), "rows are no rows")
     length = int(rows[-1]) + 1
-    _need(length <= max(_times.MOST_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    _need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
 
 
