@@ -57,7 +57,7 @@ def clean(
     unit: str | None = None,
     rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
-    """Denoise the readings of a sensor network, fill their gaps and flag bad ones; nothing has to be set.
+    """Denoise the readings of a sensor network, fill their gaps and flag bad ones. No option is needed.
 
     Parameters
     ----------
@@ -66,9 +66,9 @@ def clean(
     stations : DataFrame, path, nareg.io.Stations or Graph
         A row per station: station, latitude and longitude, or x and y.
     strict : bool
-        Refuse to guess at the tables' format.
+        Raise an error where the format of a table is ambiguous, in the place of a guess with a note.
     neighbors : int
-        Nearest neighbors per station.
+        Nearest neighbors per station; not used where ``stations`` is a graph.
     noise : number, (N,) array or mapping, optional
         Noise variance(s) in the squared unit of the readings, in the order of the readings' stations or by name.
         Default: estimated.
@@ -77,9 +77,9 @@ def clean(
     dynamics : str
         As in :func:`nareg.spacetime.fit`.
     hidden : float
-        Share of the readings that is hidden from all methods to compare them, at most 0.5.
+        Share of the readings that is hidden from all methods, to compare them; 0 to 0.5.
     unit : str, optional
-        Unit of the readings, for the texts and pictures.
+        Unit of the readings, for texts and pictures, such as ``"°C"``.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -88,19 +88,19 @@ def clean(
     Returns
     -------
     Cleaned
-        Frames ``x``, ``std`` and ``flags``; the errors of simple methods beside the model's; ``report(path)``.
+        Frames ``x``, ``std`` and ``flags``; ``errors`` of every method at hidden readings; ``report(path)``.
 
     Raises
     ------
     InputError
-        For tables that cannot be read, or arguments that cannot work.
+        If a table cannot be read, or an argument has no valid value.
 
     Notes
     -----
-    A share of the readings is hidden, half of it single readings and half in runs as long as the gaps of the table. The
-    space-time model and the simple methods predict it from the rest. If a simple method does so better than the model, by
-    more than the standard error of the difference, its estimate is returned. Then all readings are smoothed, the hidden ones
-    too, with the parameters that were learned without them. More than 500 stations are cleaned by the best simple method.
+    A share of the readings is hidden: half single readings, half runs as long as the gaps of the table. The space-time model
+    and the simple methods predict it from the rest. If a simple method is better by more than the standard error of the
+    difference, its estimate is returned. Otherwise all readings are smoothed, the hidden ones too, with the parameters that
+    were learned without them. Above 500 stations the best simple method is used.
 
     Examples
     --------
@@ -154,12 +154,14 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         estimates[MODEL] = predicted.x
     if chosen.any() or model is None:
         steps = iter(np.linspace(FITTED + 0.02, COMPARED, 8))
-        simple, more = _simple.predict(network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps)))
+        simple, simple_notes = _simple.predict(
+            network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps))
+        )
         estimates |= simple
-        notes += more
+        notes += simple_notes
     hidden = Hidden.of(chosen, observed, bad)
     if not hidden.enough and share > 0:
-        notes.append(f"There are {plural(int(hidden.mask.sum()), 'reading')} to hide and judge by: too few to compare methods.")
+        notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
     name, why = _choose(y, estimates, hidden)
     tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
@@ -172,7 +174,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         x, std = smoothed.x, smoothed.std * stretch
     else:
         if model is not None:
-            notes.append("The flags come from the space-time model, which predicts worse here: judge them with care.")
+            notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
         x = _simple.estimate(name, network.graph, calm, times, rng)
         std = _compare.spread(network.graph, y, estimates[name], hidden)
     reasons = _reasons(network, model, name, why, check_line, noise is not None, settings.unit)
@@ -192,7 +194,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
 def _check_size(y: np.ndarray) -> None:
     largest = float(np.nanmax(np.abs(y)))
     if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
-        raise InputError(f"readings are of the size {largest:.3g}, whose powers leave the range of numbers: use another unit.")
+        raise InputError(
+            f"readings has a value of size {largest:.3g}, whose powers leave the range of float64: use another unit."
+        )
 
 
 def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
@@ -223,17 +227,17 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
     """The method that is used, and why."""
     if not hidden.enough:
         name = MODEL if MODEL in estimates else _simple.fallback(estimates)
-        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "nothing was hidden to compare with"
+        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
     rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in estimates.items()}
     simple = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
-        return simple, f"of the simple methods it predicts hidden readings best, RMSE {number(rms[simple])}"
-    more, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
+        return simple, f"best of the simple methods at hidden readings, RMSE {number(rms[simple])}"
+    excess, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
     share = rms[MODEL] / rms[simple] if rms[simple] > 0 else 1.0
-    if more > error:
+    if excess > error:
         return simple, (
             f"a simple method wins: {simple} predicts hidden readings better than the space-time model, RMSE "
-            f"{number(rms[simple])} for {number(rms[MODEL])}"
+            f"{number(rms[simple])} against {number(rms[MODEL])}"
         )
     return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best simple method, {simple}"
 
@@ -241,7 +245,7 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
 def _reasons(
     network: StationNetwork, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
 ) -> list[tuple[str, str]]:
-    """What was chosen and why, in a few lines."""
+    """The choices and their reasons, as (name, text)."""
     values = network.readings.values
     gaps = 1 - np.isfinite(values).mean()
     lines = [

@@ -1,4 +1,4 @@
-"""Errors at hidden readings: what every method is worth, and which one is used."""
+"""Errors of every method at hidden readings, which choose the method."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ STATIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """Readings that no method has seen.
+    """Readings that were hidden from every method.
 
     Attributes
     ----------
     mask : (N, T) bool array
-        Hidden, and good enough to be judged by.
+        Hidden, and not flagged bad.
     gap : (N, T) bool array
-        Those whose reading before or after is not there either.
+        Cells whose reading before or after is missing or hidden too.
     """
 
     mask: np.ndarray
@@ -46,15 +46,17 @@ class Hidden:
 
     @property
     def single(self) -> np.ndarray:
-        """Those with a reading before and after."""
+        """Hidden readings with a reading before and after."""
         return self.mask & ~self.gap
 
     @property
     def in_gaps(self) -> np.ndarray:
+        """Hidden readings without one before or after."""
         return self.mask & self.gap
 
     @property
     def enough(self) -> bool:
+        """Whether there are enough to compare methods."""
         return int(self.mask.sum()) >= FEWEST
 
 

@@ -58,8 +58,8 @@ def learn(
         return model, quality, without
     names = [network.readings.names[i] for i in misled]
     notes.append(
-        f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, whose level is "
-        "that of another unit or place; correct the readings and clean again."
+        f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look like "
+        "another unit or place: correct them and clean again."
     )
     again = fitted(np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     return again or model, quality, without
@@ -74,8 +74,8 @@ def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = 
 
 def _stations(names: list[str]) -> str:
     some = ", ".join(map(repr, names[:3]))
-    more = len(names) - 3
-    return ("station " if len(names) == 1 else "stations ") + some + (f" and {more} more" if more > 0 else "")
+    n_others = len(names) - 3
+    return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
 def _fit(
@@ -86,13 +86,13 @@ def _fit(
     n, n_times = y.shape
     if n > LARGEST:
         notes.append(
-            f"{n:,} stations are more than the {LARGEST} that the space-time model serves: every time is cleaned by the best "
-            "of the simple methods. For the model, clean parts of the network one by one."
+            f"{n:,} stations are more than the {LARGEST} that the space-time model can handle: the best of the simple methods "
+            "is used. To use the model, clean parts of the network one by one."
         )
         return None
     seen = y[np.isfinite(y)]
     if seen.size and np.ptp(seen) <= CONSTANT * np.abs(seen).max():
-        notes.append(f"All readings are {seen[0]:g}, or nearly: there is nothing to learn for the space-time model.")
+        notes.append(f"All readings are (nearly) {seen[0]:g}: the space-time model has nothing to learn from them.")
         return None
     if n_times < FEWEST_TIMES or seen.size < FEWEST_READINGS:
         notes.append(
@@ -106,5 +106,5 @@ def _fit(
             dynamics=dynamics, transform=transform, rng=rng, progress=progress,
         )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
-        notes.append(f"The space-time model could not be fitted, the best of the simple methods is used instead: {error}")
+        notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
         return None

@@ -69,18 +69,18 @@ def assemble(
     count = len(table.names)
     if count == 1:
         graph = Graph(np.zeros((1, 1)), coordinates=coordinates, names=table.names, metric=places.metric)
-        notes.append("There is one station: it has no neighbors, and only its own past and future help.")
+        notes.append("There is only one station, without neighbors: it is estimated from its own readings before and after.")
     else:
         graph = Graph.from_knn(coordinates, min(neighbors, count - 1), metric=places.metric, names=table.names)
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
-        notes.append(f"{twice} {'station stands' if twice == 1 else 'stations stand'} at the place of another; both are used.")
+        notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
     return _checked(StationNetwork(graph, table, places.names, tuple(notes)))
 
 
 def _checked(network: StationNetwork) -> StationNetwork:
     if not network.readings.observed.any():
-        raise InputError("readings holds no reading at all: fill in the table, or check how it marks missing readings.")
+        raise InputError("readings holds no reading at all: check the table, and how it marks missing readings.")
     return network
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from nareg.cleaning._results import Cleaned
 
 #: Rows of the table of suspects; the page says how many more there are.
-MOST_SUSPECTS = 40
+MAX_SUSPECTS = 40
 
 
 def write(cleaned: Cleaned, path: Path) -> Path:
@@ -55,9 +55,9 @@ def _facts(cleaned: Cleaned) -> dict[str, Any]:
                 "name": s.name, "kind": s.kind, "score": "-" if not np.isfinite(s.score) else f"{s.score:.1f}",
                 "start": _label(cleaned, s.start), "stop": _label(cleaned, s.stop), "evidence": s.evidence,
             }
-            for s in suspects[:MOST_SUSPECTS]
+            for s in suspects[:MAX_SUSPECTS]
         ],
-        "more_suspects": max(len(suspects) - MOST_SUSPECTS, 0),
+        "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
         "pictures": {name: _encoded(figure) for name, figure in _pictures.draw(cleaned).items()},

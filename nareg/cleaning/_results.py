@@ -1,4 +1,4 @@
-"""What :func:`nareg.clean` returns."""
+"""Result of :func:`nareg.clean`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """A cleaned network: frames with a row per time and a column per station, as the readings.
+    """A cleaned network: frames with a row per time and a column per station, labeled as the readings are.
 
     Attributes
     ----------
@@ -32,7 +32,7 @@ class Cleaned:
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel or None
-        None where the network is too large for one, or a fit is not possible.
+        None above 500 stations, or where no fit is possible; ``notes`` has the reason.
     quality : Quality or None
         Suspect stations with their evidence; None without a model.
     errors : DataFrame
@@ -41,11 +41,10 @@ class Cleaned:
     method : str
         The method whose estimate ``x`` is.
     notes : tuple of str
-        What was guessed, left out or decided.
+        Guesses about the tables, stations that were left out, decisions.
     reading_error, clean_error : float
-        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: the median over stations
-        that are no suspects.
-        ``reading_error`` is NaN where another method than the model is used.
+        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: medians over the stations
+        that are not suspect. ``reading_error`` is NaN where the model is not used.
     coverage : DataFrame
         Nominal level and share of the hidden readings that the bands hold; empty without a model.
     unit : str or None
@@ -89,7 +88,7 @@ class Cleaned:
         return x - reach, x + reach
 
     def headline(self) -> str:
-        """The one plain line: errors of readings and estimate, and how many stations are suspect."""
+        """One line: errors of readings and estimate, and the number of suspect stations."""
         unit = f" {self.unit}" if self.unit else ""
         parts = []
         if np.isfinite(self.reading_error):
@@ -103,7 +102,7 @@ class Cleaned:
         return ", ".join(parts)
 
     def summary(self) -> str:
-        """What was done and chosen, the errors at hidden readings, and the one plain line."""
+        """A few lines: choices, errors at hidden readings, and the :meth:`headline`."""
         lines = [f"{name}: {text}" for name, text in self.reasons]
         if len(self.errors):
             unit = f" ({self.unit})" if self.unit else ""
@@ -114,7 +113,7 @@ class Cleaned:
         return "\n".join([*lines, self.headline()])
 
     def figures(self) -> dict[str, Figure]:
-        """The report's pictures as matplotlib figures: ``map``, ``series``, ``errors``, ``calibration``, where there is one."""
+        """The report's pictures as matplotlib figures, where there are data for them: map, series, errors, calibration."""
         from nareg.cleaning._pictures import draw
 
         return draw(self)

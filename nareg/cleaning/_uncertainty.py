@@ -21,7 +21,7 @@ TOLERATED = 0.1
 
 
 def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, float, str]:
-    """Shares of the hidden readings inside bands, a factor for the standard deviations, and what the check says."""
+    """Shares of the hidden readings inside bands, a factor for the standard deviations, and the check in a sentence."""
     import pandas as pd
 
     frame = pd.DataFrame({"nominal": [], "observed": []}, dtype=float)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class TransformOption(StrEnum):
-    """What may be applied to the readings first."""
+    """Transforms of the readings before the fit."""
 
     auto = "auto"
     none = "none"
@@ -40,7 +40,7 @@ class TransformOption(StrEnum):
 
 
 class DynamicsOption(StrEnum):
-    """How the field may move from one time to the next."""
+    """Kinds of dynamics."""
 
     auto = "auto"
     scalar = "scalar"
@@ -52,34 +52,34 @@ class DynamicsOption(StrEnum):
 
 def clean(
     stations: Annotated[
-        Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
+        Path, typer.Argument(help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx).")
     ],
     readings: Annotated[
-        Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
+        Path, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ. Empty = missing.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
-    unit: Annotated[str | None, typer.Option(help="Unit of the readings, for texts and pictures: °C.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings for texts and pictures, such as °C.")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Noise variance, if known: a number, or a CSV with columns station, variance.")
+        str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
     noise_std: Annotated[
-        str | None, typer.Option(help="Noise standard deviation instead: a number, or a CSV with columns station, std.")
+        str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
     ] = None,
     transform: Annotated[
-        TransformOption, typer.Option(help="Applied to the readings first; auto compares.")
+        TransformOption, typer.Option(help="Transform of the readings before the fit; auto compares all.")
     ] = TransformOption.auto,
     dynamics: Annotated[
-        DynamicsOption, typer.Option(help="Kind of dynamics; auto compares on hidden readings.")
+        DynamicsOption, typer.Option(help="Kind of dynamics; auto takes the best at hidden readings.")
     ] = DynamicsOption.auto,
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
-    hidden: Annotated[float, typer.Option(help="Share of the readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of hidden readings.", min=0)] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")] = False,
+    hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
+    seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail where a file format is ambiguous.")] = False,
 ) -> None:
-    """Denoise readings, fill their gaps, flag bad ones. No option is needed.
+    """Denoise readings, fill their gaps and flag bad ones. No option is needed.
 
-    Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing) in the shape of the
-    readings, and a report with the error at readings that were hidden from every method.
+    Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
+    the readings. Writes a report with the error of every method at hidden readings.
     """
     from nareg.cleaning._clean import CleanSettings, run
     from nareg.cleaning._network import assemble

@@ -24,12 +24,12 @@ TESTS = (*SILENT, _single.spikes, _single.noisy)
 
 
 def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
-    """Flag readings, and name the stations that look faulty, each with the evidence.
+    """Flag bad readings and list the faulty stations, each with its evidence.
 
     Parameters
     ----------
     model : SpaceTimeModel
-        Made by :func:`nareg.spacetime.fit`, which leaves gross outliers out of the fit.
+        From :func:`nareg.spacetime.fit`, which leaves gross outliers out of the fit.
     readings : (N, T) array, optional
         NaN where missing. Default: the readings that the model was fitted to.
     times : (T,) array, optional
@@ -38,16 +38,22 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     Returns
     -------
     Quality
+        ``flags`` (N, T), ``scores`` (N, T), ``badness`` (N, T) and the ``suspects``.
+
+    Raises
+    ------
+    InputError
+        If ``model`` is not a model, or the readings have another shape, an infinite value or unknown times.
 
     Notes
     -----
-    A reading is bad (4) when it is more than five robust standard deviations from what all other readings say of it, and
-    suspect (3) from four on; both more where the neighbors are off as well, for a front is no fault. Readings of a stuck
-    sensor, in a wrong unit or clearly exchanged with another station's are bad; those of a drifting or noisy sensor are
-    suspect. Stations with fewer than 10 readings are not judged (2).
+    Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
+    deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
+    Readings that are stuck, in a wrong unit, or clearly exchanged with another station's are bad. Those of a drifting or
+    noisy sensor are suspect. Stations with fewer than 10 readings are not evaluated (2).
 
-    Drift, units and exchanges are judged against a prediction without any reading of the station, from the model's
-    parametric part: a model that learned correlations from the readings has learned the fault as well.
+    Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
+    parametric part: a model that learned correlations from the readings has learned the fault too.
 
     Examples
     --------
@@ -86,7 +92,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
 def scores(
     graph: Graph, readings: ArrayLike, *, times: ArrayLike | None = None, model: SpaceTimeModel | None = None
 ) -> np.ndarray:
-    """One score per reading, larger for worse: the largest of all tests, in standard deviations.
+    """One score per reading, larger for worse: the largest over all tests, in standard deviations.
 
     Parameters
     ----------
@@ -116,7 +122,7 @@ def scores(
     if model is None:
         return check(fit(graph, readings, times=times)).badness
     if not isinstance(graph, Graph) or not isinstance(model, SpaceTimeModel) or graph.n_nodes != model.n_nodes:
-        raise InputError("model was not fitted to this graph: pass the graph of the fit, or leave model out.")
+        raise InputError("model was not fitted to this graph: pass the graph of the fit, or omit model.")
     return check(model, readings, times=times).badness
 
 

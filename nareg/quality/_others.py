@@ -1,4 +1,4 @@
-"""What the other stations say of a station: the whole series of one station left out, for all stations from one pass.
+"""Prediction of a station from the other stations only, for all stations from one pass.
 
 The precision of all readings of a station, given those of the others, is Toeplitz with the spectrum::
 
@@ -32,7 +32,7 @@ class Others:
     prediction : (rows, N) array
         Field at a station from the other stations' readings, without mean and cycles.
     residual : (rows, N) array
-        Reading minus prediction; where there is no usable reading, what the readings around say.
+        Reading minus prediction; where there is no usable reading, smoothed value minus prediction.
     weighted : (rows, N) array
         ``M e``, zero where there is no usable reading.
     kernel : (rows, N) array

@@ -1,4 +1,4 @@
-"""What every reading is compared with: one smoothing pass that leaves out what cannot be right."""
+"""Residuals of every reading from a smoothing pass that leaves out stuck, absurd and contradicted readings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CAP, CALM = 5.0, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Readings and what the model says of them; rows are steps of the grid, in the model's unit without mean and cycles.
+    """Readings and their predictions by the model. Rows are steps of the grid, in the model's unit without mean and cycles.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Residuals:
     y, offset : (rows, N) arrays
         Readings without mean and cycles, NaN where missing; mean and cycles.
     frozen, absurd : (rows, N) bool arrays
-        Readings in stuck runs; readings that no sensor of this network gives.
+        Readings in stuck runs; readings far outside of the station's range.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
@@ -89,7 +89,7 @@ class Residuals:
 
 
 def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
-    """Smooth the readings without stuck runs, absurd values and what all others contradict."""
+    """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
     y, grid = model._checked(readings, times, None)
     rows, offset = model._rows(y, grid)
     rows = rows - offset

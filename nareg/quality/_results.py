@@ -1,4 +1,4 @@
-"""What quality control returns."""
+"""Results of quality control."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ KINDS = ("dead", "stuck", "unit", "swapped", "drift", "spikes", "noisy")
 
 @dataclass(frozen=True)
 class Suspect:
-    """A station with a fault, and why.
+    """A station that looks faulty, with the evidence.
 
     Attributes
     ----------
     station : int
         Index of the station.
     name : str
-        Its name in the graph, or its index as text.
+        Name of the station in the graph, or its index as text.
     kind : str
         ``"dead"``, ``"stuck"``, ``"unit"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
     score : float
@@ -50,9 +50,9 @@ class Quality:
     flags : (N, T) int8 array
         Codes of :class:`Flag`.
     scores : (N, T) array
-        How many robust standard deviations a reading is from what all others say; NaN where it is missing.
+        Reading minus its prediction from all others, in robust standard deviations; NaN where it is missing.
     badness : (N, T) array
-        Largest score of any test that a reading is part of, in standard deviations; NaN where it is missing.
+        Largest score over all tests, in standard deviations; NaN where the reading is missing.
     suspects : tuple of Suspect
         Largest score first.
     times : (T,) array

@@ -1,4 +1,4 @@
-"""Faults that need no model: sensors that repeat one value, and sensors that fell silent."""
+"""Faults that need no model: sensors that repeat one value, and sensors that stopped reading."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def dead(residuals: Residuals) -> list[Finding]:
             columns = np.arange(seen[-1] + 1, T)
             evidence = (
                 f"It has no reading at the last {columns.size:,} times, since {_text.time(residuals.grid.values[columns[0]])}; "
-                f"its longest gap before had {longest - 1:,}."
+                f"its longest gap before was {longest - 1:,} times."
             )
             score = float(np.sqrt(2 * silent * np.log(T)))
             findings.append(Finding(i, "dead", score, columns, Flag.MISSING, evidence))

@@ -47,8 +47,8 @@ def spikes(residuals: Residuals) -> list[Finding]:
         reach = _range(sigma.min(), sigma.max())
         verb = "is" if columns.size == 1 else "are"
         evidence = (
-            f"{_text.count(columns.size, 'reading')} {verb} {reach} standard deviations from what neighbors and the times "
-            f"around say, by {_range(np.abs(off).min(), np.abs(off).max())}."
+            f"{_text.count(columns.size, 'reading')} {verb} {reach} standard deviations from their prediction by neighbors and "
+            f"nearby times, off by {_range(np.abs(off).min(), np.abs(off).max())}."
         )
         findings.append(Finding(int(i), "spikes", largest, columns, Flag.BAD, evidence, sigma))
     return findings

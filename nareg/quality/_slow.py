@@ -1,4 +1,4 @@
-"""Faults of whole series, judged against the prediction from the other stations: wrong units, exchanged stations, drift."""
+"""Faults of whole series, against their prediction from the other stations: wrong units, exchanged stations, drift."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _drift(residuals: Residuals, error: Lasting) -> Finding:
     shift = float(np.diff(residuals.model.to_readings(np.array([center, center + error.height])))[0])
     side = "above" if shift > 0 else "below"
     over = _text.span(*residuals.grid.values[columns[[0, -1]]])
-    size = f"{_text.number(abs(shift))} {side} what the other stations say"
+    size = f"{_text.number(abs(shift))} {side} the prediction from the other stations"
     verb = "move to" if error.shape == "ramp" else "are"
     evidence = f"Its readings {verb} {size}, {over}: {error.ratio:.1f} standard deviations."
     return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size))

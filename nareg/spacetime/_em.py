@@ -34,7 +34,7 @@ MU = 20.0
 
 @dataclass(frozen=True)
 class Refinement:
-    """What EM may change, and how strongly it is held.
+    """Form of the dynamics that EM may change, and strength of the priors.
 
     Attributes
     ----------

@@ -1,4 +1,4 @@
-"""Stations that come to a fitted model, and stations that leave it.
+"""Stations that are added to a fitted model, or removed from it.
 
 A new one is its kriging estimate from the others, plus a field of its own. With ``x_n = W x + u``, W from the parametric
 covariance and u independent of x with the same autoregression, the joint process is again of the model's form. One that
@@ -95,9 +95,9 @@ def restricted(old: Dynamics, stations: np.ndarray) -> Dynamics:
     G = np.linalg.solve(P0, old.P0[np.ix_(retained, gone)]).T
     left = old.P0[np.ix_(gone, gone)] - G @ old.P0[np.ix_(retained, gone)]
     whole = A[:, retained] + A[:, gone] @ G
-    more = A[:, gone] @ left @ A[:, gone].T
+    spread = A[:, gone] @ left @ A[:, gone].T
     m = stations.size
-    return Dynamics(tuple(whole[:, k * m : (k + 1) * m] for k in range(p)), Q + 0.5 * (more + more.T), P0)
+    return Dynamics(tuple(whole[:, k * m : (k + 1) * m] for k in range(p)), Q + 0.5 * (spread + spread.T), P0)
 
 
 def _bordered(P: np.ndarray, W: np.ndarray, own: np.ndarray) -> np.ndarray:

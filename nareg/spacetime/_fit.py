@@ -48,30 +48,31 @@ def fit(
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
-    """Fit a graph state-space model to noisy readings with gaps, and to nothing else.
+    """Fit a graph state-space model to noisy readings with gaps. No clean data are needed.
 
     Parameters
     ----------
     graph : Graph
-        At most 500 stations; with coordinates (:meth:`Graph.from_knn`) distances count, without them only the graph.
+        At most 500 stations. With coordinates (:meth:`Graph.from_knn`) correlations depend on distances, without them on
+        the graph.
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
         Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps are put on a finer grid.
     observed : (N, T) bool array, optional
-        False where a reading is to be taken as missing.
+        False marks a reading as missing.
     noise : "estimate", number or (N,) array
-        Noise variance(s) in the squared unit of the readings, if they are known.
+        Known noise variance(s), in the squared unit of the readings.
     dynamics : {"auto", "scalar", "diagonal", "modes", "graph", "full"}
-        What A may be: one number, one number per station, one per eigenvector of the field's covariance, a matrix on
-        the graph's edges, or any matrix, each drawn towards one number. ``"auto"`` takes what predicts hidden readings best.
+        Form of A: one number, one per station, one per eigenvector of the field's covariance, a matrix on the graph's edges,
+        or any matrix. Each is shrunk towards one number. ``"auto"`` takes the form that predicts hidden readings best.
     transform : "auto", None, "sqrt", "log" or pair of callables
-        Applied to the readings to make them more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
-        likelihoods of the first three where readings are skewed and not negative.
+        Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
+        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and not negative.
     cycles : "auto", None or sequence of {"day", "year"}
-        Smooth cycles that are removed and put back.
+        Smooth cycles that are removed before the fit and put back afterwards.
     robust : bool
-        Leave out of the fit what no model should see: stuck runs, absurd values, readings that all others contradict.
+        Leave stuck runs, absurd values and readings that all others contradict out of the fit.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -84,14 +85,16 @@ def fit(
     Raises
     ------
     InputError
-        For input that cannot work; :class:`~nareg.errors.TooLargeError` above 500 stations.
+        If an argument has no valid value.
+    TooLargeError
+        Above 500 stations.
 
     Notes
     -----
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
     where there is a reading. First the likelihood is maximized over one autoregression, an exponential, Matern or graph
-    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, as far as that predicts hidden
-    readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, where that predicts hidden readings
+    better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
 
     Examples
     --------
@@ -114,7 +117,7 @@ def fit(
     if observed is not None:
         y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
-        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed to learn anything.")
+        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed for a fit.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
     generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
@@ -125,7 +128,9 @@ def fit(
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
     if variances is not None and transform is not None:
-        raise InputError("noise and transform are both given: the variance of transformed readings is another; leave one out.")
+        raise InputError(
+            "noise and transform are both given, but transformed readings have another noise variance: omit one of them."
+        )
     space = Space.of(graph)
     track = StageClock(progress)
     with few_threads(graph.n_nodes):
@@ -193,7 +198,7 @@ def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]
 def _prepare(
     y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
 ) -> tuple[np.ndarray, float, _cycles.Cycles]:
-    """Transformed readings on the grid in a unit of their own spread, and their means and cycles."""
+    """Transformed readings on the grid, divided by their standard deviation; that unit; their means and cycles."""
     values = law.forward(y).T
     spread = float(np.nanstd(values))
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)

@@ -1,4 +1,4 @@
-"""Readings that are hidden from a fit, and what predictions of them are worth."""
+"""Readings that are hidden from a fit, and the errors of their predictions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from nareg.spacetime._outliers import MAD_TO_STD
 
-#: Errors beyond so many robust standard deviations count as if they were there: a broken sensor must not choose a model.
+#: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0
 
 
@@ -79,7 +79,7 @@ def robust_scale(errors: np.ndarray) -> float:
 
 
 def improvement(old: np.ndarray, new: np.ndarray, scale: float) -> tuple[float, float]:
-    """By how much the mean squared error falls from old to new errors, and the standard error of that, relative to the old."""
+    """Fall of the mean squared error from old to new errors, and its standard error, both relative to the old."""
     before, after = winsorized_squares(old, scale), winsorized_squares(new, scale)
     gain = before - after
     level = max(float(before.mean()), 1e-300)

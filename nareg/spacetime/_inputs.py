@@ -1,4 +1,4 @@
-"""Readings and masks of a caller, checked."""
+"""Checks of readings and masks."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ LARGEST_READING = 1e100
 
 
 def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
-    """Readings (N, T) without those that ``observed`` calls missing; a time may have none at all."""
+    """Readings (N, T), NaN where ``observed`` is False; a time may have no reading."""
     if observed is None:
         return y
     mask = _checks.array_of("observed", observed)
@@ -39,7 +39,7 @@ def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
     if sizes.size and (sizes.max() > LARGEST_READING or 0 < sizes.max() < 1 / LARGEST_READING):
         i, t = np.argwhere(np.abs(y) == sizes.max())[0]
         raise InputError(
-            f"readings[{i}, {t}] is {y[i, t]:g}, the largest: its square leaves the range of numbers; set it to missing "
-            "if it is no reading, or take another unit."
+            f"readings[{i}, {t}] is {y[i, t]:g}, whose square leaves the range of float64: set it to NaN if it is missing, "
+            "or take another unit."
         )
     return y

@@ -1,4 +1,4 @@
-"""Kalman filter and Rauch-Tung-Striebel smoother, dense, with gaps; what one pass over the readings gives.
+"""Dense Kalman filter and Rauch-Tung-Striebel smoother for readings with gaps.
 
 The state stacks the field at the last p times, ``z_t = (x_t, ..., x_{t-p+1})`` with p = 1 or 2::
 
@@ -127,7 +127,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass over the readings gives.
+    """Result of one pass over the readings.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def factor(matrix: np.ndarray, what: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Correction:
-    """What readings at some stations do to a predicted covariance."""
+    """Correction of a predicted covariance by readings at some stations."""
 
     stations: np.ndarray
     L: np.ndarray  # factor of the innovations' covariance

@@ -1,4 +1,4 @@
-"""From readings on a grid to dynamics and noise: what is tried, on which part of the readings, and what is kept.
+"""From readings on a grid to dynamics and noise: candidates, the readings that compare them, and the choice.
 
 1. Families of correlation and orders of the autoregression, by likelihood, on the readings that are not hidden.
 2. Refinements by EM (free process noise, dynamics, heavy-tailed steps), by the error at the hidden readings: a richer model is
@@ -28,7 +28,7 @@ HIDDEN = 0.1
 FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
 FEWEST_ROWS = 60
 #: Stations that families and orders are compared on at most; all stations then share the winner.
-MOST_STATIONS = 30
+MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, and for the others, which start from its
 #: answer; and for the same model after readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
@@ -51,7 +51,7 @@ FEWEST_HIDDEN, ORDER_GAIN = 20, 5.0
 
 @dataclass(frozen=True)
 class LearningTask:
-    """What the user asked for.
+    """Options of the user.
 
     Attributes
     ----------
@@ -133,9 +133,9 @@ def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[
 def some_stations(space: Space, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Stations that the parametric likelihood is computed on: all that read, or a random part."""
     live = np.flatnonzero(np.isfinite(y).any(axis=0))
-    if live.size <= MOST_STATIONS:
+    if live.size <= MAX_STATIONS:
         return live
-    return np.sort(rng.choice(live, MOST_STATIONS, replace=False))
+    return np.sort(rng.choice(live, MAX_STATIONS, replace=False))
 
 
 def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:
@@ -228,7 +228,7 @@ def _parametric(
 
 def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task: LearningTask, progress: StageClock) -> Fitted:
     rows = sum(len(w) for w in windows)
-    iterations = AGAIN if space.n <= MOST_STATIONS else 2
+    iterations = AGAIN if space.n <= MAX_STATIONS else 2
     return maximize(
         windows,
         space,

@@ -1,4 +1,4 @@
-"""A fitted graph state-space model, and what it is for: smooth, forecast, simulate, follow, interpolate."""
+"""A fitted graph state-space model: smooth, forecast, simulate, interpolate, stream."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class SpaceTimeModel:
     ----------
     graph : Graph
     transform : Transform
-        Applied to the readings first.
+        Transform of the readings.
     unit : float
         Transformed readings are divided by it.
     cycles : Cycles
@@ -56,12 +56,12 @@ class SpaceTimeModel:
     df : float or None
         Degrees of freedom of heavy-tailed steps.
     grid : TimeGrid
-        Where the readings' times fall.
+        Regular grid of the readings' times.
     bands : Bands
-        By how much Gaussian bands are stretched, per level and size of the standard deviation.
+        Factors for the width of Gaussian bands, per level and size of the standard deviation.
     status : Status
     log_likelihood : float
-        Of the readings, in their unit.
+        Log-likelihood of the readings, in their unit.
     details : FitDetails
         How the model was chosen.
     """
@@ -82,7 +82,7 @@ class SpaceTimeModel:
     excluded: np.ndarray = field(repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
 
-    # -- what it is ---------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------
 
     @property
     def n_nodes(self) -> int:
@@ -106,11 +106,11 @@ class SpaceTimeModel:
 
     @cached_property
     def space(self) -> Space:
-        """Where the stations are."""
+        """Distances and correlations of the stations."""
         return Space.of(self.graph)
 
     def summary(self) -> str:
-        """What was chosen and found, in a few lines."""
+        """A few lines: size, choices, noise, likelihood, status."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
             f"  {self.details.chosen}",
@@ -125,12 +125,12 @@ class SpaceTimeModel:
     # -- units and times ----------------------------------------------------------------------------
 
     def to_unit(self, y: np.ndarray) -> np.ndarray:
-        """Readings in the model's unit, mean and cycles still in them."""
+        """Readings in the model's unit, with mean and cycles."""
         with np.errstate(all="ignore"):
             values = np.asarray(self.transform.forward(y)) / self.unit
         bad = np.isfinite(y) & ~np.isfinite(values)
         if bad.any():
-            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to missing.")
+            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to NaN.")
         return values
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:
@@ -158,7 +158,7 @@ class SpaceTimeModel:
             )
         return int(np.rint(self.grid.row_of(value)[0]))
 
-    # -- what it is for -----------------------------------------------------------------------------
+    # -- estimates ----------------------------------------------------------------------------------
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
@@ -173,9 +173,9 @@ class SpaceTimeModel:
         times : (T,) array, optional
             Needed for readings at other times than those of the fit.
         observed : (N, T) bool array, optional
-            False where a reading is to be taken as missing.
+            False marks a reading as missing.
         robust : bool
-            Leave out readings that are more than five standard deviations from what all others say.
+            Leave out readings more than five standard deviations from their prediction by all others.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
@@ -204,7 +204,7 @@ class SpaceTimeModel:
         return self._smoothed(x.T, var.T, grid.values, done, y, grid)
 
     def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
-        """The field at the next ``steps`` steps of the grid after the last reading.
+        """Forecast the field at the next ``steps`` steps of the grid after the last reading.
 
         Parameters
         ----------
@@ -219,7 +219,9 @@ class SpaceTimeModel:
         """
         steps = _checks.integer("steps", steps, low=1)
         if steps > LONGEST_JUMP:
-            raise InputError(f"steps is {steps}, more than {LONGEST_JUMP:,}: the field has long returned to its mean by then.")
+            raise InputError(
+                f"steps is {steps}, more than {LONGEST_JUMP:,}: forecast fewer; the field returns to its mean long before."
+            )
         y, grid = self._checked(readings, times, None)
         rows, _ = self._rows(y, grid)
         if readings is None:
@@ -243,7 +245,7 @@ class SpaceTimeModel:
         Returns
         -------
         field, readings : (N, T) arrays
-            In the unit of the readings; the field is the transform's median.
+            In the unit of the readings. With a transform the field is its median.
         """
         rng = _checks.generator(rng)
         T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
@@ -262,12 +264,12 @@ class SpaceTimeModel:
     def interpolate_at(
         self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
     ) -> Smoothed:
-        """The field at places without a station, with its uncertainty.
+        """Estimate the field, with its uncertainty, at places without a station.
 
         Parameters
         ----------
         coordinates : (M, d) array
-            As the graph's: latitude and longitude in degrees, or positions.
+            Latitude and longitude in degrees, or positions, as in the graph.
         readings, times
             Default: those of the fit.
 
@@ -305,7 +307,7 @@ class SpaceTimeModel:
         return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)
 
     def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
-        """The model with further stations that have not read anything yet.
+        """The model with further stations that have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
         """
@@ -343,14 +345,14 @@ class SpaceTimeModel:
     def without(self, stations: Sequence[str | int] | str | int) -> SpaceTimeModel:
         """The model without some of its stations, named or numbered.
 
-        What one station does to the next values of another is replaced by its expectation given those that stay: exact for
-        scalar and diagonal dynamics, where there is no such effect.
+        The effect of a removed station on the next values of the others is replaced by its expectation given these. That is
+        exact for scalar and diagonal dynamics, where there is no such effect.
         """
         listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
         gone = [self.station_index(station) for station in listed]
         keep = np.setdiff1d(np.arange(self.n_nodes), gone)
         if keep.size == 0:
-            raise InputError("stations names all of the model's stations: keep at least one.")
+            raise InputError("stations has all stations of the model: keep at least one.")
         graph = self.graph.subgraph(keep)
         return replace(
             self, graph=graph, cycles=self.cycles.restricted(Space.of(graph), keep), dynamics=restricted(self.dynamics, keep),
@@ -374,15 +376,16 @@ class SpaceTimeModel:
     def stream(
         self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
     ) -> Stream:
-        """A filter that goes on reading by reading after the last of the readings.
+        """A Kalman filter that takes in new readings after the last of the model's.
 
         Parameters
         ----------
         readings, times
             Readings to start from; default those of the fit.
         robust : float or None
-            Readings further than so many standard deviations from their prediction are moved to that distance; a station
-            that is out four times in a row is set aside until it is credible again. None takes every reading as it is.
+            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. A station
+            that is out four times in a row is ignored until its readings are near their prediction again. None takes every
+            reading as it is.
 
         Returns
         -------
@@ -399,23 +402,23 @@ class SpaceTimeModel:
         return Stream(self, done.state, done.covariance, first + grid.length - 1, robust)
 
     def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
-        """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
+        """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
         _, scores = robust_pass(rows - offset, self.dynamics, self.unit_noise, self.df)
         return scores[grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model with its readings to an .npz file of plain arrays; whole or not at all."""
+        """Write the model and its readings to an .npz file of plain arrays, whole or not at all; :func:`load` reads it."""
         from nareg.spacetime._store import save
 
         save(self, path)
 
     def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
-        """(M, d) coordinates of further places, as the graph has them."""
+        """(M, d) coordinates of further places, checked against the graph's."""
         points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
         if self.graph.coordinates is None:
-            raise InputError("the model's graph has no coordinates, so no place can be added: build it with Graph.from_knn.")
+            raise InputError("the model's graph has no coordinates: build it with Graph.from_knn to add places.")
         if points.shape[1] != self.graph.coordinates.shape[1] or points.shape[0] == 0:
             raise InputError(
                 f"coordinates has shape {points.shape}: pass one row per place, {self.graph.coordinates.shape[1]} columns each."

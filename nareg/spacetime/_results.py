@@ -1,4 +1,4 @@
-"""What a space-time model returns."""
+"""Results of a space-time model."""
 
 from __future__ import annotations
 
@@ -41,19 +41,19 @@ class FitDetails:
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """Estimate and standard deviation for every station and time, gaps filled.
+    """Estimate and standard deviation for every station and time, with all gaps filled.
 
     Attributes
     ----------
     x : (N, T) array
         Mean of the field given all readings, in the unit of the readings.
     std : (N, T) array
-        Its standard deviation.
+        Standard deviation of the field, in the unit of the readings.
     noise : (N,) array
-        Noise variances of the transformed readings; what :meth:`interval` adds for readings.
+        Noise variances of the transformed readings, which :meth:`interval` adds for ``of="reading"``.
     status : Status
     log_likelihood : float
-        Of the readings, in their unit.
+        Log-likelihood of the readings, in their unit.
     times : (T,) array
     """
 
@@ -70,7 +70,7 @@ class Smoothed:
 
     @property
     def median(self) -> np.ndarray:
-        """(N, T) median of the field: with a transform below the mean, and best for absolute errors."""
+        """(N, T) median of the field. It minimizes the absolute error; with a transform it is below the mean."""
         return np.asarray(self._transform.backward(self._center))
 
     def interval(self, level: float = 0.9, *, of: str = "field", calibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -81,9 +81,10 @@ class Smoothed:
         level : float
             Between 0 and 1.
         of : {"field", "reading"}
-            What the band holds: the field, or a new reading with its noise.
+            Quantity in the band: the field, or a new reading with its noise.
         calibrated : bool
-            Stretch both by the factor that makes the readings' band hold this share of the hidden readings (split conformal).
+            Multiply the width by the factor for which the readings' band covers this share of hidden readings (split
+            conformal).
         """
         level = _checks.number("level", level, low=0, high=1, strict=True)
         _checks.choice("of", of, ("field", "reading"))
@@ -98,20 +99,20 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What one step of a stream gives.
+    """Result of one step of a stream.
 
     Attributes
     ----------
     x, std : (N,) arrays
-        Estimate of the field now, and its standard deviation, in the unit of the readings.
+        Estimate of the field at this time and its standard deviation, in the unit of the readings.
     innovations : (N,) array
-        Reading minus what the past predicted, in the unit of the readings; NaN without a reading.
+        Reading minus its prediction from the past, in the unit of the readings; NaN without a reading.
     scores : (N,) array
-        Innovations in standard deviations of the model's unit.
+        Innovations in standard deviations, in the model's unit.
     clipped : (N,) bool array
-        Readings so far from their prediction that they were moved to the edge of what is credible, or set aside.
+        Readings beyond the limit ``robust``, which were moved to it or ignored.
     log_likelihood : float
-        Of the readings of this step.
+        Log-likelihood of the readings of this step.
     """
 
     x: np.ndarray

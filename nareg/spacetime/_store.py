@@ -39,8 +39,8 @@ def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     """Write a stream with its model; whole or not at all."""
     arrays, facts = _contents(stream.model)
-    more, extra = stream.snapshot()
-    names = {f"stream_{name}": array for name, array in more.items()}
+    state, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in state.items()}
     _write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
 
 
@@ -54,7 +54,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and plain facts of a model."""
     if model.transform.name == "custom":
         raise InputError(
-            "the model's transform is a pair of functions, which no file can hold: fit with 'sqrt', 'log' or None."
+            "the model's transform is a pair of functions, which no file can hold: fit with transform='sqrt', 'log' or None."
         )
     coo = model.graph.adjacency.tocoo()
     p, c, g = model.parameters, model.cycles, model.grid
@@ -111,7 +111,7 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream:
-    """Read a stream that :meth:`Stream.save` wrote; it goes on as if it had never stopped.
+    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     rows, times = a["rows"], _times.checked(a["times"], T)
     _need(rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(), "rows are no rows")
     length = int(rows[-1]) + 1
-    _need(length <= max(_times.MOST_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    _need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
 
 

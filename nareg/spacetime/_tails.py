@@ -1,4 +1,4 @@
-"""Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers have settled."""
+"""Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers stay the same."""
 
 from __future__ import annotations
 

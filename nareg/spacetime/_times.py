@@ -19,7 +19,7 @@ FINEST = 8
 #: Times are off the grid by at most this share of the median step, or the grid gets finer.
 OFF_GRID = 0.02
 #: The grid may have this many times as many rows as there are readings' times, or this many rows in all.
-MOST_ROWS, FEW_ROWS = 20, 20_000
+MAX_ROWS, FEW_ROWS = 20, 20_000
 SECOND = np.timedelta64(1, "s")
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
@@ -137,10 +137,10 @@ def grid(times: np.ndarray) -> TimeGrid:
         step = median / finer
         rows = np.rint(since / step).astype(np.int64)
         distinct = (np.diff(rows) > 0).all()
-        if rows[-1] + 1 > max(MOST_ROWS * times.size, FEW_ROWS):
+        if rows[-1] + 1 > max(MAX_ROWS * times.size, FEW_ROWS):
             break
     length = int(rows[-1]) + 1
-    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+    if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(
             f"times spread over {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
             "fit the dense parts one by one, or round the times."
@@ -166,6 +166,6 @@ def on_steps(times: np.ndarray, step: float) -> TimeGrid:
             f"{step:g}{' s' if dated else ''}: merge them, or fit a model to these times."
         )
     length = int(rows[-1]) + 1
-    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+    if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(f"times spread over {length} steps for {times.size} readings: smooth the dense parts one by one.")
     return TimeGrid(times[0], step, dated, rows, length, times)

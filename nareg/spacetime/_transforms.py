@@ -1,4 +1,4 @@
-"""Transforms that make readings more nearly Gaussian, and what means and quantiles become on the way back."""
+"""Transforms that make readings more nearly Gaussian; means and quantiles in the unit of the readings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SKEWED = 0.7
 
 @dataclass(frozen=True)
 class Transform:
-    """``forward`` makes the readings Gaussian, ``backward`` undoes it; increasing both.
+    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase.
 
     Attributes
     ----------
@@ -33,7 +33,7 @@ class Transform:
     shift : float
         Of the logarithm: ``log(y - low + shift)``.
     low : float
-        What the field does not fall below: zero, or the smallest reading below it.
+        Lower limit of the field: zero, or the smallest reading below it.
     """
 
     name: str
@@ -97,7 +97,7 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
         if not _nearly_positive(readings):
             raise InputError(
                 f"transform={value!r} needs readings of at least 0, or not far below, the smallest is {readings.min():g}: "
-                "take transform=None, or set readings below zero to missing."
+                "pass transform=None, or set readings below zero to NaN."
             )
         low = min(float(readings.min()), 0.0)
         return square_root(low) if value == "sqrt" else logarithm(_shift(readings), low)
@@ -107,19 +107,21 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
             bad = ~np.isfinite(np.asarray(forward(readings)))
         if bad.any():
             raise InputError(
-                f"transform makes no finite number of the reading {readings[bad][0]:g}: take a transform "
-                "that is finite for every reading, or set such readings to missing."
+                f"transform makes no finite number of the reading {readings[bad][0]:g}: pass a transform "
+                "that is finite for every reading, or set such readings to NaN."
             )
         probe = np.quantile(readings, [0.0, 0.25, 0.5, 0.75, 1.0])
         back = np.asarray(backward(np.asarray(forward(probe))))
         if back.shape != probe.shape or not np.allclose(back, probe, rtol=1e-6, atol=1e-9 * np.abs(probe).max(initial=1.0)):
-            raise InputError("transform is a pair of functions of which the second does not undo the first: check their order.")
+            raise InputError(
+                "transform is a pair of functions, but the second does not undo the first: pass (forward, backward)."
+            )
         return Transform("custom", forward, backward)
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
 
 
 def candidates(readings: np.ndarray) -> list[Transform]:
-    """What ``"auto"`` compares: nothing, and for skewed readings that hardly fall below zero, root and logarithm."""
+    """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
     if np.ptp(readings) <= 1e-9 * np.abs(readings).max() or skew(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
     return [none(), named("sqrt", readings), named("log", readings)]
