@@ -52,9 +52,9 @@ class Loaded:
         ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
 
-    def fit(self, **told: Any) -> herta.TrainingResult:
+    def fit(self, **options: Any) -> herta.TrainingResult:
         """:func:`nareg.herta.fit` on this graph."""
-        return herta.fit(self.graph, self.features, self.labels, **told)
+        return herta.fit(self.graph, self.features, self.labels, **options)
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
         """A sketched preconditioner for a grid of learning rates, factorized, and the seconds that it took.
@@ -63,8 +63,14 @@ class Loaded:
         """
         rng, began = np.random.default_rng(seed), time.perf_counter()
         if optimizer == "algorithm-1":
-            told: dict[str, Any] = {"unrolled": None, "device": None, "dtype": None, "weight_decay": 0.0, "kind": "normalized"}
-            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **told)
+            options: dict[str, Any] = {
+                "unrolled": None,
+                "device": None,
+                "dtype": None,
+                "weight_decay": 0.0,
+                "kind": "normalized",
+            }
+            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **options)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
             P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)
@@ -74,11 +80,11 @@ class Loaded:
 
     def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:
         """The smallest training loss, by accurate solves; that of separable classes is zero."""
-        told: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
+        options: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
         if loss == "mse":
-            return self.fit(**told, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
-        found = self.fit(**told, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
-        return 0.0 if found.status is herta.TrainingStatus.SEPARABLE else found.loss
+            return self.fit(**options, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
+        result = self.fit(**options, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
+        return 0.0 if result.status is herta.TrainingStatus.SEPARABLE else result.loss
 
     def start(self, *, loss: str, train: np.ndarray) -> float:
         """The loss at W = 0."""
@@ -98,6 +104,6 @@ def median(rows: list[Row], key: str) -> float:
     return float(np.median(values)) if values else math.inf
 
 
-def said(number: float, most: float) -> str:
+def said(number: float, limit: float) -> str:
     """A count, or that it was not reached within what was allowed."""
-    return f"not in {most:g}" if math.isinf(number) else f"{number:g}"
+    return f"not in {limit:g}" if math.isinf(number) else f"{number:g}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,8 +47,8 @@ class Field:
         generator = _checks.generator(rng)
         z = generator.choice([-1.0, 1.0], size=(self.noise.size, n_probes))
         fit = 1.0 / self.noise
-        found = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
-        each = np.einsum("ip,ip->p", z, found)
+        solved = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
+        each = np.einsum("ip,ip->p", z, solved)
         return float(each.mean()), float(each.std(ddof=1) / np.sqrt(n_probes))
 
 
@@ -126,7 +125,7 @@ def _smoothed(base: Penalty, k: np.ndarray, white: np.ndarray) -> np.ndarray:
     return _solved(denoise(base, 1.0, white / k[:, None], fit=k, tol=1e-8))
 
 
-def _solved(answer: Solution) -> Any:
+def _solved(answer: Solution) -> np.ndarray:
     if not answer.status.ok:
         raise SolverError(f"the field could not be drawn (solve ended {answer.status.name}): take shorter hops.")
     return answer.x

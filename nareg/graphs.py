@@ -1,4 +1,4 @@
-"""Generators of synthetic graphs and of signals on them. Random ones take a ``numpy.random.Generator`` for it."""
+"""Generators of synthetic graphs and of signals on them; ``rng`` is a ``numpy.random.Generator``."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ from nareg import _checks
 from nareg._fields import Field, heterogeneous_field
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 __all__ = ["Field", "erdos_renyi", "grid", "heterogeneous_field", "power_law", "sensor", "stochastic_block"]
 
 
 def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
     """Erdős-Rényi graph: every pair of nodes is joined independently with probability p.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    p : float
+        Edge probability, from 0 to 1.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Graph
 
     Examples
     --------
@@ -29,7 +42,7 @@ def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
     return stochastic_block([n], [[p]], rng=rng)
 
 
-def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) -> Graph:
+def stochastic_block(sizes: Sequence[int], p: ArrayLike, *, rng: np.random.Generator) -> Graph:
     """Stochastic block model: nodes of blocks a and b are joined with probability ``p[a][b]``.
 
     Parameters
@@ -39,6 +52,16 @@ def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) 
     p : (B, B) array
         Symmetric edge probabilities.
     rng : numpy.random.Generator
+
+    Returns
+    -------
+    Graph
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.graphs.stochastic_block([2, 2], [[1, 0], [0, 1]], rng=np.random.default_rng(0))
+    Graph(n_nodes=4, n_edges=2)
     """
     if not hasattr(sizes, "__iter__"):
         raise InputError(f"sizes is {sizes!r}, a sequence of block sizes is expected.")
@@ -66,6 +89,15 @@ def stochastic_block(sizes: Sequence[int], p: Any, *, rng: np.random.Generator) 
 
 def grid(shape: Sequence[int]) -> Graph:
     """Regular grid in any dimension, unit weights, coordinates included.
+
+    Parameters
+    ----------
+    shape : sequence of int
+        Nodes along each side; ``(n,)`` is a path.
+
+    Returns
+    -------
+    Graph
 
     Examples
     --------
@@ -95,6 +127,25 @@ def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np
     """Graph with power-law degrees (Chung-Lu): edge endpoints drawn in proportion to node weights.
 
     Double edges and loops are dropped, so that the mean degree comes out slightly below ``mean_degree``.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    exponent : float
+        Exponent of the degrees' distribution, above 2.
+    mean_degree : float
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Graph
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.graphs.power_law(1000, mean_degree=4, rng=np.random.default_rng(0)).n_nodes
+    1000
     """
     n = _checks.integer("n", n, low=2)
     exponent = _checks.number("exponent", exponent, low=2, strict=True)
@@ -109,7 +160,26 @@ def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np
 
 
 def sensor(n: int, k: int = 7, *, rng: np.random.Generator) -> Graph:
-    """Sensors placed uniformly in the unit square, each joined with its k nearest, Gaussian kernel."""
+    """Sensors placed uniformly in the unit square, each joined with its k nearest, Gaussian kernel.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    k : int
+        Neighbors per node.
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    Graph
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> nareg.graphs.sensor(100, rng=np.random.default_rng(0)).coordinates.shape
+    (100, 2)
+    """
     n = _checks.integer("n", n, low=2)
     return Graph.from_knn(_checks.generator(rng).random((n, 2)), k)
 

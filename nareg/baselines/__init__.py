@@ -1,4 +1,4 @@
-"""What a user would compare with: from kernel ridge and kriging to a rolling mean and the neighbors' median."""
+"""Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean."""
 
 from nareg.baselines.bandlimited import bandlimited
 from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import start_vector
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
+from nareg.typing import ArrayLike, GraphLike
 
 
-def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None) -> np.ndarray:
+def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed: ArrayLike | None = None) -> np.ndarray:
     """Project the readings on the first eigenvectors of the Laplacian (least squares where observed).
 
     Parameters
@@ -21,7 +21,7 @@ def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None)
     graph : Graph or (N, N) operator
     y : (N,) or (N, T) array
     n_frequencies : int
-        Number of graph frequencies kept, from the smoothest.
+        Number of graph frequencies, from the smoothest.
     observed : bool array, optional
 
     Returns
@@ -43,13 +43,13 @@ def bandlimited(graph: Any, y: Any, *, n_frequencies: int, observed: Any = None)
     n = base.n_nodes
     k = _checks.integer("n_frequencies", n_frequencies, low=1)
     if k > n:
-        raise InputError(f"n_frequencies is {k} but the graph has {n} nodes.")
+        raise InputError(f"n_frequencies is {k} but the graph has {n} nodes: choose at most {n}.")
     if n <= _checks.DENSE_LIMIT:
         vectors = np.linalg.eigh(base.L.toarray())[1][:, :k]
     else:
         # shift-invert just below zero: the smallest eigenvalues converge first
         shift = -1e-3 * float(base.L.diagonal().mean())
-        values, vectors = eigsh(base.L.tocsc(), k=k, sigma=shift, v0=np.random.default_rng(0).standard_normal(n))
+        values, vectors = eigsh(base.L.tocsc(), k=k, sigma=shift, v0=start_vector(n))
         vectors = vectors[:, np.argsort(values)]
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:

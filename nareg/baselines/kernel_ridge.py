@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nareg import _checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
+from nareg.typing import ArrayLike, GraphLike
 
 
-def kernel_ridge(graph: Any, y: Any, *, sigma2: float = 1.0, mu: float = 1e-4, observed: Any = None) -> np.ndarray:
+def kernel_ridge(
+    graph: GraphLike, y: ArrayLike, *, sigma2: float = 1.0, mu: float = 1e-4, observed: ArrayLike | None = None
+) -> np.ndarray:
     """Graph kernel ridge regression with the diffusion kernel ``exp(-sigma2 L / 2)``.
 
     Minimizes ``||y - x_M||^2 / S + mu x^T exp(sigma2 L / 2) x`` over the S observed nodes M:

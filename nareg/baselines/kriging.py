@@ -1,9 +1,8 @@
-"""Kriging: a Gaussian process over space, anew at every time, as geostatisticians do it."""
+"""Kriging: a Gaussian process over space, fitted at every time by itself, as in geostatistics."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -14,6 +13,7 @@ from nareg._neighbors import EARTH_RADIUS_KM, great_circle_km
 from nareg.baselines._masks import patterns, series
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 #: Largest number of stations: every pattern of gaps is factored densely.
 LIMIT = 1000
@@ -53,9 +53,9 @@ class Kriging:
 
 
 def kriging(
-    graph: Any,
-    y: Any,
-    observed: Any = None,
+    graph: Graph | ArrayLike,
+    y: ArrayLike,
+    observed: ArrayLike | None = None,
     *,
     metric: str = "euclidean",
     kernel: str = "exponential",
@@ -63,7 +63,7 @@ def kriging(
     parameters: tuple[float, float, float] | None = None,
     max_times: int | None = None,
 ) -> Kriging:
-    """Ordinary kriging of every time by itself: what space alone can do.
+    """Ordinary kriging of every time by itself: it uses space alone.
 
     A reading is ``m_i + c_t + f_t(i) + e``: the station's mean, an unknown constant per time (generalized least squares),
     a Gaussian field with covariance ``variance * k(distance / length)`` and white noise. The three parameters maximize the
@@ -104,8 +104,8 @@ def kriging(
     >>> import numpy as np, nareg
     >>> places = np.array([[0.0], [1.0], [2.0]])
     >>> y = np.array([[0.0, 0.0], [np.nan, 3.0], [2.0, 4.0]])
-    >>> found = nareg.baselines.kriging(places, y, parameters=(1e-9, 1.0, 2.0), station_means=False)
-    >>> found.x.round(2)
+    >>> result = nareg.baselines.kriging(places, y, parameters=(1e-9, 1.0, 2.0), station_means=False)
+    >>> result.x.round(2)
     array([[0., 0.],
            [1., 3.],
            [2., 4.]])
@@ -165,7 +165,7 @@ def kriging(
     )
 
 
-def _distances(graph: Any, n: int, metric: str, kernel: str) -> np.ndarray:
+def _distances(graph: Graph | ArrayLike, n: int, metric: str, kernel: str) -> np.ndarray:
     if isinstance(graph, Graph):
         if graph.coordinates is None:
             raise InputError("graph has no coordinates: pass Graph(..., coordinates=...) or the coordinates themselves.")
@@ -234,8 +234,8 @@ _Group = tuple[np.ndarray, np.ndarray]
 
 def _groups(relative: np.ndarray, times: np.ndarray) -> list[_Group]:
     chosen = relative[:, times]
-    found = [(np.flatnonzero(mask), chosen[np.ix_(mask, of)]) for mask, of in patterns(np.isfinite(chosen))]
-    return [(stations, columns) for stations, columns in found if stations.size >= 2]
+    groups = [(np.flatnonzero(mask), chosen[np.ix_(mask, of)]) for mask, of in patterns(np.isfinite(chosen))]
+    return [(stations, columns) for stations, columns in groups if stations.size >= 2]
 
 
 def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int | None) -> tuple[float, float, float, float]:
@@ -244,7 +244,9 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
     useful = np.flatnonzero(np.isfinite(relative).sum(axis=0) >= 2)
     positive = distance[distance > 0]
     if useful.size == 0 or positive.size == 0:
-        raise InputError("y never has two stations that read at once, in two places: kriging has nothing to learn from.")
+        raise InputError(
+            "y never has readings of two stations at one time, in two places: add readings, or take interpolate_in_time."
+        )
     limit = max(4, min(_PATTERNS, int(_BUDGET / n**3))) if max_times is None else _checks.integer("max_times", max_times, low=1)
     whole = _groups(relative, useful)
     if len(whole) > limit:  # times are many and their gaps differ: an even sample of them
@@ -260,9 +262,9 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
     best = None
     for share in (0.1, 0.4, 1.0):
         start = np.log([0.3 * power, power, max(share * float(np.median(positive)), short)])
-        found = minimize(_negative_log_likelihood, start, (whole, distance, kernel), jac=True, bounds=bounds, method="L-BFGS-B")
-        if best is None or found.fun < best.fun:
-            best = found
+        fit = minimize(_negative_log_likelihood, start, (whole, distance, kernel), jac=True, bounds=bounds, method="L-BFGS-B")
+        if best is None or fit.fun < best.fun:
+            best = fit
     assert best is not None
     noise, variance, length = np.exp(best.x)
     return float(noise), float(variance), float(length), -float(best.fun)

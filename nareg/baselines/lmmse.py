@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nareg import _checks
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.design._risk.problem import moment
+from nareg.typing import ArrayLike, GraphLike
 
 
 def lmmse(
-    graph: Any, y: Any, *, signals: Any = None, second_moment: Any = None, noise: Any, observed: Any = None
+    graph: GraphLike,
+    y: ArrayLike,
+    *,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+    observed: ArrayLike | None = None,
 ) -> np.ndarray:
     """``x = R_{:,M} (R_{M,M} + Sigma_{M,M})^-1 y`` with the second moment R of the signal.
 

@@ -9,9 +9,10 @@ import numpy as np
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 
-def neighbor_median(graph: Graph, y: Any, observed: Any = None, *, centered: bool = True) -> np.ndarray:
+def neighbor_median(graph: Graph, y: ArrayLike, observed: ArrayLike | None = None, *, centered: bool = True) -> np.ndarray:
     """Median of the neighbors' readings at the same time; a station's own reading does not count.
 
     Parameters

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 
-def total_variation(graph: Graph, y: Any, *, weight: float, tol: float = 1e-6, max_iterations: int = 20_000) -> np.ndarray:
+def total_variation(
+    graph: Graph, y: ArrayLike, *, weight: float, tol: float = 1e-6, max_iterations: int = 20_000
+) -> np.ndarray:
     """Minimize ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal.
 
     Accelerated projected gradient on the dual, one bounded number per edge; stops when the duality gap,

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.cleaning import _compare, _simple
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._learn import Progress, learn
-from nareg.cleaning._network import NEIGHBORS, Network, assemble
+from nareg.cleaning._learn import learn, portion
+from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
+from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
 from nareg.spacetime import Smoothed, SpaceTimeModel
+from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
 from nareg.spacetime._outliers import absurd, stuck
+from nareg.spacetime._transforms import TransformLike
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Variances in the order of the stations, or by name; None estimates them.
+NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 MODEL = "space-time model"
 #: Where the fit and the check of the readings end on the progress bar, and the comparison; smoothing is the rest.
 FITTED, COMPARED = 0.8, 0.92
@@ -30,21 +40,22 @@ SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
 
 @dataclass(frozen=True)
-class Settings:
+class CleanSettings:
     """What a user may set; see :func:`clean`."""
 
-    noise: Any = None
-    transform: Any = "auto"
-    dynamics: str = "auto"
+    noise: NoiseLike = None
+    transform: TransformLike = "auto"
+    dynamics: DynamicsName = "auto"
     hidden: float = 0.08
     unit: str | None = None
     rng: np.random.Generator | None = None
 
 
 def clean(
-    readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS, noise: Any = None,
-    transform: Any = "auto", dynamics: str = "auto", hidden: float = 0.08, unit: str | None = None,
-    rng: np.random.Generator | None = None, progress: Progress | None = None,
+    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS,
+    noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
+    unit: str | None = None,
+    rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
     """Denoise the readings of a sensor network, fill their gaps and flag bad ones; nothing has to be set.
 
@@ -72,7 +83,7 @@ def clean(
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
@@ -104,18 +115,22 @@ def clean(
     True
     """
     network = assemble(readings, stations, strict=strict, neighbors=neighbors)
-    settings = Settings(noise, transform, dynamics, hidden, unit, rng)
+    settings = CleanSettings(noise, transform, dynamics, hidden, unit, rng)
     return run(network, settings, progress)
 
 
-def run(network: Network, settings: Settings, progress: Progress | None = None) -> Cleaned:
+def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that was read already."""
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
-    rng = np.random.default_rng(0) if settings.rng is None else _checks.generator(settings.rng)
+    rng = _checks.generator(settings.rng)
     if settings.unit is not None and not isinstance(settings.unit, str):
         raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
     noise = variances(settings.noise, network)
-    tick: Progress = progress or (lambda stage, fraction: None)
+    report: ProgressCallback = progress or (lambda _: None)
+
+    def tick(stage: str, fraction: float) -> None:
+        report(Progress(stage, fraction=fraction))
+
     y, times = network.readings.values, network.readings.timestamps
     _check_size(y)
     screened = (absurd(y.T) | stuck(y.T)).T
@@ -126,7 +141,7 @@ def run(network: Network, settings: Settings, progress: Progress | None = None) 
     chosen = hide(usable.T, share, rng).T
     notes = list(network.notes)
     model, quality, without = learn(
-        network, chosen, noise, rng, notes, tick, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
+        network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
     )
     seen = np.where(chosen, np.nan, usable)
     estimates: dict[str, np.ndarray] = {}
@@ -153,7 +168,7 @@ def run(network: Network, settings: Settings, progress: Progress | None = None) 
     calm = np.where(bad, np.nan, y)
     if name == MODEL:
         assert model is not None
-        smoothed = model.smooth(calm, times=times, progress=lambda _, done: tick("smoothing", COMPARED + 0.07 * done))
+        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, COMPARED + 0.07))
         x, std = smoothed.x, smoothed.std * stretch
     else:
         if model is not None:
@@ -180,16 +195,17 @@ def _check_size(y: np.ndarray) -> None:
         raise InputError(f"readings are of the size {largest:.3g}, whose powers leave the range of numbers: use another unit.")
 
 
-def variances(noise: Any, network: Network) -> np.ndarray | None:
+def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
     """Noise variances (N,) in the order of the readings' stations."""
     if noise is None or (isinstance(noise, str) and noise == "estimate"):
         return None
     names = network.readings.names
-    if hasattr(noise, "keys"):
-        absent = [name for name in names if name not in noise]
+    if hasattr(noise, "keys"):  # a mapping, or a pandas Series
+        by_name = cast("Mapping[str, float]", noise)
+        absent = [name for name in names if name not in by_name]
         if absent:
             raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
-        noise = [noise[name] for name in names]
+        noise = [by_name[name] for name in names]
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
     return _checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
@@ -223,7 +239,7 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
 
 
 def _reasons(
-    network: Network, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
+    network: StationNetwork, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
 ) -> list[tuple[str, str]]:
     """What was chosen and why, in a few lines."""
     values = network.readings.values
@@ -234,7 +250,7 @@ def _reasons(
     ]
     if model is not None:
         cycles = ", ".join(model.cycles.names)
-        lines.append(("model", f"{model.details.get('chosen', 'parametric model')}"))
+        lines.append(("model", model.details.chosen))
         lines.append(("transform", "none" if model.transform.name == "none" else model.transform.name))
         lines.append(("cycles removed and put back", cycles or "none"))
         variance = float(np.median(model.noise))
@@ -245,6 +261,6 @@ def _reasons(
     return lines
 
 
-def _frame(network: Network, values: np.ndarray) -> Any:
+def _frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:
     frame = readings_to_frame(replace(network.readings, values=values))
     return frame.astype("int8") if values.dtype == np.int8 else frame

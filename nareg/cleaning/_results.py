@@ -5,14 +5,18 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg.cleaning._network import Network
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.spacetime import Smoothed, SpaceTimeModel
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,19 +52,19 @@ class Cleaned:
         Unit of the readings, if it was given.
     """
 
-    x: Any
-    std: Any
-    flags: Any
+    x: pd.DataFrame
+    std: pd.DataFrame
+    flags: pd.DataFrame
     model: SpaceTimeModel | None
     quality: Quality | None
-    errors: Any
+    errors: pd.DataFrame
     method: str
     notes: tuple[str, ...]
     reading_error: float
     clean_error: float
-    coverage: Any
+    coverage: pd.DataFrame
     unit: str | None
-    network: Network = field(repr=False)
+    network: StationNetwork = field(repr=False)
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
@@ -109,7 +113,7 @@ class Cleaned:
                 lines.append(f"  {name:<{width}}  {number(row['rmse_single'], 3):>8}  {number(row['rmse_gaps'], 3):>8}")
         return "\n".join([*lines, self.headline()])
 
-    def figures(self) -> dict[str, Any]:
+    def figures(self) -> dict[str, Figure]:
         """The report's pictures as matplotlib figures: ``map``, ``series``, ``errors``, ``calibration``, where there is one."""
         from nareg.cleaning._pictures import draw
 

@@ -9,7 +9,7 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn._prepared import LastGraph
+from nareg.gnn._last_graph import LastGraph
 from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency
 from nareg.gnn.propagation import SOLVERS, checked_features, propagate
 

@@ -11,8 +11,8 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Solve
+from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 from nareg.gnn.layers import layer_input, project
 from nareg.gnn.propagation import checked_features

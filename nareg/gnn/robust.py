@@ -15,8 +15,8 @@ import numpy as np
 from nareg._linear import conjugate_gradients
 from nareg.errors import InputError
 from nareg.gnn import _operators, _recurrences, spectrum
-from nareg.gnn._marks import mark
 from nareg.gnn._masked import masked_operator
+from nareg.gnn._object_keys import object_key
 from nareg.gnn._operators import Operator, Perturbed
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.ngc import ngc, system
@@ -75,7 +75,7 @@ def _checked(
     """The perturbation of these features, from the memo where they are the last ones, with its spectrum checked."""
     fixed = U.detach() if hasattr(U, "detach") else U
     # features that require a gradient are about to change, and finite differences change them unnoticed
-    key = None if memo is None or getattr(U, "requires_grad", False) else mark(U)
+    key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
     asked = (lam, solver, eps, masked)
     if key is not None and memo is not None and memo.get("key") == (key, asked):
         held: Perturbation = memo["perturbation"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -13,7 +13,7 @@ from nareg.quality import _silent, _single, _slow
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._others import others
-from nareg.quality._residuals import FEWEST, Residuals, residuals
+from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._outliers import GROSS
@@ -23,7 +23,7 @@ SILENT = (_silent.dead, _silent.stuck)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
 
 
-def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> Quality:
+def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
     """Flag readings, and name the stations that look faulty, each with the evidence.
 
     Parameters
@@ -63,27 +63,29 @@ def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> 
     """
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
-    found = residuals(model, readings, times)
-    seen = others(found)
-    findings = _slow.misplaced(found, seen)
+    residuals = compute_residuals(model, readings, times)
+    seen = others(residuals)
+    findings = _slow.misplaced(residuals, seen)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})
-        findings += [finding for test in SILENT for finding in test(found) if finding.station in stations]
-        calm = found.readings.copy()
+        findings += [finding for test in SILENT for finding in test(residuals) if finding.station in stations]
+        calm = residuals.readings.copy()
         calm[stations] = np.nan
-        again = residuals(model, calm, times)
+        again = compute_residuals(model, calm, times)
         seen = others(again)
         merged = again.scores.copy()
-        merged[:, stations] = found.scores[:, stations]
-        found = replace(again, readings=found.readings, scores=merged)
+        merged[:, stations] = residuals.scores[:, stations]
+        residuals = replace(again, readings=residuals.readings, scores=merged)
     else:
-        stations, again = [], found
+        stations, again = [], residuals
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
-    slow, background = _slow.drift(found, seen)
-    return _quality(found, findings + slow, background)
+    slow, background = _slow.drift(residuals, seen)
+    return _quality(residuals, findings + slow, background)
 
 
-def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeModel | None = None) -> np.ndarray:
+def scores(
+    graph: Graph, readings: ArrayLike, *, times: ArrayLike | None = None, model: SpaceTimeModel | None = None
+) -> np.ndarray:
     """One score per reading, larger for worse: the largest of all tests, in standard deviations.
 
     Parameters
@@ -118,14 +120,14 @@ def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeMo
     return check(model, readings, times=times).badness
 
 
-def _quality(found: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
-    there = np.isfinite(found.readings)
-    scores = found.by_station(found.scores)
+def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
+    there = np.isfinite(residuals.readings)
+    scores = residuals.by_station(residuals.scores)
     sizes = np.abs(scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[sizes > _single.DOUBTFUL] = Flag.SUSPECT
     flags[sizes > GROSS] = Flag.BAD
-    badness = np.fmax(_single.alone(found), background)
+    badness = np.fmax(_single.alone(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)
         flags[at] = np.maximum(flags[at], finding.flag)
@@ -133,5 +135,5 @@ def _quality(found: Residuals, findings: list[Finding], background: np.ndarray) 
     flags[there.sum(axis=1) < FEWEST] = Flag.UNKNOWN
     flags[~there] = Flag.MISSING
     badness[~there] = np.nan
-    suspects = sorted((finding.suspect(found.names, found.grid.values) for finding in findings), key=lambda s: -s.score)
-    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), found.grid.values)
+    suspects = sorted((finding.suspect(residuals.names, residuals.grid.values) for finding in findings), key=lambda s: -s.score)
+    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), residuals.grid.values)

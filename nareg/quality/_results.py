@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -37,8 +36,8 @@ class Suspect:
     name: str
     kind: str
     score: float
-    start: Any
-    stop: Any
+    start: np.datetime64 | float
+    stop: np.datetime64 | float
     evidence: str
 
 

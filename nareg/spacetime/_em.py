@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -22,7 +23,8 @@ from nareg.errors import SolverError
 from nareg.spacetime._kalman import Dynamics, Pass, factor, run
 from nareg.spacetime._parametric import Expected, gather
 
-#: Names that a user may pass.
+#: Names that a user may pass, and ``"auto"``.
+DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
 DYNAMICS = ("scalar", "diagonal", "modes", "graph", "full")
 #: The penalized likelihood may fall by this share of its size through rounding.
 ROUNDING = 1e-9

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
-from nareg.spacetime._em import DYNAMICS
+from nareg.spacetime._em import DYNAMICS, DynamicsName
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._learn import Learned, Progress, Task, learn, windows_of
+from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Largest number of stations: a pass costs about 20 N^3 operations per time.
 LARGEST = 500
@@ -33,17 +36,17 @@ FLOOR = 1e-7
 
 def fit(
     graph: Graph,
-    readings: Any,
+    readings: ArrayLike,
     *,
-    times: Any = None,
-    observed: Any = None,
-    noise: Any = "estimate",
-    dynamics: str = "auto",
-    transform: Any = "auto",
-    cycles: Any = "auto",
+    times: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | Literal["estimate"] = "estimate",
+    dynamics: DynamicsName = "auto",
+    transform: TransformLike = "auto",
+    cycles: str | Iterable[str] | None = "auto",
     robust: bool = True,
     rng: np.random.Generator | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
     """Fit a graph state-space model to noisy readings with gaps, and to nothing else.
 
@@ -72,7 +75,7 @@ def fit(
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
@@ -113,7 +116,7 @@ def fit(
     if np.isfinite(y).sum() < 10:
         raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed to learn anything.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
@@ -124,14 +127,14 @@ def fit(
     if variances is not None and transform is not None:
         raise InputError("noise and transform are both given: the variance of transformed readings is another; leave one out.")
     space = Space.of(graph)
-    track = Progress(progress)
+    track = StageClock(progress)
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
-        rows, unit, found = _prepare(calm, grid, law, space, wanted)
-        task = Task(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        offset = found.at(grid.seconds_of(np.arange(grid.length)))
+        rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
+        task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
+        offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
         learned = learn(rows - offset, space, task, track)
-    return _model(graph, y, grid, law, unit, found, learned, unusable)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable)
 
 
 def _model(
@@ -154,14 +157,14 @@ def _model(
         status=status,
         log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded,
-        details={
-            "chosen": chosen, "choices": learned.choices, "objective": list(estimate.objective), "gradient": estimate.gradient,
-            "hidden": 0 if learned.held_out is None else int(learned.held_out.truth.size),
-        },
+        details=FitDetails(
+            chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
+            0 if learned.held_out is None else int(learned.held_out.truth.size),
+        ),
     )  # fmt: skip
 
 
-def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
+def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
     variances = _checks.noise("noise", noise, n)
@@ -177,7 +180,7 @@ def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
     return variances
 
 
-def _checked_cycles(cycles: Any) -> str | tuple[str, ...]:
+def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
     if cycles is None:
         return ()
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):
@@ -196,11 +199,13 @@ def _prepare(
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
     rows = np.full((grid.length, space.n), np.nan)
     rows[grid.rows] = values / unit
-    found = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
-    return rows, unit, found
+    seasonal = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
+    return rows, unit, seasonal
 
 
-def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]) -> Transform:
+def _transform(
+    transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]
+) -> Transform:
     """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""
     seen = y[np.isfinite(y)]
     if not (isinstance(transform, str) and transform == "auto"):
@@ -210,9 +215,9 @@ def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Spac
         return laws[0]
     scores = []
     for law in laws:
-        rows, unit, found = _prepare(y, grid, law, space, wanted)
+        rows, unit, seasonal = _prepare(y, grid, law, space, wanted)
         parts = windows_of(rows, 1)
-        windows = [(rows - found.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        windows = [(rows - seasonal.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])

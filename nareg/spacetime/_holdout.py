@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from nareg.spacetime._outliers import MAD_TO_STD
+
 #: Errors beyond so many robust standard deviations count as if they were there: a broken sensor must not choose a model.
 WINSOR = 5.0
 
@@ -73,7 +75,7 @@ def winsorized_squares(errors: np.ndarray, scale: float) -> np.ndarray:
 
 def robust_scale(errors: np.ndarray) -> float:
     """Robust standard deviation of errors around zero."""
-    return 1.4826 * float(np.median(np.abs(errors))) if errors.size else 1.0
+    return MAD_TO_STD * float(np.median(np.abs(errors))) if errors.size else 1.0
 
 
 def improvement(old: np.ndarray, new: np.ndarray, scale: float) -> tuple[float, float]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
@@ -13,7 +12,7 @@ from nareg.errors import InputError
 LARGEST_READING = 1e100
 
 
-def masked(y: np.ndarray, observed: Any) -> np.ndarray:
+def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
     """Readings (N, T) without those that ``observed`` calls missing; a time may have none at all."""
     if observed is None:
         return y
@@ -25,7 +24,7 @@ def masked(y: np.ndarray, observed: Any) -> np.ndarray:
     return np.where(mask if mask.ndim == 2 else mask[:, None], y, np.nan)
 
 
-def checked_readings(readings: Any, n_nodes: int) -> np.ndarray:
+def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
     """Readings (N, T) as float64, NaN where missing, never infinite."""
     y = _checks.floats("readings", readings, ndim=(1, 2), finite=False).astype(float)
     if y.ndim == 1:

@@ -8,18 +8,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._em import Estimate, Refinement, refine
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale, winsorized_squares
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._space import Space
-from nareg.spacetime._tails import PASSES, settle
+from nareg.spacetime._tails import PASSES, heavy_tailed_pass
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
@@ -50,7 +50,7 @@ FEWEST_HIDDEN, ORDER_GAIN = 20, 5.0
 
 
 @dataclass(frozen=True)
-class Task:
+class LearningTask:
     """What the user asked for.
 
     Attributes
@@ -70,10 +70,10 @@ class Task:
 
 
 @dataclass
-class Progress:
-    """Tells how far learning is, by stages that each take a share of the time and see a number of rows, roughly known."""
+class StageClock:
+    """Reports how far learning is. Each stage takes a share of the time and sees a roughly known number of rows."""
 
-    report: Callable[[str, float], None] | None
+    report: ProgressCallback | None
     stage: str = ""
     begin: float = 0.0
     end: float = 0.0
@@ -89,7 +89,8 @@ class Progress:
         """So many rows were seen; a stage that sees more than it expected waits at its end."""
         self.done = min(self.done + rows, self.expected)
         if self.report is not None:
-            self.report(self.stage, self.begin + (self.end - self.begin) * self.done / self.expected)
+            fraction = self.begin + (self.end - self.begin) * self.done / self.expected
+            self.report(Progress(self.stage, fraction=fraction))
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,7 +138,7 @@ def some_stations(space: Space, y: np.ndarray, rng: np.random.Generator) -> np.n
     return np.sort(rng.choice(live, MOST_STATIONS, replace=False))
 
 
-def learn(y: np.ndarray, space: Space, task: Task, progress: Progress) -> Learned:
+def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
     hidden = hide(y, HIDDEN, task.rng)
     seen = np.where(hidden, np.nan, y)
@@ -174,7 +175,12 @@ def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.
 
 
 def _parametric(
-    windows: list[np.ndarray], truths: list[np.ndarray], masks: list[np.ndarray], space: Space, task: Task, progress: Progress
+    windows: list[np.ndarray],
+    truths: list[np.ndarray],
+    masks: list[np.ndarray],
+    space: Space,
+    task: LearningTask,
+    progress: StageClock,
 ) -> tuple[Fitted, list[tuple[str, float, float]]]:
     """The best family and order, on some of the stations, spread to all.
 
@@ -220,7 +226,7 @@ def _parametric(
     return best, choices
 
 
-def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task: Task, progress: Progress) -> Fitted:
+def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task: LearningTask, progress: StageClock) -> Fitted:
     rows = sum(len(w) for w in windows)
     iterations = AGAIN if space.n <= MOST_STATIONS else 2
     return maximize(
@@ -233,7 +239,7 @@ def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task
     )
 
 
-def _refinements(task: Task, steps: int, chosen: Refinement | None) -> list[Refinement]:
+def _refinements(task: LearningTask, steps: int, chosen: Refinement | None) -> list[Refinement]:
     """What is tried after the parametric model: Gaussian steps first, then heavy tails for the dynamics that were taken."""
     if chosen is not None:
         return [replace(chosen, df=DF)] if chosen.df is None else []
@@ -257,8 +263,8 @@ def basis_of(space: Space, parameters: Parameters) -> np.ndarray:
 
 
 def _compare(
-    y: np.ndarray, seen: np.ndarray, hidden: np.ndarray, parts: list[slice], space: Space, parameters: Parameters, task: Task,
-    progress: Progress,
+    y: np.ndarray, seen: np.ndarray, hidden: np.ndarray, parts: list[slice], space: Space, parameters: Parameters,
+    task: LearningTask, progress: StageClock,
 ) -> tuple[Refinement | None, int, HeldOut | None, list[tuple[str, float, float]]]:  # fmt: skip
     """The refinement, and how many iterations of it, that predict the hidden readings best."""
     windows = [seen[p] for p in parts]
@@ -279,7 +285,7 @@ def _compare(
         """Predictions over the whole record, which windows may be too short or too few to stand for."""
         if not hidden.any():
             return None
-        done = settle(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
+        done = heavy_tailed_pass(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
         return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r)[hidden]))
 
     passes = [run(w, start, parameters.noise) for w in windows]
@@ -325,8 +331,8 @@ def _compare(
 
 
 def _finish(
-    y: np.ndarray, space: Space, fitted: Fitted, refinement: Refinement | None, iterations: int, task: Task,
-    progress: Progress,
+    y: np.ndarray, space: Space, fitted: Fitted, refinement: Refinement | None, iterations: int, task: LearningTask,
+    progress: StageClock,
 ) -> Estimate:  # fmt: skip
     """The chosen model on every reading."""
     parameters = fitted.parameters

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times
 from nareg.spacetime._bands import Bands
@@ -22,11 +23,11 @@ from nareg.spacetime._extend import Extension, restricted
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._parametric import Parameters
-from nareg.spacetime._results import Smoothed
+from nareg.spacetime._results import FitDetails, Smoothed
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
-from nareg.spacetime._tails import PASSES, ROUNDS, settle, settle_robustly
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass
+from nareg.spacetime._times import Time, TimeGrid
 from nareg.spacetime._transforms import Transform
 
 #: Places whose weights are computed at once.
@@ -61,7 +62,7 @@ class SpaceTimeModel:
     status : Status
     log_likelihood : float
         Of the readings, in their unit.
-    details : dict
+    details : FitDetails
         How the model was chosen.
     """
 
@@ -79,7 +80,7 @@ class SpaceTimeModel:
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    details: FitDetails = field(default=FitDetails(), repr=False)
 
     # -- what it is ---------------------------------------------------------------------------------
 
@@ -112,7 +113,7 @@ class SpaceTimeModel:
         """What was chosen and found, in a few lines."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
-            f"  {self.details.get('chosen', 'parametric model')}",
+            f"  {self.details.chosen}",
             f"  transform {self.transform.name}, cycles removed: {', '.join(self.cycles.names) or 'none'}",
             f"  noise standard deviation: median {np.sqrt(np.median(self.noise)):.3g}",
             f"  log-likelihood {self.log_likelihood:.6g}; {self.status.value}",
@@ -144,11 +145,11 @@ class SpaceTimeModel:
         """(N,) mean and cycles in a row of the grid."""
         return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
 
-    def time_of(self, row: int) -> Any:
+    def time_of(self, row: int) -> np.datetime64 | float:
         """Time of a row of the grid."""
         return self.grid.time_of(row)
 
-    def row_at(self, time: Any) -> int:
+    def row_at(self, time: Time) -> int:
         """Row of the grid nearest to a time."""
         value = _times.checked([time], 1)
         if (value.dtype.kind == "M") != self.grid.dated:
@@ -160,8 +161,8 @@ class SpaceTimeModel:
     # -- what it is for -----------------------------------------------------------------------------
 
     def smooth(
-        self, readings: Any = None, *, times: Any = None, observed: Any = None, robust: bool = True,
-        progress: Callable[[str, float], None] | None = None,
+        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
+        robust: bool = True, progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -176,7 +177,7 @@ class SpaceTimeModel:
         robust : bool
             Leave out readings that are more than five standard deviations from what all others say.
         progress : callable, optional
-            Called with the stage and the fraction that is done.
+            Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
         Returns
         -------
@@ -190,8 +191,8 @@ class SpaceTimeModel:
         >>> truth = np.cumsum(0.1 * rng.standard_normal(300)) + np.zeros((9, 1))
         >>> readings = truth + 0.5 * rng.standard_normal((9, 300))
         >>> readings[4, 100:120] = np.nan
-        >>> found = nareg.spacetime.fit(g, readings, rng=rng).smooth()
-        >>> bool(np.sqrt(np.mean((found.x - truth) ** 2)) < 0.15), bool(np.isfinite(found.x).all())
+        >>> smoothed = nareg.spacetime.fit(g, readings, rng=rng).smooth()
+        >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all())
         (True, True)
         """
         y, grid = self._checked(readings, times, observed)
@@ -202,7 +203,7 @@ class SpaceTimeModel:
         x, var = done.x[grid.rows] + offset[grid.rows], done.var[grid.rows]
         return self._smoothed(x.T, var.T, grid.values, done, y, grid)
 
-    def forecast(self, steps: int, *, readings: Any = None, times: Any = None) -> Smoothed:
+    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """The field at the next ``steps`` steps of the grid after the last reading.
 
         Parameters
@@ -258,7 +259,9 @@ class SpaceTimeModel:
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T
 
-    def interpolate_at(self, coordinates: Any, *, readings: Any = None, times: Any = None) -> Smoothed:
+    def interpolate_at(
+        self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
+    ) -> Smoothed:
         """The field at places without a station, with its uncertainty.
 
         Parameters
@@ -282,7 +285,7 @@ class SpaceTimeModel:
         assert done.points is not None
         assert done.point_variances is not None
         functions = self.cycles.basis(grid.seconds_of(grid.rows))
-        found = self._smoothed(
+        smoothed = self._smoothed(
             (done.points[grid.rows] + functions @ level).T,
             (done.point_variances[grid.rows] + own).T,
             grid.values,
@@ -291,7 +294,7 @@ class SpaceTimeModel:
             grid,
         )
         noise = np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2)
-        return replace(found, noise=noise)
+        return replace(smoothed, noise=noise)
 
     def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles."""
@@ -301,7 +304,7 @@ class SpaceTimeModel:
         levels = [self.cycles.at_points(self.space, part) for part in parts]
         return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)
 
-    def extended(self, coordinates: Any, names: Sequence[str] | None = None) -> SpaceTimeModel:
+    def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
         """The model with further stations that have not read anything yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
@@ -368,7 +371,9 @@ class SpaceTimeModel:
             raise InputError(f"station is {index} but the model has {self.n_nodes} stations: pass 0 to {self.n_nodes - 1}.")
         return index
 
-    def stream(self, *, readings: Any = None, times: Any = None, robust: float | None = 4.0) -> Stream:
+    def stream(
+        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
+    ) -> Stream:
         """A filter that goes on reading by reading after the last of the readings.
 
         Parameters
@@ -393,11 +398,11 @@ class SpaceTimeModel:
         first = round(float(self.grid.row_of(grid.values[:1])[0])) if readings is not None else 0
         return Stream(self, done.state, done.covariance, first + grid.length - 1, robust)
 
-    def scores(self, readings: Any = None, *, times: Any = None) -> np.ndarray:
+    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
         """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
-        _, scores = settle_robustly(rows - offset, self.dynamics, self.unit_noise, self.df)
+        _, scores = robust_pass(rows - offset, self.dynamics, self.unit_noise, self.df)
         return scores[grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -406,7 +411,7 @@ class SpaceTimeModel:
 
         save(self, path)
 
-    def checked_places(self, coordinates: Any) -> np.ndarray:
+    def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
         """(M, d) coordinates of further places, as the graph has them."""
         points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
         if self.graph.coordinates is None:
@@ -424,7 +429,9 @@ class SpaceTimeModel:
 
     # -- passes -------------------------------------------------------------------------------------
 
-    def _checked(self, readings: Any, times: Any, observed: Any) -> tuple[np.ndarray, TimeGrid]:
+    def _checked(
+        self, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None
+    ) -> tuple[np.ndarray, TimeGrid]:
         if readings is None:
             y, grid = self.readings, self.grid
             if times is not None:
@@ -435,7 +442,7 @@ class SpaceTimeModel:
             grid = self.grid if same else self._grid_of(times, y.shape[1])
         return masked(y, observed), grid
 
-    def _grid_of(self, times: Any, n_times: int) -> TimeGrid:
+    def _grid_of(self, times: ArrayLike | None, n_times: int) -> TimeGrid:
         if times is None:
             raise InputError(f"readings has {n_times} columns, the fit had {self.readings.shape[1]}: pass times as well.")
         values = _times.checked(times, n_times)
@@ -452,17 +459,17 @@ class SpaceTimeModel:
         return rows, self.cycles.at(grid.seconds_of(np.arange(grid.length)))
 
     def _pass(
-        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: Callable[[str, float], None] | None = None,
+        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
         W: np.ndarray | None = None,
     ) -> Pass:  # fmt: skip
         tick = None
         if progress is not None:
             total = len(y) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
             rows = itertools.count(1)
-            tick = lambda _: progress("smoothing", next(rows) / total)  # noqa: E731
+            tick = lambda _: progress(Progress("smoothing", fraction=next(rows) / total))  # noqa: E731
         if robust:
-            return settle_robustly(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
-        return settle(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
+            return robust_pass(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
+        return heavy_tailed_pass(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
 
     def _smoothed(
         self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid

@@ -13,6 +13,32 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._transforms import Transform
 
 
+@dataclass(frozen=True)
+class FitDetails:
+    """How a space-time model was chosen.
+
+    Attributes
+    ----------
+    chosen : str
+        The model, in a few words.
+    choices : tuple of (str, float, float)
+        What was compared: its name, its log-likelihood or its gain at hidden readings, and the standard error of a gain (NaN
+        for a log-likelihood).
+    objective : tuple of float
+        Penalized log-likelihood after each iteration of the last fit.
+    gradient : float
+        Its scaled gradient at the end.
+    hidden : int
+        Number of readings that were hidden to compare models.
+    """
+
+    chosen: str = "parametric model"
+    choices: tuple[tuple[str, float, float], ...] = ()
+    objective: tuple[float, ...] = ()
+    gradient: float = float("inf")
+    hidden: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Smoothed:
     """Estimate and standard deviation for every station and time, gaps filled.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import PERIODS, Cycles
 from nareg.spacetime._kalman import Dynamics, factor
 from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import FAMILIES
 from nareg.spacetime._times import TimeGrid
 
@@ -64,7 +66,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
         "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
         "factors": [[level, *each] for level, each in model.bands.factors.items()],
-        "blocks": len(model.dynamics.blocks), "details": model.details,
+        "blocks": len(model.dynamics.blocks), "details": asdict(model.details),
     }  # fmt: skip
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
@@ -197,8 +199,14 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
         dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
         grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
         bands=_bands(facts), readings=a["readings"],
-        excluded=a["excluded"], details=dict(facts["details"]),
+        excluded=a["excluded"], details=_details(facts["details"]),
     )  # fmt: skip
+
+
+def _details(facts: dict[str, Any]) -> FitDetails:
+    choices = tuple((str(name), float(value), float(error)) for name, value, error in facts["choices"])
+    objective = tuple(map(float, facts["objective"]))
+    return FitDetails(str(facts["chosen"]), choices, objective, float(facts["gradient"]), int(facts["hidden"]))
 
 
 def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:

@@ -6,12 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._kalman import Correction, correct, innovate, is_steady, leap
 from nareg.spacetime._results import Update
+from nareg.spacetime._times import Time
 
 if TYPE_CHECKING:
     from nareg.spacetime._model import SpaceTimeModel
@@ -45,11 +47,11 @@ class Stream:
         self._steady = False
 
     @property
-    def time(self) -> Any:
+    def time(self) -> np.datetime64 | float:
         """Time of the last step."""
         return self.model.time_of(self._row)
 
-    def update(self, y: Any, *, time: Any = None) -> Update:
+    def update(self, y: ArrayLike, *, time: Time | None = None) -> Update:
         """Take in the readings of one time.
 
         Parameters
@@ -97,7 +99,7 @@ class Stream:
         mean, std = model.to_mean(self._z[: model.n_nodes] + offset, self._P.diagonal()[: model.n_nodes])
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 
-    def add_station(self, name: str | None, coordinates: Any) -> None:
+    def add_station(self, name: str | None, coordinates: ArrayLike) -> None:
         """Let a station join: it comes last, and begins with its kriging estimate from the others.
 
         Parameters
@@ -168,7 +170,7 @@ class Stream:
         """No covariance of the past is of use any more."""
         self._correction, self._prior, self._steady = None, None, False
 
-    def _checked_row(self, time: Any) -> int:
+    def _checked_row(self, time: Time) -> int:
         row = self.model.row_at(time)
         if row == self._row:
             raise InputError(f"time is {time}, in the step of {self.time} that is done: merge the readings of one step.")

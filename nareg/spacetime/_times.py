@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError, TooLargeError
 
+#: One time: a date, or a number.
+Time: TypeAlias = str | float | np.datetime64
 #: A grid may be finer than the median step by this factor, so that irregular times fall on it.
 FINEST = 8
 #: Times are off the grid by at most this share of the median step, or the grid gets finer.
@@ -53,7 +57,7 @@ class TimeGrid:
         start = float((self.start - np.datetime64(0, "s")) / SECOND) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
-    def time_of(self, row: int) -> Any:
+    def time_of(self, row: int) -> np.datetime64 | float:
         """Time of one row of the grid."""
         return self.start + np.timedelta64(round(self.step * row * 1e9), "ns") if self.dated else self.start + self.step * row
 
@@ -63,7 +67,7 @@ class TimeGrid:
         return np.asarray(since, dtype=float) / self.step
 
 
-def checked(times: Any, n_times: int) -> np.ndarray:
+def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
     """Times as (T,) datetime64[ns] or float64, strictly increasing; None is 0, 1, 2, ..."""
     if times is None:
         return np.arange(n_times, dtype=float)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import skew
@@ -12,6 +12,8 @@ from scipy.stats import skew
 from nareg.errors import InputError
 
 Function = Callable[[np.ndarray], np.ndarray]
+#: A name, a pair (forward, backward), or None.
+TransformLike: TypeAlias = str | tuple[Function, Function] | None
 #: Names that a user may pass.
 NAMES = ("sqrt", "log")
 #: Nodes and weights of the Gauss-Hermite rule that integrates over a normal distribution.
@@ -87,7 +89,7 @@ def logarithm(shift: float, low: float = 0.0) -> Transform:
     )
 
 
-def named(value: Any, readings: np.ndarray) -> Transform:
+def named(value: TransformLike, readings: np.ndarray) -> Transform:
     """The transform that a user asked for; ``readings`` are the finite ones."""
     if value is None or value == "none":
         return none()

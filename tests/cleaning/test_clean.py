@@ -105,10 +105,10 @@ def test_a_table_in_another_order_is_put_in_order(network):
 
     readings, stations = frames(network)
     table = nareg.io.readings_from_frame(readings[list(reversed(network.names))])
-    found = assemble(table, stations.iloc[:-2])
-    assert found.readings.names == network.names[:-2]
-    np.testing.assert_array_equal(found.readings.values, network.readings[:-2])
-    assert any("without coordinates" in note for note in found.notes)
+    network_read = assemble(table, stations.iloc[:-2])
+    assert network_read.readings.names == network.names[:-2]
+    np.testing.assert_array_equal(network_read.readings.values, network.readings[:-2])
+    assert any("without coordinates" in note for note in network_read.notes)
 
 
 @pytest.mark.parametrize(

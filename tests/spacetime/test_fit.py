@@ -48,7 +48,7 @@ def test_bands_of_readings_hold_their_share(case):
         lower, upper = found.interval(level, of="reading")
         share = ((lower < fresh) & (fresh < upper))[hidden].mean()
         # the readings that calibrated the band and those that check it, both few
-        error = np.sqrt(level * (1 - level) * (1 / model.details["hidden"] + 1 / hidden.sum()))
+        error = np.sqrt(level * (1 - level) * (1 / model.details.hidden + 1 / hidden.sum()))
         assert abs(share - level) < 3 * error
 
 
@@ -114,7 +114,7 @@ def test_likelihood_of_model_and_smoother_agree_with_outliers_left_out(case):
 def test_every_kind_of_dynamics_can_be_asked_for(dynamics):
     field, readings, graph = simulated(1, n=4, T=100)
     model = fit(graph, readings, dynamics=dynamics, rng=RNG(0))
-    assert dynamics in model.details["chosen"]
+    assert dynamics in model.details.chosen
     assert np.sqrt(np.mean((model.smooth().x - field) ** 2)) < 0.45
 
 
@@ -280,6 +280,6 @@ def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
         field[:, t] = U @ c
     readings = field + 0.5 * rng.standard_normal(field.shape)
     auto, scalar = (fit(graph, readings, dynamics=dynamics) for dynamics in ("auto", "scalar"))
-    assert "modes dynamics" in auto.details["chosen"]
+    assert "modes dynamics" in auto.details.chosen
     errors = [np.sqrt(np.mean((model.smooth().x - field) ** 2)) for model in (auto, scalar)]
     assert errors[0] < errors[1]

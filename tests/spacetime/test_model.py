@@ -135,7 +135,7 @@ def test_heavy_tailed_steps_follow_a_jump():
 
 def test_progress_ends_at_one_and_only_rises():
     seen = []
-    network(n=4, T=20, df=4.0).smooth(robust=False, progress=lambda stage, share: seen.append(share))
+    network(n=4, T=20, df=4.0).smooth(robust=False, progress=lambda now: seen.append(now.fraction))
     assert seen[-1] == 1.0
     assert (np.diff(seen) > 0).all()
 

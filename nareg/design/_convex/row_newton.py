@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.dual_bound import Certificate, certify
-from nareg.design._convex.quadratic import Point, SupportQuadratic
-from nareg.design._risk.descent import Progress
+from nareg.design._convex.dual_bound import DualCertificate, certify
+from nareg.design._convex.quadratic import LowRankPoint, SupportQuadratic
+from nareg.design._risk.descent import report
+from nareg.progress import ProgressCallback
 
 #: Of one search, all ranks and tolerances together.
 MAX_STEPS = 1000
@@ -29,7 +30,9 @@ UNUSED = 1e-3
 class RowNewton:
     """Trust-region Newton method for the rows of V, with the radius in the norm of the preconditioner."""
 
-    def __init__(self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: Progress | None) -> None:
+    def __init__(
+        self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
+    ) -> None:
         self.q = quadratic
         self.low, self.high = np.sqrt(low), np.sqrt(high)
         self.free = quadratic.enters & (self.high > self.low)
@@ -37,7 +40,7 @@ class RowNewton:
         self.reward = np.zeros(low.size)
         self.progress = progress
         self.steps = self.products = 0
-        self.point: Point
+        self.point: LowRankPoint
         self.radius = np.inf
         self.floor = 0.0
         self.prepared: tuple[int, ...] = ()
@@ -59,7 +62,7 @@ class RowNewton:
         """Size of the value's part that S decides."""
         return max(self.point.square, self.floor)
 
-    def _take(self, V: np.ndarray, point: Point | None = None) -> None:
+    def _take(self, V: np.ndarray, point: LowRankPoint | None = None) -> None:
         self.point = self.q.at(V) if point is None else point
         self.YV = self.q.apply(self.point.Y, V)
         self.merit = self._merit(self.point)
@@ -72,7 +75,7 @@ class RowNewton:
         self.lam = np.where(self.active, pull, 0.0)
         self.gradient = self._tangent(2 * (self.YV - self.reward[:, None] * V))
 
-    def _merit(self, point: Point) -> float:
+    def _merit(self, point: LowRankPoint) -> float:
         return point.value - float(self.reward @ np.einsum("ik,ik->i", point.V, point.V))
 
     def _tangent(self, D: np.ndarray) -> np.ndarray:
@@ -100,8 +103,7 @@ class RowNewton:
         first = self.gradient_norm()
         while self.steps < min(last, MAX_STEPS):
             norm = self.gradient_norm()
-            if self.progress is not None:
-                self.progress(self.steps, self.point.value, norm)
+            report(self.progress, self.steps, self.point.value, norm)
             if norm <= tol or self._at_limit() or not self._step(min(0.1, np.sqrt(norm / max(first, 1e-300)))):
                 return
 
@@ -197,7 +199,7 @@ class RowNewton:
         if not keep.all():
             self.begin(U[:, keep] * s[keep])
 
-    def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> Certificate:
+    def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> DualCertificate:
         """The dual bound of the program without the reward, for the rows that have a say."""
         rows = np.flatnonzero(self.moves)
         Y = sp.csr_array(self.q.grouped(self.point.Y)[rows][:, rows])

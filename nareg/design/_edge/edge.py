@@ -19,9 +19,9 @@ from nareg.design._edge import sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.newton import Support
 from nareg.design._edge.result import pack
-from nareg.design._risk.descent import Progress
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign, upper_edges
 
 #: Up to here a Hessian of the N + M numbers is formed and factorized (32 MB, a fifth of a second a step).
@@ -39,7 +39,7 @@ def edge(
     shrink: Any = "auto",
     fit: Any = None,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design a weight for every edge and every node: any symmetric S on the graph, ``C + S`` positive definite.
 
@@ -68,7 +68,7 @@ def edge(
         Draws the probes and the held-out signals on networks too large for dense matrices; default
         ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)`` in the final descent. Ctrl-C keeps the best S so far.
+        Called with a :class:`~nareg.progress.Progress` per step of the final descent. Ctrl-C keeps the best S so far.
 
     Returns
     -------
@@ -107,7 +107,7 @@ def edge(
     criterion = _checks.choice("criterion", criterion, ("risk", "likelihood"))
     structure = _checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount = _amount(shrink)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     if criterion == "risk" and noise is None:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "

@@ -22,8 +22,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nareg.design._edge.newton import LikelihoodObjective, Objective, Point, Proximal, RiskObjective, Support, newton
-from nareg.design._risk.problem import Problem
+from nareg._linear.held_out import standard_error
+from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, Support, newton
+from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 
 #: Amounts tried, from much to little: the risk is flat enough around its minimum for steps this wide.
@@ -52,7 +54,7 @@ class Family:
     relative: Callable[[float], LikelihoodObjective] | None = None
     factor: float = 1.0
 
-    def at(self, amount: float) -> Objective:
+    def at(self, amount: float) -> ConeObjective:
         """The objective blended by this amount."""
         blended = blend(self.data, self.prior, amount)
         if amount == 0:
@@ -97,10 +99,10 @@ class Choice:
         """Whether the held-out gain over one weight exceeds its error."""
         if self.held_out is None or self.held_out_scalar is None or self.error is None:
             return True
-        return self.held_out_scalar - self.held_out > self.error
+        return self.held_out_scalar - self.held_out > STANDARD_ERRORS * self.error
 
 
-def risk_of(task: Problem, support: Support) -> RiskObjective:
+def risk_of(task: DesignProblem, support: Support) -> RiskObjective:
     """The mean squared error (11) as a function of u."""
     R, c = task.R, task.c
     cross = c[:, None] * R
@@ -108,12 +110,12 @@ def risk_of(task: Problem, support: Support) -> RiskObjective:
     return RiskObjective(support, c, B, (cross + cross.T) / 2, float(np.trace(R)))
 
 
-def likelihood_scale(task: Problem) -> float:
+def likelihood_scale(task: DesignProblem) -> float:
     """``mean(c sigma^2)``: S = scale * Theta is the optimal filter's where ``C = scale / Sigma``; 1 without noise."""
     return 1.0 if task.Sigma is None else float(np.mean(task.c * np.diag(task.Sigma_matrix))) or 1.0
 
 
-def risk_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Family:
+def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
     """Risks for a training second moment."""
     low, high = task.squared_bounds(None, None, default_lower=None)
     w, _ = best_scalar(task, low, high)
@@ -141,7 +143,7 @@ def risk_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Fami
     return Family(data, prior, w0 * L_unknowns, relative if likely else None, scale)
 
 
-def likelihood_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Family:
+def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
     """Likelihoods, shrunk to the best precision of the form ``kappa I + beta L``."""
     values, vectors = task.spectrum
     power = np.einsum("ni,nm,mi->i", vectors, task.R, vectors)
@@ -193,12 +195,12 @@ def choose(
             for judge, family, u, fold in zip(judges, families, points, folds, strict=True)
         ]
     )
-    error = float(gain.std(ddof=1) / np.sqrt(gain.size))
+    error = standard_error(gain) / gain.size
     # the mean of positive definite K is positive definite, and near the design for all signals
     return Choice(amount, np.mean(points, axis=0), False, held_out, float(scalar.mean()), error)
 
 
-def _rough(objective: Objective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
+def _rough(objective: ConeObjective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
     """Near the minimum; Ctrl-C goes on to the caller."""
     reached = newton(objective, start, nonnegative=nonnegative, tolerance=1e-4, enough=ROUGH, max_iterations=ROUGH_ITERATIONS)
     if reached.message == "interrupted":
@@ -206,7 +208,7 @@ def _rough(objective: Objective, start: np.ndarray, nonnegative: bool) -> np.nda
     return reached.point.u
 
 
-def _value(objective: Objective, u: np.ndarray) -> float:
+def _value(objective: ConeObjective, u: np.ndarray) -> float:
     point = objective.at(u)
     return np.inf if point is None else point.value
 
@@ -221,7 +223,7 @@ def _scatter(objective: Plain, u: np.ndarray, X: np.ndarray) -> np.ndarray:
     return np.einsum("nt,nt->t", error, error)
 
 
-def degrees_of_freedom(family: Family, amount: float, point: Point, *, nonnegative: bool) -> float:
+def degrees_of_freedom(family: Family, amount: float, point: NewtonPoint, *, nonnegative: bool) -> float:
     """Effective number of parameters: the trace of the data's share in the Gauss-Newton matrix.
 
     ``tr((1 - a) G_data G_a^-1)``, with G_a that of the blended objective; weights at the bound zero do not count.

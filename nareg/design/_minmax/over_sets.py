@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._convex.rounding import rank_one
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
-from nareg.design._minmax.exchange import Exchange, descent_ascent, exchanges, relaxed_bound
+from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
 from nareg.design._minmax.program import bound_program
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
 from nareg.design._minmax.worst_case import WorstCase, examine
-from nareg.design._published.prony import scaled_by_mse
-from nareg.design._published.relaxation import fit_weights_to
-from nareg.design._risk.descent import Progress, feasible
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, minimize_scale
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import DesignProblem
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.
@@ -32,14 +33,14 @@ SHOWN_NODES = 1000
 
 
 def prony_over_set(
-    task: Problem,
+    task: DesignProblem,
     U: SignalSet,
     lower: np.ndarray,
     upper: np.ndarray,
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
@@ -52,7 +53,7 @@ def prony_over_set(
     if solver == "closed-form":
         smallest = groups.expand(np.sqrt(groups.bounds(lower, upper)[0]))
         solved_by, word = "closed form", "the smallest weights allowed, "
-        reached = {"bound": Exchange(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
+        reached = {"bound": ExchangeResult(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
     elif solver == "descent-ascent":
         solved_by = "descent-ascent"
         reached = {"bound": descent_ascent(criterion, U, np.sqrt(lower), lower, upper)}
@@ -93,13 +94,13 @@ def prony_over_set(
 
 
 def mse_over_set(
-    task: Problem,
+    task: DesignProblem,
     U: SignalSet,
     lower: np.ndarray,
     upper: np.ndarray,
     groups: Groups,
     solver: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
     criterion = mse_criterion(task)
@@ -167,7 +168,7 @@ def grows_with_weights(U: SignalSet) -> bool:
 
 
 def starting_weights(
-    task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
 ) -> dict[str, np.ndarray]:
     """The lower bound, one weight for all, and the inverse of the center (smooth after weighting).
 

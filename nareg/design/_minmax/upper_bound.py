@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.sparse.linalg import eigsh
 
+from nareg._linear.eigenvalues import as_dense, extreme_eigenvectors
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
+from nareg.errors import SolverError
 
 #: Up to here eigenvalues come from a dense decomposition; above, bounds are proven by a sparse factorization.
 DENSE_EIGENVALUES = 1500
@@ -161,10 +162,12 @@ def _leading(B: Matrix, k: int) -> tuple[float, np.ndarray]:
     """Largest eigenvalue of ``B^T B``, and its k leading eigenvectors from the first on."""
     n = B.shape[1]
     if n <= DENSE_EIGENVALUES:
-        square = gram(B)
-        values, vectors = eigh(square.toarray() if sp.issparse(square) else square, subset_by_index=[n - k, n - 1])
+        values, vectors = eigh(as_dense(gram(B)), subset_by_index=[n - k, n - 1])
     else:
-        values, vectors = eigsh(sp.csr_array(B.T @ B), k=k, v0=np.random.default_rng(0).standard_normal(n))
+        pairs = extreme_eigenvectors(sp.csr_array(B.T @ B), k, "LM", tol=0.0)
+        if pairs is None:
+            raise SolverError("the largest error over the ball was not found: Lanczos did not converge; take smaller weights.")
+        values, vectors = pairs
     return max(float(values[-1]), 0.0), vectors[:, ::-1]
 
 

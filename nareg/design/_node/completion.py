@@ -24,7 +24,8 @@ from scipy.optimize import brentq
 
 from nareg.design._node.gap_patterns import Pattern, patterns
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import extreme_frequencies, minimize_scale
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import extreme_frequencies
 
 #: The prior counts as so many times, per node.
 PRIOR = 0.3

@@ -18,7 +18,8 @@ from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
 from nareg.design._node.gap_patterns import gaps_found
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, minimize_scale, minimize_widely, moment
+from nareg.design._risk.line_search import minimize_scale, minimize_widely
+from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 
@@ -108,7 +109,7 @@ def node_invariant(
     base = penalty(graph)
     n = base.n_nodes
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     Y, seen = (None, None) if measurements is None else _checks.measurements(measurements, observed, n)
     if measurements is None and observed is not None:
         raise InputError("observed says where measurements were taken: pass measurements too.")
@@ -148,7 +149,7 @@ def node_invariant(
             if np.trace(R) <= 0:
                 raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     c = fit_weights(fit, Sigma, n)
-    task = Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
     w0, objective, at_bound = _Scalar(task, Y).choose(rule)
     return _packed(task, rule, w0, objective, at_bound)
 
@@ -160,7 +161,7 @@ def _with_gaps(
     n = base.n_nodes
     _checks.squares_survive("measurements", Y)
     c = fit_weights(fit, Sigma, n)
-    task = Problem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
+    task = DesignProblem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
     search = _Scalar(task, None).range
     criteria = GappyScalar(task.L, c, Y, seen, Sigma if rule == "sure" else None, rng)
     w0, objective = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
@@ -173,7 +174,7 @@ def _at_bound(w0: float, search: tuple[float, float]) -> bool:
 
 
 def _packed(
-    task: Problem, rule: str, w0: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
+    task: DesignProblem, rule: str, w0: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
 ) -> WeightDesign:
     n = task.n_nodes
     return task.pack(
@@ -213,7 +214,7 @@ class _Scalar:
     ``g = 1 / (1 + w0 lam)``.
     """
 
-    def __init__(self, task: Problem, Y: np.ndarray | None) -> None:
+    def __init__(self, task: DesignProblem, Y: np.ndarray | None) -> None:
         self.task = task
         root = np.sqrt(node_invariant_large.positive_fit(task.c))
         if np.array_equal(root, np.ones_like(root)):

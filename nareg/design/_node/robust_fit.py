@@ -8,7 +8,7 @@ predictions are made again, until the weights settle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,6 +22,7 @@ from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
 from nareg.results import Status
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 #: Up to here the diagonals are exact, from a dense filter; beyond, from probes.
 DENSE_NODES = 500
@@ -51,7 +52,7 @@ TOL = 1e-7
 
 @dataclass(frozen=True)
 class RobustFit:
-    """What :func:`robust_fit` found out about stations and readings.
+    """What :func:`robust_fit` says about stations and readings.
 
     Attributes
     ----------
@@ -90,14 +91,14 @@ class RobustFit:
 
 
 def robust_fit(
-    graph: Any,
-    measurements: Any,
-    weights: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    measurements: ArrayLike,
     *,
-    noise: Any,
-    fit: Any = None,
+    noise: ArrayLike,
+    fit: ArrayLike | Literal["noise"] | None = None,
     threshold: float = 1.345,
-    loss: str = "scale",
+    loss: Literal["scale", "huber"] = "scale",
     per_reading: bool = False,
     max_rounds: int = 30,
     n_probes: int = 64,
@@ -108,11 +109,11 @@ def robust_fit(
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    measurements : (N,) or (N, T) array
-        Noisy readings. A drift shows over time: a few dozen readings are wanted.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Of the filter that predicts stations from each other. A first design from the same readings will do;
         design again with the fit and the noise that come back, because bad stations spoil that one too.
+    measurements : (N,) or (N, T) array
+        Noisy readings. A drift shows over time: a few dozen readings are wanted.
     noise : number or (N,) array
         Noise variance(s) of good readings.
     fit : None, "noise" or (N,) array
@@ -162,8 +163,8 @@ def robust_fit(
     >>> g = nareg.graphs.grid((6, 6))
     >>> y = np.sin(np.arange(50)) + 0.5 * rng.standard_normal((36, 50))
     >>> y[14] += np.linspace(0, 5, 50)
-    >>> found = nareg.design.robust_fit(g, y, 1.0, noise=0.25)
-    >>> found.suspects()
+    >>> judged = nareg.design.robust_fit(g, 1.0, y, noise=0.25)
+    >>> judged.suspects()
     array([14])
     """
     base = penalty(graph)
@@ -182,7 +183,7 @@ def robust_fit(
     _checks.choice("loss", loss, ("scale", "huber"))
     max_rounds = _checks.integer("max_rounds", max_rounds, low=1)
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     if n > DENSE_NODES:
         _checks.memory(
             "robust_fit",
@@ -208,11 +209,11 @@ class _Rounds:
     per_reading: bool
     Z: np.ndarray | None
 
-    def run(self, most: int) -> RobustFit:
+    def run(self, max_rounds: int) -> RobustFit:
         rho, scale = np.ones(self.c.size), np.ones(self.c.size)
         readings = self.without_gross() if self.per_reading else self.Y
         status, done = Status.MAX_ITERATIONS, 0
-        while status is not Status.CONVERGED and done < most:
+        while status is not Status.CONVERGED and done < max_rounds:
             done += 1
             prediction, expected = self.predict(self.c * rho, readings)
             ratio = (self.Y - prediction) / expected[:, None]

@@ -12,7 +12,7 @@ import torch
 
 from nareg.gnn import series
 from nareg.gnn._dropout import dropout
-from nareg.gnn._prepared import LastGraph
+from nareg.gnn._last_graph import LastGraph
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.ngc import polynomial
 

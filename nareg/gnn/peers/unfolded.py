@@ -17,8 +17,8 @@ import torch
 
 from nareg import _checks
 from nareg.gnn._autograd import Linear
+from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn._prepared import LastGraph
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 
 

@@ -1,6 +1,6 @@
 """A design problem without any N x N matrix: training signals, independent noise, bounds, and the scale by risk.
 
-What :class:`nareg.design._risk.problem.Problem` offers the convex designs, with the second moment held as columns and the
+What :class:`nareg.design._risk.problem.DesignProblem` offers the convex designs, with the second moment held as columns and the
 operator's extreme eigenvalues found by Lanczos.
 """
 
@@ -14,18 +14,20 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
 from scipy.sparse.csgraph import connected_components
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
+from scipy.sparse.linalg import ArpackError, eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import extreme_eigenvalue, operator, start_vector
+from nareg._linear.factorization import factorize
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular, scale_symmetric
 from nareg.design._convex.program import root
-from nareg.design._node.penalty_path import SCALAR_COLUMNS, best_single
+from nareg.design._risk.line_search import descend_in_steps
 from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import Problem, fit_weights, pack, squared_bounds
-from nareg.design._risk.sampled import Columns, SampledRisk, oracle_columns
+from nareg.design._risk.problem import DesignProblem, fit_weights, pack, squared_bounds
+from nareg.design._risk.sampled import SampleColumns, SampledRisk, oracle_columns
+from nareg.design._risk.starts import SINGLE_COLUMNS, best_single
 from nareg.errors import InputError
 from nareg.results import WeightDesign
 
@@ -72,7 +74,7 @@ class SparseProblem:
 
     @property
     def published_w0(self) -> float:
-        """As :attr:`Problem.published_w0`."""
+        """As :attr:`DesignProblem.published_w0`."""
         A = self.white[1]
         power = float(np.einsum("ir,ir->", A, A))
         if power <= 0:
@@ -80,13 +82,8 @@ class SparseProblem:
         assert self.Sigma is not None
         snr = power / float(self.c @ self.Sigma)
         factored = self.mesh_like or self.n_nodes <= FACTOR_ANY
-        try:
-            L = scale_symmetric(self.base.L, 1 / np.sqrt(self.c))
-            first, last = extreme_frequencies(L, np.sqrt(self.c), self.base.is_laplacian, factored)
-        except ArpackError:
-            raise InputError(
-                "lower is None, and the smallest frequency of this graph, which its default needs, was not found: pass lower."
-            ) from None
+        L = scale_symmetric(self.base.L, 1 / np.sqrt(self.c))
+        first, last = extreme_frequencies(L, np.sqrt(self.c), self.base.is_laplacian, factored)
         return float(np.sqrt(np.sqrt(1.0 / snr) / (first * last)))
 
     def squared_bounds(self, lower: Any, upper: Any, *, default_lower: float | None) -> tuple[np.ndarray, np.ndarray]:
@@ -94,7 +91,7 @@ class SparseProblem:
         return squared_bounds(self.c, largest_frequency(self.base.L), lower, upper, default_lower=default_lower)
 
     @cached_property
-    def _risk(self) -> tuple[SampledRisk, Columns]:
+    def _risk(self) -> tuple[SampledRisk, SampleColumns]:
         assert self.Sigma is not None
         risk = SampledRisk(self.base, self.c)
         Z = probes(self.base.L, PROBES, np.random.default_rng(0))
@@ -103,28 +100,16 @@ class SparseProblem:
     def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
         """The sampled MSE of the weights ``s * direction`` as a function of s."""
         risk, columns = self._risk
-        few = columns.thinned(SCALAR_COLUMNS)
+        few = columns.subset(SINGLE_COLUMNS)
         return lambda s: risk.value(s * direction, few)
 
     @one_blas_thread
-    def best_factor(self, direction: np.ndarray, least: float, most: float) -> float:
-        """The factor in ``[least, most]`` at the first minimum of the MSE above the least one.
-
-        Upwards in steps of two: large weights are the costly ones, and are met only if they pay.
-        """
+    def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
+        """The factor in ``[least, largest]`` at the first minimum of the MSE above the least one."""
         along = self.mse_along(direction)
-        here, value = least, along(least)
-        while here < most:
-            ahead = min(2 * here, most)
-            following = along(ahead)
-            if following >= value:
-                break
-            here, value = ahead, following
-        ends = (max(here / 2, least), min(2 * here, most))
-        found = minimize_scalar(
-            lambda t: along(float(np.exp(t))), bounds=tuple(np.log(ends)), method="bounded", options={"xatol": 1e-3}
-        )
-        return float(np.exp(found.x)) if found.fun < value else here
+        ends = float(np.log(least)), float(np.log(largest))
+        at = descend_in_steps(lambda t: along(float(np.exp(t))), ends[0], *ends, accuracy=1e-3, both_ways=False)
+        return float(np.exp(at))
 
     def best_scalar(self, low: np.ndarray, high: np.ndarray) -> np.ndarray:
         """The single weight with the smallest sampled risk."""
@@ -136,7 +121,7 @@ class SparseProblem:
         return pack(*arguments, base=self.base, fit=self.fit, started=self.started, **more)
 
 
-AnyProblem = Problem | SparseProblem
+AnyProblem = DesignProblem | SparseProblem
 
 
 def sparse_problem(base: Penalty, *, signals: Any, noise: Any, fit: Any, needs: str) -> SparseProblem:
@@ -159,6 +144,18 @@ def white_parts(task: AnyProblem) -> tuple[sp.csr_array, np.ndarray]:
     if isinstance(task, SparseProblem):
         return task.white
     return task.base.L, root(task.whitened().R).T
+
+
+def published_bound(task: AnyProblem) -> float | None:
+    """The paper's w0*, a squared weight, where the noise is known and there is any, else None (no bound)."""
+    return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
+
+
+def mesh_like(task: AnyProblem) -> bool:
+    """Whether sparse factors of matrices on this graph stay sparse."""
+    if isinstance(task, SparseProblem):
+        return task.mesh_like
+    return FilterSystem(S=task.base.L, c=task.c, w=np.ones(task.n_nodes), penalty=task.base).mesh_like
 
 
 def refuse_extreme(task: AnyProblem, needs: str, *, largest: float = np.inf) -> None:
@@ -187,8 +184,7 @@ def principal_direction(A: np.ndarray) -> np.ndarray:
 
 def largest_frequency(L: sp.csr_array) -> float:
     """Largest eigenvalue."""
-    start = np.random.default_rng(0).standard_normal(L.shape[0])
-    return float(eigsh(L, k=1, which="LA", v0=start, tol=1e-8, return_eigenvectors=False)[0])
+    return _found(extreme_eigenvalue(L, "LA", tol=1e-8, dense=0))
 
 
 def extreme_frequencies(L: sp.csr_array, null: np.ndarray, is_laplacian: bool, factored: bool) -> tuple[float, float]:
@@ -197,9 +193,11 @@ def extreme_frequencies(L: sp.csr_array, null: np.ndarray, is_laplacian: bool, f
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     n = L.shape[0]
     last = largest_frequency(L)
-    start = np.random.default_rng(0).standard_normal(n)
     if not is_laplacian:
-        values = eigsh(L, k=min(8, n - 1), sigma=-SHIFT * last, v0=start, return_eigenvectors=False)
+        try:
+            values = eigsh(L, k=min(8, n - 1), sigma=-SHIFT * last, v0=start_vector(n), return_eigenvectors=False)
+        except ArpackError:
+            values = np.array([_found(None)])
         above = values[values > 1e-9 * last]
         if above.size == 0:
             raise InputError("lower is None, and this operator has many zero frequencies: pass lower.")
@@ -212,13 +210,20 @@ def extreme_frequencies(L: sp.csr_array, null: np.ndarray, is_laplacian: bool, f
         x = x.ravel()
         return x - null * (np.bincount(labels, null * x) / weight)[labels]
 
-    if factored:
-        shifted = sp.csc_matrix(L + SHIFT * last * sp.eye_array(n))
-        lu = splu(shifted, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-        inverse = LinearOperator((n, n), matvec=lambda x: deflate(lu.solve(deflate(x))), dtype=float)
-        found = eigsh(inverse, k=1, which="LA", v0=deflate(start), tol=1e-8, return_eigenvectors=False)
-        return float(1 / found[0] - SHIFT * last), last
+    start = deflate(start_vector(n))
+    factor = factorize(L + SHIFT * last * sp.eye_array(n), definite=False) if factored else None
+    if factor is not None:
+        inverse = operator(lambda x: deflate(factor.solve(deflate(x))), n)
+        return 1 / _found(extreme_eigenvalue(inverse, "LA", tol=1e-8, dense=0, start=start)) - SHIFT * last, last
     # an expander's smallest frequency is well separated from zero: no inverse is needed
-    turned = LinearOperator((n, n), matvec=lambda x: deflate(last * deflate(x) - L @ deflate(x)), dtype=float)
-    found = eigsh(turned, k=1, which="LA", v0=deflate(start), tol=1e-6, return_eigenvectors=False)
-    return float(last - found[0]), last
+    turned = operator(lambda x: deflate(last * deflate(x) - L @ deflate(x)), n)
+    return last - _found(extreme_eigenvalue(turned, "LA", dense=0, start=start)), last
+
+
+def _found(eigenvalue: float | None) -> float:
+    """An eigenvalue, or the remedy where Lanczos did not converge to it."""
+    if eigenvalue is None:
+        raise InputError(
+            "lower is None, and the smallest frequency of this graph, which its default needs, was not found: pass lower."
+        )
+    return eigenvalue

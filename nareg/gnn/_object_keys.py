@@ -10,14 +10,14 @@ from nareg.graph import Graph
 
 
 @dataclass(frozen=True, eq=False)
-class Mark:
+class ObjectKey:
     """An object that can be recognized without being kept alive."""
 
     reference: weakref.ref[Any]
     version: Any
 
     def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Mark):
+        if not isinstance(other, ObjectKey):
             return NotImplemented
         mine = self.reference()
         return mine is not None and mine is other.reference() and self.version == other.version
@@ -25,12 +25,12 @@ class Mark:
     __hash__ = None  # type: ignore[assignment]
 
 
-def mark(value: Any) -> Mark | str | None:
+def object_key(value: Any) -> ObjectKey | str | None:
     """How to recognize a tensor or a Graph; None for what can change without a trace (never recognized)."""
     if value is None:
         return "none"
     if isinstance(value, Graph):
-        return Mark(weakref.ref(value), 0)
+        return ObjectKey(weakref.ref(value), 0)
     if not hasattr(value, "data_ptr") or value.is_inference():
         return None
-    return Mark(weakref.ref(value), (value._version, value.data_ptr() if str(value.layout) == "torch.strided" else 0))
+    return ObjectKey(weakref.ref(value), (value._version, value.data_ptr() if str(value.layout) == "torch.strided" else 0))

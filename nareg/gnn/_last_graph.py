@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from nareg.gnn._marks import mark
+from nareg.gnn._object_keys import object_key
 from nareg.gnn.adjacency import Adjacency, as_adjacency
 
 
@@ -26,7 +26,7 @@ class LastGraph:
             if graph is not self._held:
                 self._held, self._key, self.derived = as_adjacency(graph, n_nodes, edge_weight=edge_weight), None, {}
             return as_adjacency(graph, n_nodes, edge_weight=edge_weight)
-        key = (mark(graph), mark(edge_weight), n_nodes, normalization)
+        key = (object_key(graph), object_key(edge_weight), n_nodes, normalization)
         known = self._key == key and None not in key[:2]
         if not known:
             self._held = as_adjacency(graph, n_nodes, edge_weight=edge_weight, normalization=normalization)

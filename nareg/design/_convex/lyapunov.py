@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 
 #: Eigenvalues of H below this part of the largest are rounding, which large weights would blow up in (30).
 NEGLIGIBLE = 1e-9
@@ -74,7 +74,7 @@ def _wiener(U: np.ndarray, lam: np.ndarray, variance: float) -> tuple[np.ndarray
     return U[:, keep], lam[keep] / (lam[keep] + variance)
 
 
-def dense_step_one(task: Problem) -> StepOne:
+def dense_step_one(task: DesignProblem) -> StepOne:
     """H of a problem with any second moment and noise covariance."""
     connected = task.L.diagonal() > 0
     index = np.ix_(connected, connected)
@@ -99,3 +99,9 @@ def low_rank_step_one(A: np.ndarray, variance: float, connected: np.ndarray) -> 
     total = lam + variance
     value = float(np.sum(np.divide(lam * variance, total, out=np.zeros_like(lam), where=total > 0)))
     return StepOne(U, h, value + variance * float((~connected).sum()), connected)
+
+
+def lyapunov(R: np.ndarray, Sigma: np.ndarray) -> np.ndarray:
+    """Solve ``(R + Sigma) H + H (R + Sigma) = 2 R``; the least-norm H where R + Sigma is singular."""
+    U, h = lyapunov_factor(R, Sigma)
+    return (U * h) @ U.T
