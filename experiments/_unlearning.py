@@ -233,8 +233,8 @@ def removed_in_parts(
         rest = [remove(part[timed:])] if timed < len(part) else []
         rows.append({
             "removed": first + len(part), "accuracy": data.accuracy(model),
-            "total": float(np.mean([sum(one.seconds.values()) for one in alone])),
-            "propagation": float(np.mean([one.seconds["propagation"] for one in alone])),
+            "total": float(np.mean([sum(one.timings.values()) for one in alone])),
+            "propagation": float(np.mean([one.timings["propagation"] for one in alone])),
             "spent": max(one.spent / one.budget for one in alone + rest), "timed": len(alone),
             "retrained": sum(one.retrained for one in alone), "rest retrained": sum(one.retrained for one in rest),
         })  # fmt: skip

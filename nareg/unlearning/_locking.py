@@ -1,4 +1,4 @@
-"""Whose turn it is: one request at a time, and no look at a model in the middle of one."""
+"""The lock of a model: one request at a time, and no read in the middle of one."""
 
 from __future__ import annotations
 
@@ -13,69 +13,69 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class Turns:
+class ModelLock:
     """The lock of a model. A copy of the model has a lock of its own.
 
-    A request takes ``requests`` before it reads its arguments; where another has it, it is refused. It then waits for reads of
-    other threads, which are short, and keeps ``lock`` until it is done; reads of other threads wait for that. Both are released
-    whatever interrupts: nothing here runs between taking and ``try``.
+    A request enters ``requests`` before it reads its arguments, and is refused where another one is there. It then waits for
+    reads of other threads, which are short, and holds ``mutex`` until it is done; reads of other threads wait for that. Both
+    are released whatever interrupts: nothing runs between acquiring and ``try``.
     """
 
     def __init__(self) -> None:
-        #: Empty, or what identifies the request that is under way.
+        #: Empty, or the token of the request in progress.
         self.requests: dict[str, object] = {}
-        self.lock = threading.RLock()
-        #: Reads under way; whoever holds the lock sees those of its own thread alone.
+        self.mutex = threading.RLock()
+        #: Reads in progress; the holder of the lock sees only those of its own thread.
         self.reads = 0
-        #: Whether a request that holds the lock is under way.
+        #: Whether a request that holds the lock is in progress.
         self.changing = False
 
     def refuse_changing(self, name: str) -> None:
-        """Raise where whoever has the lock is in the middle of a request."""
+        """Raise if the holder of the lock is in the middle of a request."""
         if self.changing:
             raise _busy(name)
 
-    def __reduce__(self) -> tuple[type[Turns], tuple[()]]:
-        return Turns, ()
+    def __reduce__(self) -> tuple[type[ModelLock], tuple[()]]:
+        return ModelLock, ()
 
 
 def request(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A method that changes the model: refused in the middle of another one."""
+    """A method that changes the model: refused in the middle of another."""
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
-        turns, this = self._turns, object()
+        lock, token = self._lock, object()
         try:
-            if turns.requests.setdefault("", this) is not this:  # atomic
+            if lock.requests.setdefault("", token) is not token:  # atomic
                 raise _busy(method.__name__)
-            with turns.lock:
-                if turns.reads:  # of this thread: a signal's handler, say
+            with lock.mutex:
+                if lock.reads:  # of token thread: a signal's handler, say
                     raise _busy(method.__name__)
                 try:
-                    turns.changing = True
+                    lock.changing = True
                     return method(self, *arguments, **options)
                 finally:
-                    turns.changing = False
+                    lock.changing = False
         finally:
-            if "" in turns.requests and turns.requests[""] is this:
-                del turns.requests[""]
+            if "" in lock.requests and lock.requests[""] is token:
+                del lock.requests[""]
 
     return call
 
 
 def training(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
-    """A method that makes a new model; the one at hand can be read until the method locks it, to replace it."""
+    """A method that trains a new model; the present one can be read until the method locks it to replace it."""
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
-        turns, this = self._turns, object()
+        lock, token = self._lock, object()
         try:
-            if turns.requests.setdefault("", this) is not this:
+            if lock.requests.setdefault("", token) is not token:
                 raise _busy(method.__name__)
             return method(self, *arguments, **options)
         finally:
-            if "" in turns.requests and turns.requests[""] is this:
-                del turns.requests[""]
+            if "" in lock.requests and lock.requests[""] is token:
+                del lock.requests[""]
 
     return call
 
@@ -85,17 +85,17 @@ def reading(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[An
 
     @functools.wraps(method)
     def call(self: Any, /, *arguments: P.args, **options: P.kwargs) -> R:
-        turns = self._turns
-        with turns.lock:
-            before = turns.reads
+        lock = self._lock
+        with lock.mutex:
+            before = lock.reads
             try:
-                turns.reads = before + 1
+                lock.reads = before + 1
                 return method(self, *arguments, **options)
             finally:
-                turns.reads = before
+                lock.reads = before
 
     return call
 
 
 def _busy(name: str) -> BusyError:
-    return BusyError(f"{name} is asked of a model in the middle of another call: call it again when that has returned.")
+    return BusyError(f"{name} was called in the middle of another call on this model: call it again when that has returned.")

@@ -101,7 +101,7 @@ def test_what_is_no_number_is_not_gone_on_with(rng, monkeypatch):
 
 
 def test_what_rounding_does_not_allow_is_said(rng):
-    with pytest.raises(SolverError, match=r"stays at a gradient of .* where 1e-30 is needed"):
+    with pytest.raises(SolverError, match=r"stopped at a gradient of .*, above the required 1e-30"):
         objective(rng).minimize(np.zeros((6, 3)), 1e-30)
 
 

@@ -68,7 +68,7 @@ def test_a_request_in_the_middle_of_another_is_refused(name, rng, tmp_path, monk
     nodes = Paused([11, 12])
     thread, told = started(lambda: model.remove_nodes(nodes))
     assert nodes.reached.wait(60)
-    with pytest.raises(BusyError, match=rf"{name} is asked of a model in the middle of another call: call it again when"):
+    with pytest.raises(BusyError, match=rf"{name} was called in the middle of another call on this model: call it again when"):
         ACTS[name](model, edge)
     nodes.go_on.set()
     thread.join()
@@ -101,7 +101,7 @@ def test_the_model_at_hand_is_read_while_another_is_fitted(rng):
     thread, told = started(lambda: model.fit(graph, X, y, train))
     assert train.reached.wait(60)
     assert model.train.size == 40
-    with pytest.raises(BusyError, match="remove_nodes is asked"):
+    with pytest.raises(BusyError, match="remove_nodes was called"):
         model.remove_nodes([5])
     train.go_on.set()
     thread.join()
@@ -118,7 +118,7 @@ def test_a_request_that_reads_its_own_model_half_way_is_refused_and_undone(rng):
             raise AssertionError("not reached")
 
     model, *_ = fitted(rng)
-    with pytest.raises(BusyError, match="remove_edges is asked"):
+    with pytest.raises(BusyError, match="remove_edges was called"):
         model.remove_nodes(Asks())
     assert model.remove_nodes([4]).request == "remove_nodes"
 
