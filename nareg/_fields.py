@@ -48,9 +48,9 @@ class Field:
         generator = _checks.generator(rng)
         z = generator.choice([-1.0, 1.0], size=(self.noise.size, n_probes))
         fit = 1.0 / self.noise
-        found = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
-        each = np.einsum("ip,ip->p", z, found)
-        return float(each.mean()), float(each.std(ddof=1) / np.sqrt(n_probes))
+        estimate = _solved(denoise(self.graph, self.precision, z / fit[:, None], fit=fit, tol=1e-6))
+        errors = np.einsum("ip,ip->p", z, estimate)
+        return float(errors.mean()), float(errors.std(ddof=1) / np.sqrt(n_probes))
 
 
 def heterogeneous_field(

@@ -104,8 +104,8 @@ def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np
     cumulative = np.cumsum(weight) / weight.sum()
     ends = np.searchsorted(cumulative, rng.random((2, round(n * mean_degree / 2))))
     low, high = np.minimum(*ends), np.maximum(*ends)
-    keep = np.unique(low[low != high].astype(np.int64) * n + high[low != high])
-    return _from_pairs(*np.divmod(keep, n), n)
+    ranks = np.unique(low[low != high].astype(np.int64) * n + high[low != high])
+    return _from_pairs(*np.divmod(ranks, n), n)
 
 
 def sensor(n: int, k: int = 7, *, rng: np.random.Generator) -> Graph:

@@ -329,7 +329,7 @@ def _lmmse(level: Task) -> float:
 def _rescaled(known: dict[str, tuple[WeightDesign, float]], name: str, level: Task, designer: Designer) -> WeightDesign:
     """Prony's criteria are homogeneous in the bound w0: solve once, rescale for every other SNR."""
     rule = design.node_invariant(level.graph, rule="chen-liu", signals=level.train, noise=level.noise)
-    w0 = rule.certificate.details["w0"]
+    w0 = rule.certificate.details["strength"]
     if name not in known:
         known[name] = (designer(level), w0)
     found, w0_then = known[name]

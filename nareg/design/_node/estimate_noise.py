@@ -140,8 +140,8 @@ def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
 def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
     """Variances that explain the residuals of the smoother that generalized cross-validation picks."""
     n = base.n_nodes
-    w0 = node_invariant(base, rule="gcv", measurements=Y).certificate.details["w0"]
-    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
+    strength = node_invariant(base, rule="gcv", measurements=Y).certificate.details["strength"]
+    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + strength * base.L.toarray())
     observed = np.mean((predictor @ Y) ** 2, axis=1) / (1 - 1 / Y.shape[1])
     variance: np.ndarray = nnls(predictor**2, observed)[0]
     return variance
@@ -175,5 +175,5 @@ def _nonnegative_least_squares(A: sp.csr_array, b: np.ndarray) -> np.ndarray:
             broken = np.arange(free.size) == last
         free = free ^ broken
     raise SolverError(
-        "estimate_noise: the least squares for the variances did not settle; use method='gcv' on a part of the network."
+        "estimate_noise: the least squares for the variances did not converge; use method='gcv' on a part of the network."
     )

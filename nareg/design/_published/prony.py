@@ -185,7 +185,7 @@ def _by_low_rank(
         V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
         details: dict[str, Any] = {"rank_one_share": 1.0}
         timings: dict[str, float] = {}
-        solved_by, word = "closed form", "S x = 0"
+        solver_name, message = "closed form", "S x = 0"
     else:
         bounds = groups.bounds(low_white, high_white)
         quadratic = SupportQuadratic(L, A, groups)
@@ -208,7 +208,7 @@ def _by_low_rank(
             "rounded_objective": quadratic.weights_criterion(groups.reduce_start(starts["rounded"]))[0],
             "starts": {name: d.value for name, d in reached.items()},
         }
-        solved_by, word = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
+        solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
         timings["refinement"] = time.perf_counter() - started - timings["low rank"]
     scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
     return task.pack(
@@ -218,8 +218,8 @@ def _by_low_rank(
         status,
         lower=low,
         upper=high,
-        solver=solved_by,
-        solver_status=word,
+        solver=solver_name,
+        solver_status=message,
         omega=low_rank.dense_omega(half[:, None] * V),
         relaxed_objective=bound,
         gradient_norm=norm,

@@ -166,8 +166,8 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
 
 def step_one(task: DesignProblem) -> tuple[np.ndarray, float]:
     """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
-    found = dense_step_one(task)
-    return found.matrix, found.value
+    step = dense_step_one(task)
+    return step.matrix, step.value
 
 
 def _inverse_columns(A: np.ndarray) -> np.ndarray:
