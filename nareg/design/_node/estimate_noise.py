@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from nareg.design._node import estimate_noise_gaps
 from nareg.design._node.gap_patterns import station_levels
 from nareg.design._node.node_invariant import node_invariant
 from nareg.errors import InputError, SolverError
+from nareg.typing import ArrayLike, GraphLike
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
 MAD_TO_STD = 1.4826
@@ -28,7 +29,13 @@ WORK = 5e10
 ROUNDING = 1e-11
 
 
-def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, observed: Any = None) -> np.ndarray:
+def estimate_noise(
+    graph: GraphLike,
+    measurements: ArrayLike,
+    *,
+    method: Literal["gcv", "differences"] | None = None,
+    observed: ArrayLike | None = None,
+) -> np.ndarray:
     """Noise variance of every node from (N, T) noisy readings.
 
     Parameters
@@ -77,7 +84,7 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, 
         return with_gaps(base, Y, seen, method)
     if method is None:
         method = "gcv" if n <= _checks.DENSE_LIMIT else "differences"
-    method = _checks.choice("method", method, ("gcv", "differences"))
+    _checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
     if Y.shape[1] < 2:
@@ -114,7 +121,7 @@ def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None
     if method is None:
         small = n <= _checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
-    method = _checks.choice("method", method, ("gcv", "differences"))
+    _checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
         A, b, weighed = estimate_noise_gaps.from_residuals(base, Y, seen)

@@ -105,7 +105,7 @@ def exact(
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
         return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress)
-    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,20 +22,21 @@ from nareg.design._risk.line_search import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
 
 
 def node_invariant(
-    graph: Any,
+    graph: GraphLike,
     *,
     rule: str = "chen-liu",
-    signals: Any = None,
-    second_moment: Any = None,
-    measurements: Any = None,
-    observed: Any = None,
-    noise: Any = None,
-    fit: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    measurements: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
     n_probes: int = 64,
     rng: np.random.Generator | None = None,
 ) -> WeightDesign:

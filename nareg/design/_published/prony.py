@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,7 @@ from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
@@ -46,15 +47,15 @@ LARGEST_POWER = 1e100
 
 
 def prony(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    groups: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     solver: str = "auto",
     scale: str = "mse",
     progress: ProgressCallback | None = None,

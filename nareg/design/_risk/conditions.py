@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from nareg import _checks
 from nareg.design._risk.problem import extreme_frequencies, problem, risk_parts
 from nareg.errors import InputError
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Conditions:
         )
 
 
-def conditions(graph: Any, weights: Any, *, strength: float, signal: Any, noise: Any) -> Conditions:
+def conditions(graph: GraphLike, weights: WeightsLike, *, strength: float, signal: ArrayLike, noise: ArrayLike) -> Conditions:
     """Check Lemma 1, Theorem 1 and Corollary 1 for these weights, and measure what they speak of.
 
     Parameters

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from nareg import _checks
 from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import moment, risk_parts
 from nareg.errors import InputError
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,15 @@ class Risk:
     lmmse: float
 
 
-def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, second_moment: Any = None, noise: Any) -> Risk:
+def risk(
+    graph: GraphLike,
+    weights: WeightsLike,
+    *,
+    fit: ArrayLike | None = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+) -> Risk:
     """Exact risk of the filter ``(C + S(w))^-1 C`` for given second moment and noise covariance.
 
     Parameters
