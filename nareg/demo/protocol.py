@@ -331,11 +331,11 @@ def _lmmse(level: DemoTask) -> float:
 def _rescaled(solved: dict[str, tuple[WeightDesign, float]], name: str, level: DemoTask, designer: Designer) -> WeightDesign:
     """Prony's criteria are homogeneous in the bound w0: solve once, rescale for every other SNR."""
     rule = design.node_invariant(level.graph, rule="chen-liu", signals=level.train, noise=level.noise)
-    w0 = rule.certificate.details["w0"]
+    strength = rule.certificate.details["strength"]
     if name not in solved:
-        solved[name] = (designer(level), w0)
-    designed, w0_then = solved[name]
-    return designed.rescaled(float(np.sqrt(w0 / w0_then)))
+        solved[name] = (designer(level), strength)
+    designed, strength_then = solved[name]
+    return designed.rescaled(float(np.sqrt(strength / strength_then)))
 
 
 def _versions() -> dict[str, str]:

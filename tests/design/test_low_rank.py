@@ -235,7 +235,7 @@ def test_two_thousand_nodes_without_any_dense_matrix():
     g, X = network(2000, 30)
     task = _sparse.sparse_problem(nareg._operator.penalty(g), signals=X, noise=0.5, fit=None, needs="test")
     dense = _problem.problem(g, signals=X, noise=0.5, needs="test")
-    assert task.published_w0 == pytest.approx(dense.published_w0, rel=1e-6)
+    assert task.published_strength == pytest.approx(dense.published_strength, rel=1e-6)
     d = prony(g, signals=X, noise=0.5)
     assert d.status is Status.CONVERGED
     assert d.certificate.details["gap"] < 1e-3

@@ -123,7 +123,7 @@ def test_prony_is_homogeneous_in_the_bound_and_the_program_is_reused(small):
 def test_rounded_weights_are_feasible_refined_and_bounded_below_by_the_relaxation(small):
     g, X = small
     d = prony(g, signals=X, noise=0.5, solver="clarabel", scale="bound")
-    w0 = node_invariant(g, signals=X, noise=0.5).certificate.details["w0"]
+    w0 = node_invariant(g, signals=X, noise=0.5).certificate.details["strength"]
     assert (d.weights**2 >= w0 * (1 - 1e-9)).all()
     assert d.certificate.violation <= 1e-9
     assert d.certificate.details["rank_one_share"] < 0.99  # full-rank training data: not rank one

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg._operator import penalty
-from nareg.design import blind, exact, node_invariant, redesign, risk
+from nareg.design import Sampling, blind, exact, node_invariant, redesign, risk
 from nareg.design._risk import support
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
@@ -262,17 +262,17 @@ def test_bad_redesigns_are_named(field, arguments, words):
     [
         ({"solver": "quick"}, "choose one of"),
         ({"noise": np.eye(600)}, "solver='sampled' needs"),
-        ({"n_probes": 1}, "n_probes"),
+        ({"sampling": {"n_probes": 1}}, "n_probes"),
         ({"starts": np.ones((1, 600))}, "starts are for"),
         ({"signals": np.zeros((600, 10))}, "zero everywhere"),
-        ({"early_stopping": True, "signals": np.ones((600, 3))}, "at least 8"),
+        ({"sampling": {"early_stopping": True}, "signals": np.ones((600, 3))}, "at least 8"),
         ({"fit": np.zeros(600)}, "fit is zero"),
     ],
 )
 def test_bad_arguments_are_named(field, arguments, words):
     data = {"signals": field.signals, "noise": field.noise, "solver": "sampled", **arguments}
     with pytest.raises(InputError, match=words):
-        exact(field.graph, **data)
+        exact(field.graph, **{**data, "sampling": Sampling(**arguments.get("sampling", {}))})
 
 
 def test_columns_that_do_not_fit_are_refused_before_they_are_made(field, monkeypatch):

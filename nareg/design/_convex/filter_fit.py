@@ -154,9 +154,11 @@ def fit_low_rank(
     starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
     reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
     result = low_rank.best(reached)
-    found = groups.expand(result.w)
-    scale = open_scale(lambda d: along(to_white * d), lambda w: objective(groups.reduce_start(w)), found, low_white, high_white)
-    w = feasible(scale * found, low_white, high_white)
+    refined = groups.expand(result.w)
+    scale = open_scale(
+        lambda d: along(to_white * d), lambda w: objective(groups.reduce_start(w)), refined, low_white, high_white
+    )
+    w = feasible(scale * refined, low_white, high_white)
     details = {
         **details,
         "degrees_of_freedom": groups.count,

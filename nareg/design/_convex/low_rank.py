@@ -112,19 +112,19 @@ def minimize(
 ) -> LowRank:
     """Minimize q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
     newton = RowNewton(quadratic, low, high, progress)
-    found = LowRank(start, least=quadratic.least)
+    solution = LowRank(start, least=quadratic.least)
     newton.begin(start)
     try:
-        _search(newton, found, mesh_like)
+        _search(newton, solution, mesh_like)
     except KeyboardInterrupt:
-        found.interrupted = True
-    found.V, found.value, found.scale = newton.point.V, newton.point.value, newton.scale
-    found.gradient_norm = newton.gradient_norm()
-    found.steps, found.products = newton.steps, newton.products
-    return found
+        solution.interrupted = True
+    solution.V, solution.value, solution.scale = newton.point.V, newton.point.value, newton.scale
+    solution.gradient_norm = newton.gradient_norm()
+    solution.steps, solution.products = newton.steps, newton.products
+    return solution
 
 
-def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
+def _search(newton: RowNewton, solution: LowRank, mesh_like: bool) -> None:
     # roughly first, to know what size value and rows have
     newton.run(1e-3)
     newton.compress()
@@ -137,13 +137,13 @@ def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
     newton.set_reward(np.where(newton.free, margin / size**2, 0.0))
     tolerance = TOL[0]
     while True:
-        newton.run(tolerance, newton.steps + ESCAPE_STEPS if found.escapes else MAX_STEPS)
-        found.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
-        found.proven = max(found.proven, -np.inf if certificate.bound is None else certificate.bound)
-        if found.bound is not None and newton.point.value - found.bound <= GAP * newton.scale:
+        newton.run(tolerance, newton.steps + ESCAPE_STEPS if solution.escapes else MAX_STEPS)
+        solution.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
+        solution.proven = max(solution.proven, -np.inf if certificate.bound is None else certificate.bound)
+        if solution.bound is not None and newton.point.value - solution.bound <= GAP * newton.scale:
             return
-        if certificate.directions is not None and found.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
-            found.escapes += 1
+        if certificate.directions is not None and solution.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
+            solution.escapes += 1
             tolerance = max(min(tolerance, 0.3 * newton.gradient_norm()), TOL[1])
         elif tolerance > TOL[1] and newton.steps < MAX_STEPS:
             tolerance /= 3

@@ -48,8 +48,8 @@ class StepOne:
 def factor(H: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Eigenvectors and eigenvalues of a symmetric PSD matrix, without those that are rounding."""
     values, Q = np.linalg.eigh((H + H.T) / 2)
-    keep = values > NEGLIGIBLE * max(values[-1], 0.0) if values.size else np.zeros(0, bool)
-    return Q[:, keep], values[keep]
+    retained = values > NEGLIGIBLE * max(values[-1], 0.0) if values.size else np.zeros(0, bool)
+    return Q[:, retained], values[retained]
 
 
 def lyapunov_factor(R: np.ndarray, Sigma: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -61,17 +61,17 @@ def lyapunov_factor(R: np.ndarray, Sigma: np.ndarray) -> tuple[np.ndarray, np.nd
     values, Q = np.linalg.eigh(R + Sigma)
     pair = values[:, None] + values[None]
     rotated = 2 * (Q.T @ R @ Q)
-    keep = pair > 1e-12 * max(pair.max(initial=0.0), 1e-300)
+    retained = pair > 1e-12 * max(pair.max(initial=0.0), 1e-300)
     # H is PSD, and of low rank where R is
-    return factor(Q @ np.where(keep, rotated / np.where(keep, pair, 1.0), 0.0) @ Q.T)
+    return factor(Q @ np.where(retained, rotated / np.where(retained, pair, 1.0), 0.0) @ Q.T)
 
 
 def _wiener(U: np.ndarray, lam: np.ndarray, variance: float) -> tuple[np.ndarray, np.ndarray]:
     """``h = lam / (lam + s^2)`` for the eigenvalues of R that are not rounding."""
-    keep = lam > 1e-12 * lam.max(initial=0.0)
-    h = lam[keep] / (lam[keep] + variance)
-    keep[keep] = h > NEGLIGIBLE * h.max(initial=0.0)
-    return U[:, keep], lam[keep] / (lam[keep] + variance)
+    retained = lam > 1e-12 * lam.max(initial=0.0)
+    h = lam[retained] / (lam[retained] + variance)
+    retained[retained] = h > NEGLIGIBLE * h.max(initial=0.0)
+    return U[:, retained], lam[retained] / (lam[retained] + variance)
 
 
 def dense_step_one(task: DesignProblem) -> StepOne:
@@ -81,8 +81,8 @@ def dense_step_one(task: DesignProblem) -> StepOne:
     inside, h = lyapunov_factor(task.R[index], task.Sigma_matrix[index])
     U = np.zeros((task.n_nodes, h.size))
     U[connected] = inside
-    found = StepOne(U, h, 0.0, connected)
-    H = found.matrix
+    step = StepOne(U, h, 0.0, connected)
+    H = step.matrix
     error = H - np.eye(len(H))
     value = float(np.sum((error @ task.R) * error) + np.sum((H @ task.Sigma_matrix) * H))
     return StepOne(U, h, value, connected)
@@ -92,9 +92,9 @@ def low_rank_step_one(A: np.ndarray, variance: float, connected: np.ndarray) -> 
     """H for ``R = A A^T`` with few columns and noise of the same variance everywhere."""
     inside, s, _ = np.linalg.svd(A[connected], full_matrices=False)
     lam = s**2
-    kept, h = _wiener(inside, lam, variance)
+    basis, h = _wiener(inside, lam, variance)
     U = np.zeros((len(A), h.size))
-    U[connected] = kept
+    U[connected] = basis
     # sum over all directions of lam (1 - h)^2 + s^2 h^2 = lam s^2 / (lam + s^2), and the untouched noise of lone nodes
     total = lam + variance
     value = float(np.sum(np.divide(lam * variance, total, out=np.zeros_like(lam), where=total > 0)))

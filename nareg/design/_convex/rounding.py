@@ -75,12 +75,12 @@ def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.nda
         return w, 1.0
     square = np.maximum(w**2, 1e-300)
     least = float(np.sqrt(np.max(low / square)))
-    most = float(np.sqrt(np.min(high / square)))
+    largest = float(np.sqrt(np.min(high / square)))
     least = max(least, 1e-12)
     if isinstance(task, SparseProblem):
-        factor = task.best_factor(w, least, most) if most > least else least
+        factor = task.best_factor(w, least, largest) if largest > least else least
     else:
-        factor, _ = minimize_scale(task.mse_along(w), least, most)
+        factor, _ = minimize_scale(task.mse_along(w), least, largest)
     return feasible(factor * w, low, high), factor
 
 

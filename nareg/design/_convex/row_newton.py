@@ -22,7 +22,7 @@ MAX_CG = 300
 #: Distance to the limit of all S, relative to it, at which nothing is left to gain.
 AT_LIMIT = 1e-4
 #: Steps for which a preconditioner serves.
-KEPT_STEPS = 8
+PRECONDITIONER_STEPS = 8
 #: Share of the rows' squared length in a direction that counts as unused.
 UNUSED = 1e-3
 
@@ -89,10 +89,10 @@ class RowNewton:
         length = np.linalg.norm(V, axis=1)
         V = V.copy()
         V[length == 0, 0] = 1.0
-        kept = np.clip(length, self.low, self.high)
+        clipped = np.clip(length, self.low, self.high)
         if active is not None:
-            kept = np.where(active, self.length, kept)
-        return V * (kept / np.where(length == 0, 1.0, length))[:, None]
+            clipped = np.where(active, self.length, clipped)
+        return V * (clipped / np.where(length == 0, 1.0, length))[:, None]
 
     def gradient_norm(self) -> float:
         """Projected gradient times row length, over the value."""
@@ -176,7 +176,7 @@ class RowNewton:
         """Blocks of the preconditioner: curvature in one row, and the diagonal of Z."""
         if self.prepared == self.point.V.shape and self.steps < self.fresh_until:
             return
-        self.prepared, self.fresh_until = self.point.V.shape, self.steps + KEPT_STEPS
+        self.prepared, self.fresh_until = self.point.V.shape, self.steps + PRECONDITIONER_STEPS
         blocks = self.q.row_curvature(self.point.V)
         k = blocks.shape[1]
         trace = np.einsum("ijj->i", blocks)
@@ -195,9 +195,9 @@ class RowNewton:
     def compress(self) -> None:
         """Columns that carry nothing are dropped: at a singular V the method would crawl."""
         U, s, _ = np.linalg.svd(self.point.V, full_matrices=False)
-        keep = s > 1e-2 * s[0]
-        if not keep.all():
-            self.begin(U[:, keep] * s[keep])
+        retained = s > 1e-2 * s[0]
+        if not retained.all():
+            self.begin(U[:, retained] * s[retained])
 
     def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> DualCertificate:
         """The dual bound of the program without the reward, for the rows that have a say."""
@@ -205,17 +205,17 @@ class RowNewton:
         Y = sp.csr_array(self.q.grouped(self.point.Y)[rows][:, rows])
         point = replace(self.point, V=self.point.V[rows])
         pull = self.lam + self.reward
-        found = certify(
+        certificate = certify(
             Y, point, pull[rows], self.low[rows] ** 2, self.high[rows] ** 2, size[rows],
             margin=margin,
             small=small,
             mesh_like=mesh_like,
         )  # fmt: skip
-        if found.directions is None:
-            return found
-        directions = np.zeros((self.low.size, found.directions.shape[1]))
-        directions[rows] = found.directions
-        return replace(found, directions=directions)
+        if certificate.directions is None:
+            return certificate
+        directions = np.zeros((self.low.size, certificate.directions.shape[1]))
+        directions[rows] = certificate.directions
+        return replace(certificate, directions=directions)
 
     def escape(self, directions: np.ndarray) -> bool:
         """A step along directions in which Z is negative; False if none lowers the value.

@@ -73,8 +73,8 @@ class SparseProblem:
         return self.base.L, np.sqrt(self.c / self.X.shape[1])[:, None] * self.X
 
     @property
-    def published_w0(self) -> float:
-        """As :attr:`DesignProblem.published_w0`."""
+    def published_strength(self) -> float:
+        """As :attr:`DesignProblem.published_strength`."""
         A = self.white[1]
         power = float(np.einsum("ir,ir->", A, A))
         if power <= 0:
@@ -100,8 +100,8 @@ class SparseProblem:
     def mse_along(self, direction: np.ndarray) -> Callable[[float], float]:
         """The sampled MSE of the weights ``s * direction`` as a function of s."""
         risk, columns = self._risk
-        few = columns.subset(SINGLE_COLUMNS)
-        return lambda s: risk.value(s * direction, few)
+        subset = columns.subset(SINGLE_COLUMNS)
+        return lambda s: risk.value(s * direction, subset)
 
     @one_blas_thread
     def best_factor(self, direction: np.ndarray, least: float, largest: float) -> float:
@@ -148,7 +148,7 @@ def white_parts(task: AnyProblem) -> tuple[sp.csr_array, np.ndarray]:
 
 def published_bound(task: AnyProblem) -> float | None:
     """The paper's w0*, a squared weight, where the noise is known and there is any, else None (no bound)."""
-    return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
+    return task.published_strength if task.Sigma is not None and task.noise_power > 0 else None
 
 
 def mesh_like(task: AnyProblem) -> bool:

@@ -119,8 +119,8 @@ class DenseDesign:
         point = family.data.at(reached.point.u)
         assert point is not None
         status, message = self._status(reached, point.value), reached.message
-        kept = not descends or point.value > scalar.value
-        if kept:
+        keeps_single = not descends or point.value > scalar.value
+        if keeps_single:
             point, message = scalar, f"the best {'single weight' if self.by_risk else 'kappa I + beta L'} is kept"
             status = Status.INTERRUPTED if status is Status.INTERRUPTED else Status.NO_IMPROVEMENT
         if choice.interrupted:
@@ -132,8 +132,8 @@ class DenseDesign:
             status=status,
             solver="damped Newton" + (", projected" if self.nonnegative else ""),
             message=message,
-            gradient_norm=None if kept else reached.gradient_norm,
-            details=self._details(family, choice, point, scalar, reached, kept),
+            gradient_norm=None if keeps_single else reached.gradient_norm,
+            details=self._details(family, choice, point, scalar, reached, keeps_single),
         )
 
     def _status(self, reached: Reached, value: float) -> Status:
@@ -147,11 +147,11 @@ class DenseDesign:
         return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
 
     def _details(
-        self, family: Family, choice: Choice, point: NewtonPoint, scalar: NewtonPoint, reached: Reached, kept: bool
+        self, family: Family, choice: Choice, point: NewtonPoint, scalar: NewtonPoint, reached: Reached, keeps_single: bool
     ) -> dict[str, Any]:
-        amount = 1.0 if kept else choice.amount
+        amount = 1.0 if keeps_single else choice.amount
         single = 1.0 if self.by_risk else 2.0
-        effective = single if kept else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
+        effective = single if keeps_single else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
         return {
             "shrink": amount,
             "held_out_risk": choice.held_out,

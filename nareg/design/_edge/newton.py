@@ -127,10 +127,10 @@ class RiskObjective:
     def at(self, u: np.ndarray) -> NewtonPoint | None:
         K = self.support.matrix(u)
         K[np.diag_indices_from(K)] += self.c
-        found = inverse(K)
-        if found is None:
+        factored = inverse(K)
+        if factored is None:
             return None
-        P = found[0]
+        P = factored[0]
         value = float(np.sum((P @ self.B) * P) - 2 * np.sum(P * self.D)) + self.constant
         return NewtonPoint(u, value, P, abs(value))
 
@@ -164,11 +164,11 @@ class LikelihoodObjective:
     R: np.ndarray
 
     def at(self, u: np.ndarray) -> NewtonPoint | None:
-        found = inverse(self.support.matrix(u))
-        if found is None:
+        factored = inverse(self.support.matrix(u))
+        if factored is None:
             return None
         trace = float(u @ self.support.gather(self.R))
-        return NewtonPoint(u, trace - found[1], found[0], abs(trace))
+        return NewtonPoint(u, trace - factored[1], factored[0], abs(trace))
 
     def slope(self, point: NewtonPoint) -> np.ndarray:
         return self.support.gather(self.R - point.P)

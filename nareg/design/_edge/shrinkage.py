@@ -1,10 +1,10 @@
 """Shrinking an edge design towards one weight for all nodes, by as much as held-out signals ask for.
 
 N + M numbers fit the sampling noise of a few training signals. The risk is therefore blended with that of a model
-for which the best single weight, ``S0 = w0 L``, is the optimum:
+for which the best single weight, ``S0 = tau L``, is the optimum:
 
     f_a(S) = (1 - a) tr((H - I) R (H - I)^T + H Sigma H^T) + a tr((H - H0) Q0 (H - H0)^T),   H0 = (C + S0)^-1 C
-    R0 = mean(c sigma^2) (w0 L)^+ + power measured in the null space of L,                     Q0 = R0 + Sigma
+    R0 = mean(c sigma^2) (tau L)^+ + power measured in the null space of L,                     Q0 = R0 + Sigma
 
 With ``C`` proportional to ``1 / Sigma`` H0 is the Wiener filter of R0, and f_a, up to a constant, the risk under the
 second moment ``(1 - a) R + a R0``. A proximal term ``a / 200 sum_k h_k (u_k - u0_k)^2``, h the diagonal of the
@@ -119,15 +119,15 @@ def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -
     """Risks for a training second moment."""
     low, high = task.squared_bounds(None, None, default_lower=None)
     w, _ = best_scalar(task, low, high)
-    w0 = float(np.min(w)) ** 2
+    strength = float(np.min(w)) ** 2
     values, vectors = task.spectrum
     null = values <= 1e-9 * values[-1]
     power = np.einsum("ni,nm,mi->i", vectors, task.R, vectors)
     scale = likelihood_scale(task)
-    model = np.where(null, power, scale / (w0 * np.where(null, 1.0, values)))
+    model = np.where(null, power, scale / (strength * np.where(null, 1.0, values)))
     R0 = (vectors * model) @ vectors.T
     c = task.c
-    H0 = np.linalg.solve(np.diag(c) + w0 * task.L, np.diag(c))
+    H0 = np.linalg.solve(np.diag(c) + strength * task.L, np.diag(c))
     Q0 = R0 + task.Sigma_matrix
     cross = c[:, None] * Q0 @ H0.T
     B = c[:, None] * Q0 * c
@@ -140,7 +140,7 @@ def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -
         a = max(amount, AMOUNTS[-1])  # with fewer signals than nodes the likelihood has no maximum without a model
         return LikelihoodObjective(support, (1 - a) * task.R + a * R0)
 
-    return Family(data, prior, w0 * L_unknowns, relative if likely else None, scale)
+    return Family(data, prior, strength * L_unknowns, relative if likely else None, scale)
 
 
 def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
@@ -154,8 +154,8 @@ def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndar
         return float(np.sum(precision * power / unit - np.log(precision)))
 
     # bounds: a condition number below 10^8
-    found = minimize(fitted, [0.0, 0.0], method="L-BFGS-B", bounds=[(-9, 9)] * 2, options={"ftol": 1e-14, "gtol": 1e-9})
-    kappa, beta = np.exp(found.x) / unit
+    solution = minimize(fitted, [0.0, 0.0], method="L-BFGS-B", bounds=[(-9, 9)] * 2, options={"ftol": 1e-14, "gtol": 1e-9})
+    kappa, beta = np.exp(solution.x) / unit
     start = (beta / span) * L_unknowns
     start[: support.n] += kappa
     R0 = (vectors / (kappa + beta * values / span)) @ vectors.T

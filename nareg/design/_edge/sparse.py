@@ -119,8 +119,8 @@ class EdgeRisk(ColumnRisk):
 
 def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
     """Solution by conjugate gradients; None where they meet negative curvature or do not converge."""
-    found = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
-    return found.x if found.status is Status.CONVERGED else None
+    solution = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
+    return solution.x if solution.status is Status.CONVERGED else None
 
 
 @dataclass(frozen=True)
@@ -180,16 +180,16 @@ def _descend(
 ) -> EdgeOutcome:
     """From the best single weight down, to the smallest held-out risk where signals are held out."""
     everything = np.arange(samples.X.shape[1])
-    few = held_out is not None and everything.size < FEWEST
-    train = samples.columns(everything if held_out is None or few else np.setdiff1d(everything, held_out))
-    judge = None if held_out is None or few else samples.columns(held_out)
+    too_few = held_out is not None and everything.size < FEWEST
+    train = samples.columns(everything if held_out is None or too_few else np.setdiff1d(everything, held_out))
+    judge = None if held_out is None or too_few else samples.columns(held_out)
     start = best_scalar(risk, train)
     stiffness = risk.stiffness(start, train, samples.probes())
     stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
     descent = ConeDescent(_shrunk(risk, train, start, amount * PROXIMAL * stiffness, amount), start, stiffness)
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start)
-    message = "the best single weight is kept" if few or amount == 1.0 else ""
+    message = "the best single weight is kept" if too_few or amount == 1.0 else ""
     iterations, gradient = 0, descent.relative_gradient
     try:
         while not message:
@@ -210,10 +210,10 @@ def _descend(
         message = "interrupted"
     u = descent.u if watch is None else watch.u
     objective = risk.value(u, train)
-    kept = few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
-    if kept:
+    single = too_few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
+    if single:
         u, objective = start, scalar
-    if kept and message != "interrupted":
+    if single and message != "interrupted":
         message = "the best single weight is kept"
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
@@ -229,9 +229,9 @@ def _descend(
         status=status,
         solver="L-BFGS, " + ("sparse factors" if risk.factorizes else "conjugate gradients"),
         message=message,
-        gradient_norm=None if kept else gradient,
+        gradient_norm=None if single else gradient,
         details={
-            "shrink": 1.0 if kept else amount,
+            "shrink": 1.0 if single else amount,
             "held_out_risk": None if watch is None else float(watch.best.sum()),
             "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
             "held_out_error": None if watch is None else watch.error,

@@ -45,7 +45,7 @@ class ExchangeResult:
             return Status.INTERRUPTED
         return solved if self.closed else Status.MAX_ITERATIONS
 
-    def words(self) -> str:
+    def description(self) -> str:
         """How it ended, for a person."""
         if self.rounds == 0:
             return "no rounds needed"

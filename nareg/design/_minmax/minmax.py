@@ -176,8 +176,8 @@ def _with_worst_of_box(
     U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
     seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
     worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
-    told = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
-    certificate = replace(design.certificate, details={**design.certificate.details, **told})
+    bounds = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
+    certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
     return replace(design, certificate=certificate)
 
 
@@ -303,13 +303,13 @@ def _minmax_prony_tied(
         if reached[name].message == "interrupted":
             break
     result = best(reached)
-    found = groups.expand(result.w)
-    w, factor = scaled_by_mse(task, found, low, high, scale)
+    expanded = groups.expand(result.w)
+    w, factor = scaled_by_mse(task, expanded, low, high, scale)
     return task.pack(
         "min-max (corners, prony)",
         w,
         worst_corner(white.L, extremes, w / root),
-        _status(replace(result, w=found / root), Status.CONVERGED, white.L, extremes),
+        _status(replace(result, w=expanded / root), Status.CONVERGED, white.L, extremes),
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy)",
@@ -319,7 +319,7 @@ def _minmax_prony_tied(
             "degrees_of_freedom": groups.count,
             "starts": {name: d.value for name, d in reached.items()},
             "scale_factor": factor,
-            "objective_before_scaling": worst_corner(white.L, extremes, found / root),
+            "objective_before_scaling": worst_corner(white.L, extremes, expanded / root),
         },
         settings={"solver": solver, "scale": scale},
     )

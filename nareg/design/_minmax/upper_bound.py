@@ -153,8 +153,8 @@ def _factor_maximum(
         return -float(along.sum()) / scale, (-2 / scale * free * (slope - along * rows) / length).ravel()
 
     options = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-9, "gtol": 1e-8, "maxcor": 10}
-    found = minimize(negative, W.ravel(), jac=True, method="L-BFGS-B", options=options)
-    V = unit(found.x.reshape(W.shape))[0][:, :rank]
+    solution = minimize(negative, W.ravel(), jac=True, method="L-BFGS-B", options=options)
+    V = unit(solution.x.reshape(W.shape))[0][:, :rank]
     return V, np.sum(V * product(V), axis=1)
 
 
@@ -179,5 +179,5 @@ def _unit_rows(V: np.ndarray) -> np.ndarray:
 def _compressed(F: np.ndarray) -> np.ndarray:
     """A factor of ``F F^T`` without its negligible directions."""
     left, values, _ = np.linalg.svd(F, full_matrices=False)
-    keep = values > 1e-6 * max(values.max(initial=0.0), 1e-300)
-    return left[:, keep] * values[keep]
+    significant = values > 1e-6 * max(values.max(initial=0.0), 1e-300)
+    return left[:, significant] * values[significant]

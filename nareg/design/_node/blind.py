@@ -19,7 +19,7 @@ from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._node.completion import Completion
 from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, finish, split
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.gap_patterns import gaps_found
+from nareg.design._node.gap_patterns import gap_details
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
 from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
@@ -131,7 +131,7 @@ def blind(
     details = {"noise_estimated": estimated, "noise_power": power}
     completion = None if seen is None else Completion(base.L.toarray(), Y, seen, sampling.generator)
     if seen is not None:
-        details |= gaps_found(base, seen)
+        details |= gap_details(base, seen)
     if sampled:
         return blind_sampled(base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion)
     c = fit_weights(fit, Sigma, n)
@@ -180,9 +180,9 @@ def blind_sampled(
     search = None
     if T >= FEWEST:
         order = rng.permutation(T)
-        few = T // 4
-        held_out = blind_columns(readings(order[:few]), variance, c, probes(base.L, n_probes, rng))
-        search = (blind_columns(readings(order[few:]), variance, c, Z), held_out)
+        n_held_out = T // 4
+        held_out = blind_columns(readings(order[:n_held_out]), variance, c, probes(base.L, n_probes, rng))
+        search = (blind_columns(readings(order[n_held_out:]), variance, c, Z), held_out)
     columns = blind_columns(readings(np.arange(T)), variance, c, Z)
     stored = None if fit is None else c
     task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)

@@ -2,7 +2,7 @@
 
 Not in the paper, which relaxes the problem because (22) is not convex. With N unknowns and the analytic
 gradient it is nonetheless minimized in seconds from a few starts, and on real networks it beats the relaxed
-designs. No lower bound w0 by default: with it the design is worse than the best single weight.
+designs. No lower bound by default: with the paper's w0* the design is worse than the best single weight.
 
 Up to some hundreds of nodes risk and gradient are computed with dense matrices; beyond, from solves with the
 training signals and random probes for the noise, which needs memory and time in proportion to nodes and edges.
@@ -105,7 +105,7 @@ def exact(
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
         return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress)
-    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
     )
@@ -187,9 +187,9 @@ def exact_sampled(
     search = None
     if _stops_early(sampling.early_stopping, X, n):
         order = rng.permutation(X.shape[1])
-        few = X.shape[1] // 4
-        held_out = oracle_columns(X[:, order[:few]], variance, probes(base.L, n_probes, rng))
-        search = (oracle_columns(X[:, order[few:]], variance, Z), held_out)
+        n_held_out = X.shape[1] // 4
+        held_out = oracle_columns(X[:, order[:n_held_out]], variance, probes(base.L, n_probes, rng))
+        search = (oracle_columns(X[:, order[n_held_out:]], variance, Z), held_out)
     columns = oracle_columns(X, variance, Z)
     task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}

@@ -104,7 +104,7 @@ def node_invariant_large(
         upper=high,
         solver="solves with sample columns and one-dimensional search",
         solver_status="done",
-        details={"w0": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
+        details={"strength": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
         settings={"rule": rule},
     )
 

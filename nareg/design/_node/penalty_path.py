@@ -1,8 +1,8 @@
 """Exact and blind design on networks of any size: penalized descent on sampled risk, chosen on held-out columns.
 
-Nothing here is N x N. The weights are ``w = w0 exp(u)`` around the best single weight w0, and
+Nothing here is N x N. The weights are ``w = s exp(u)`` around the best single weight s, and
 
-    risk(w0 exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
+    risk(s exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
 
 is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
 columns agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where
@@ -122,7 +122,7 @@ class _Descents:
 
         return value_and_gradient
 
-    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, most: int) -> DescentResult:
+    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, max_iterations: int) -> DescentResult:
         """Descend from u for at most so many steps."""
         before = self.steps
 
@@ -132,12 +132,12 @@ class _Descents:
                 self.progress(replace(now, step=self.steps))
 
         length = float(np.sqrt(self.start.size))
-        found = descend_between(
+        result = descend_between(
             self.objective(columns, mu), u, self.low, self.high,
-            unit=length, length=length, stationary=STATIONARY, max_iterations=most, progress=counted,
+            unit=length, length=length, stationary=STATIONARY, max_iterations=max_iterations, progress=counted,
         )  # fmt: skip
-        self.reached = self.weights(found.w)
-        return found
+        self.reached = self.weights(result.w)
+        return result
 
 
 @dataclass
@@ -163,8 +163,8 @@ def _search(
     first = best = risk.column_values(descents.start, held_out)
     best_mu, best_u, worse, tried, interrupted = np.inf, u, 0, {}, False
     for mu in penalties:
-        found = descents.run(train, mu, u, SEARCH_STEPS)
-        u, interrupted = found.w, found.message == "interrupted"
+        result = descents.run(train, mu, u, SEARCH_STEPS)
+        u, interrupted = result.w, result.message == "interrupted"
         values = risk.column_values(descents.weights(u), held_out)
         tried[f"{mu:g}"] = float(values.sum()) + held_out.constant
         if values.sum() < best.sum():
@@ -212,12 +212,12 @@ def design_large(
         abs(scalar_risk) / base.n_nodes, progress,
     )  # fmt: skip
     try:
-        w, status, word, told = _fitted(descents, task, columns)
+        w, status, message, reported = _fitted(descents, task, columns)
     except KeyboardInterrupt:  # between descents, which handle their own
         w = start if descents.reached is None else descents.reached
-        status, word, told = Status.INTERRUPTED, "interrupted", {}
+        status, message, reported = Status.INTERRUPTED, "interrupted", {}
     clock.append(time.perf_counter())
-    told |= {
+    reported |= {
         "best_scalar_risk": scalar_risk,
         "best_scalar": float(np.abs(start).max()),
         "iterations": descents.steps,
@@ -240,9 +240,9 @@ def design_large(
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy) on sampled risk",
-        solver_status=word,
-        gradient_norm=told.pop("gradient_norm", None),
-        details={**told, **(details or {})},
+        solver_status=message,
+        gradient_norm=reported.pop("gradient_norm", None),
+        details={**reported, **(details or {})},
         timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
         settings=settings,
     )
@@ -250,10 +250,10 @@ def design_large(
 
 def _fitted(descents: _Descents, task: LargeTask, columns: SampleColumns) -> tuple[np.ndarray, Status, str, dict[str, Any]]:
     """The weights, how it ended in a status and in words, and what was found on the way."""
-    kept = (descents.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
+    single = (descents.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
     if not task.descend:
-        return *kept, {}
-    mu, u, most, told = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
+        return *single, {}
+    mu, u, max_iterations, reported = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
     penalties: tuple[float, ...] = PENALTIES
     if task.warm is not None:
         mu, penalties = task.warm.penalty, (task.warm.penalty,)
@@ -261,41 +261,41 @@ def _fitted(descents: _Descents, task: LargeTask, columns: SampleColumns) -> tup
         u = np.clip(task.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), descents.low, descents.high)
     if task.search is not None:
         train, held_out = (descents.risk.arranged(part) for part in task.search)
-        found = _search(descents, train, held_out, penalties, u)
-        mu, u, most = found.mu, found.u, FINAL_STEPS
-        told = {
+        result = _search(descents, train, held_out, penalties, u)
+        mu, u, max_iterations = result.mu, result.u, FINAL_STEPS
+        reported = {
             "penalty": mu,
-            "held_out_risk": found.after,
-            "held_out_scalar_risk": found.before,
-            "held_out_gain": found.gain,
-            "held_out_error": found.error,
-            "held_out_path": found.tried,
+            "held_out_risk": result.after,
+            "held_out_scalar_risk": result.before,
+            "held_out_gain": result.gain,
+            "held_out_error": result.error,
+            "held_out_path": result.tried,
         }
-        if found.interrupted:
-            return descents.weights(u), Status.INTERRUPTED, "interrupted", told
-        if not found.worthwhile:
-            return *kept, told
+        if result.interrupted:
+            return descents.weights(u), Status.INTERRUPTED, "interrupted", reported
+        if not result.worthwhile:
+            return *single, reported
     descents.risk.sequence.tol = FINAL_TOL
-    last = descents.run(columns, mu, u, most)
-    told["gradient_norm"] = last.gradient_norm
+    last = descents.run(columns, mu, u, max_iterations)
+    reported["gradient_norm"] = last.gradient_norm
     if last.message == "interrupted":
         status = Status.INTERRUPTED
     else:
         status = Status.CONVERGED if last.gradient_norm <= STATIONARY else Status.MAX_ITERATIONS
-    return descents.weights(last.w), status, last.message, told
+    return descents.weights(last.w), status, last.message, reported
 
 
 def _log_bounds(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     """Bounds on u; a node whose weight must be zero does not bound its group."""
     free = start > 0
     square = np.where(free, start, 1.0) ** 2
-    least = np.where(free, 0.5 * np.log(np.maximum(low / square, SMALLEST**2)), -np.inf)
-    most = np.where(free, 0.5 * np.log(np.maximum(high, 1e-300) / square), np.inf)
+    smallest = np.where(free, 0.5 * np.log(np.maximum(low / square, SMALLEST**2)), -np.inf)
+    largest = np.where(free, 0.5 * np.log(np.maximum(high, 1e-300) / square), np.inf)
     if groups.index is None:
-        return least, most
+        return smallest, largest
     below, above = np.full(groups.count, -np.inf), np.full(groups.count, np.inf)
-    np.maximum.at(below, groups.index, least)
-    np.minimum.at(above, groups.index, most)
+    np.maximum.at(below, groups.index, smallest)
+    np.minimum.at(above, groups.index, largest)
     groups.refuse_crossed(below, above)
     return below, above
 

@@ -104,8 +104,8 @@ def redesign(
         return exact_sampled(base, signals, noise, fit, lower, upper, groups, sampling, progress, warm)
     Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
-    facts = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
-    return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, facts, warm)
+    noise_details = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
+    return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, noise_details, warm)
 
 
 def one_sign(w: np.ndarray) -> np.ndarray:

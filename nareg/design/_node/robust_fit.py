@@ -27,7 +27,7 @@ from nareg.typing import ArrayLike, GraphLike, WeightsLike
 #: Up to here the diagonals are exact, from a dense filter; beyond, from probes.
 DENSE_NODES = 500
 #: The rounds end when no reliability, and no reading in units of its scale, moves by more.
-SETTLED = 0.01
+CHANGE = 0.01
 #: Later rounds go half the way (in the logarithm): two stations may accuse each other in turn.
 UNDAMPED = 10
 #: A station whose own reading makes up more than this share of its estimate has no neighbors to judge it by.
@@ -220,13 +220,13 @@ class _Rounds:
             before, rho, scale = rho, self.reliability(ratio), _robust_scale(ratio)
             if done > UNDAMPED:
                 rho = np.sqrt(rho * before)
-            moved = float(np.abs(rho - before).max())
+            change = float(np.abs(rho - before).max())
             if self.per_reading:
                 # a station known for its spread may deviate in proportion
                 room = READING_LIMIT * self.threshold * np.maximum(scale, 1.0)[:, None]
                 old, readings = readings, prediction + expected[:, None] * np.clip(ratio, -room, room)
-                moved = max(moved, float((np.abs(readings - old) / expected[:, None]).max()))
-            if moved <= SETTLED:
+                change = max(change, float((np.abs(readings - old) / expected[:, None]).max()))
+            if change <= CHANGE:
                 status = Status.CONVERGED
         estimate = self.solve(self.c * rho, readings)
         # what the expectation leaves of a suspicious station's power
@@ -275,10 +275,10 @@ class _Rounds:
         return build(self.base, self.weights, c)
 
     def solve(self, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        found = denoise(self.base, self.weights, columns, fit=c, tol=TOL)
-        if not found.status.ok:
-            raise SolverError(f"robust_fit: a solve ended {found.status.name}: take smaller weights.")
-        return found.x
+        solution = denoise(self.base, self.weights, columns, fit=c, tol=TOL)
+        if not solution.status.ok:
+            raise SolverError(f"robust_fit: a solve ended {solution.status.name}: take smaller weights.")
+        return solution.x
 
     def reliability(self, ratio: np.ndarray) -> np.ndarray:
         """Weight of every station from its standardized differences."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -36,6 +36,7 @@ from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
@@ -46,15 +47,15 @@ LARGEST_POWER = 1e100
 
 
 def prony(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    groups: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     solver: str = "auto",
     scale: str = "mse",
     progress: ProgressCallback | None = None,
@@ -185,7 +186,7 @@ def _by_low_rank(
         V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
         details: dict[str, Any] = {"rank_one_share": 1.0}
         timings: dict[str, float] = {}
-        solved_by, word = "closed form", "S x = 0"
+        solver_name, message = "closed form", "S x = 0"
     else:
         bounds = groups.bounds(low_white, high_white)
         quadratic = SupportQuadratic(L, A, groups)
@@ -208,7 +209,7 @@ def _by_low_rank(
             "rounded_objective": quadratic.weights_criterion(groups.reduce_start(starts["rounded"]))[0],
             "starts": {name: d.value for name, d in reached.items()},
         }
-        solved_by, word = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
+        solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
         timings["refinement"] = time.perf_counter() - started - timings["low rank"]
     scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
     return task.pack(
@@ -218,8 +219,8 @@ def _by_low_rank(
         status,
         lower=low,
         upper=high,
-        solver=solved_by,
-        solver_status=word,
+        solver=solver_name,
+        solver_status=message,
         omega=low_rank.dense_omega(half[:, None] * V),
         relaxed_objective=bound,
         gradient_norm=norm,

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,21 +38,22 @@ from nareg.design._risk.problem import DesignProblem, problem
 from nareg.errors import InputError, TooLargeError
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where H has low rank.
 DENSE_NODES = 500
 
 
 def relaxation(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    groups: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     solver: str = "auto",
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
@@ -107,7 +108,7 @@ def relaxation(
     tied = Groups(groups, base.n_nodes)
     if solver in REFERENCES and groups is not None:
         raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='closed-form'.")
-    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if solver in REFERENCES else _low_rank_task(base, data)
     if task is not None:
         refuse_extreme(task, "relaxation")
@@ -166,8 +167,8 @@ def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
 
 def step_one(task: DesignProblem) -> tuple[np.ndarray, float]:
     """Optimal H of (29) by symmetric eigendecomposition, and its mean squared error."""
-    found = dense_step_one(task)
-    return found.matrix, found.value
+    step = dense_step_one(task)
+    return step.matrix, step.value
 
 
 def _inverse_columns(A: np.ndarray) -> np.ndarray:

@@ -119,7 +119,7 @@ class DesignProblem:
         return value, ((slope + slope.T) * self.L) @ w
 
     @cached_property
-    def published_w0(self) -> float:
+    def published_strength(self) -> float:
         """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
 
         In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
@@ -173,9 +173,9 @@ class DesignProblem:
             Sigma = Sigma * self.c if Sigma.ndim == 1 else root[:, None] * Sigma * root
         return replace(self, R=root[:, None] * self.R * root, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
-    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **facts: Any) -> WeightDesign:
+    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **reported: Any) -> WeightDesign:
         """:func:`pack` with what this problem knows."""
-        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **facts)
+        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **reported)
 
 
 def squared_bounds(

@@ -45,12 +45,12 @@ def inverse_signal(task: DesignProblem, high: np.ndarray) -> np.ndarray:
 
 def best_single(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray) -> np.ndarray:
     """The single weight with the smallest risk, moved into the bounds node by node."""
-    few = columns.subset(SINGLE_COLUMNS)
+    subset = columns.subset(SINGLE_COLUMNS)
     ones = np.ones(low.size)
     middle = balanced_weight(risk)
 
     def value(log_w: float) -> float:
-        return risk.value(feasible(np.exp(log_w) * ones, low, high), few)
+        return risk.value(feasible(np.exp(log_w) * ones, low, high), subset)
 
     first, last = np.log(middle * np.array(SINGLE_RANGE))
     log_w = descend_in_steps(value, float(np.log(middle)), first, last, accuracy=0.01)
@@ -60,9 +60,9 @@ def best_single(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high
 
 def carried_single(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray, scalar: float) -> np.ndarray:
     """An earlier single weight, or the best one where half or twice the earlier one is better."""
-    few = columns.subset(SINGLE_COLUMNS)
+    subset = columns.subset(SINGLE_COLUMNS)
     near = [feasible(np.full(low.size, factor * scalar), low, high) for factor in (1.0, 0.5, 2.0)]
-    values = [risk.value(w, few) for w in near]
+    values = [risk.value(w, subset) for w in near]
     return near[0] if scalar > 0 and values[0] <= min(values) else best_single(risk, columns, low, high)
 
 
