@@ -358,8 +358,3 @@ def _finish(
         support=support_of(space) if refinement.dynamics == "graph" else None,
         tick=lambda _: progress.tick(T),
     )  # fmt: skip
-
-
-def dynamics_from(blocks: list[np.ndarray], Q: np.ndarray, P0: np.ndarray) -> Dynamics:
-    """Dynamics from stored arrays."""
-    return Dynamics(tuple(np.asarray(block) for block in blocks), Q, P0)
