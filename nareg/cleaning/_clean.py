@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
@@ -121,6 +122,7 @@ def clean(
 
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that was read already."""
+    marks = [perf_counter()]
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
     rng = _checks.generator(settings.rng)
     if settings.unit is not None and not isinstance(settings.unit, str):
@@ -143,6 +145,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     model, quality, without = learn(
         network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
     )
+    marks.append(perf_counter())
     seen = np.where(chosen, np.nan, usable)
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
@@ -164,6 +167,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
     name, why = _choose(y, estimates, hidden)
+    marks.append(perf_counter())
     tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
     smoothed: Smoothed | None = None
     shares, stretch, check_line = coverage(y, predicted, hidden)
@@ -188,7 +192,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     healthy = np.array([station not in suspects for station in network.readings.names])
     noises = model.noise if model is not None and name == MODEL else None
     reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
-    return replace(result, reading_error=reading_error, clean_error=clean_error)
+    marks.append(perf_counter())
+    timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
+    return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
 
 
 def _check_size(y: np.ndarray) -> None:

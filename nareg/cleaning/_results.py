@@ -49,6 +49,8 @@ class Cleaned:
         Nominal level and share of the hidden readings that the bands hold; empty without a model.
     unit : str or None
         Unit of the readings, if it was given.
+    timings : dict of seconds
+        ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """
 
     x: pd.DataFrame
@@ -67,6 +69,7 @@ class Cleaned:
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def suspects(self) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -69,6 +70,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     """
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
+    started = perf_counter()
     residuals = compute_residuals(model, readings, times)
     seen = others(residuals)
     findings = _slow.misplaced(residuals, seen)
@@ -86,7 +88,8 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
         stations, again = [], residuals
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
     slow, background = _slow.drift(residuals, seen)
-    return _quality(residuals, findings + slow, background)
+    quality = _quality(residuals, findings + slow, background)
+    return replace(quality, timings={"total": perf_counter() - started})
 
 
 def scores(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -56,6 +56,8 @@ class Quality:
     suspects : tuple of Suspect
         Largest score first.
     times : (T,) array
+    timings : dict of seconds
+        ``"total"``.
     """
 
     flags: np.ndarray
@@ -63,6 +65,7 @@ class Quality:
     badness: np.ndarray
     suspects: tuple[Suspect, ...]
     times: np.ndarray
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     def count(self, flag: Flag) -> int:
         """Number of readings with a flag."""

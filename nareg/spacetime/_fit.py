@@ -139,12 +139,12 @@ def fit(
         task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
         offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
         learned = learn(rows - offset, space, task, track)
-    return _model(graph, y, grid, law, unit, seasonal, learned, unusable)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
 
 
 def _model(
     graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
-    unusable: np.ndarray,
+    unusable: np.ndarray, timings: dict[str, float],
 ) -> SpaceTimeModel:  # fmt: skip
     estimate, refinement = learned.estimate, learned.refinement
     excluded = unusable.T | learned.excluded[grid.rows].T
@@ -166,6 +166,7 @@ def _model(
             chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
             0 if learned.held_out is None else int(learned.held_out.truth.size),
         ),
+        timings=timings,
     )  # fmt: skip
 
 

@@ -9,6 +9,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 
@@ -74,16 +75,24 @@ class StageClock:
     """Reports how far learning is. Each stage takes a share of the time and sees a roughly known number of rows."""
 
     report: ProgressCallback | None
-    stage: str = ""
+    stage: str = "preparing"
     begin: float = 0.0
     end: float = 0.0
     expected: float = 1.0
     done: float = 0.0
+    starts: list[tuple[str, float]] = field(default_factory=lambda: [("preparing", perf_counter())])
 
     def enter(self, stage: str, end: float, rows: float) -> None:
         """A new stage, until the fraction ``end`` of all, of about so many rows."""
         self.stage, self.begin, self.end = stage, self.end, end
         self.expected, self.done = max(rows, 1.0), 0.0
+        self.starts.append((stage, perf_counter()))
+
+    def timings(self) -> dict[str, float]:
+        """Seconds per stage so far, and in total."""
+        ends = [start for _, start in self.starts[1:]] + [perf_counter()]
+        seconds = {stage: end - start for (stage, start), end in zip(self.starts, ends, strict=True)}
+        return seconds | {"total": ends[-1] - self.starts[0][1]}
 
     def tick(self, rows: float) -> None:
         """So many rows were seen; a stage that sees more than it expected waits at its end."""
@@ -358,8 +367,3 @@ def _finish(
         support=support_of(space) if refinement.dynamics == "graph" else None,
         tick=lambda _: progress.tick(T),
     )  # fmt: skip
-
-
-def dynamics_from(blocks: list[np.ndarray], Q: np.ndarray, P0: np.ndarray) -> Dynamics:
-    """Dynamics from stored arrays."""
-    return Dynamics(tuple(np.asarray(block) for block in blocks), Q, P0)

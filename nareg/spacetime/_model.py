@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from time import perf_counter
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -64,6 +65,8 @@ class SpaceTimeModel:
         Log-likelihood of the readings, in their unit.
     details : FitDetails
         How the model was chosen.
+    timings : dict of seconds
+        What each stage of the fit took, and ``"total"``.
     """
 
     graph: Graph
@@ -81,6 +84,7 @@ class SpaceTimeModel:
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
     details: FitDetails = field(default=FitDetails(), repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     # -- facts --------------------------------------------------------------------------------------
 
@@ -195,13 +199,14 @@ class SpaceTimeModel:
         >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all())
         (True, True)
         """
+        started = perf_counter()
         y, grid = self._checked(readings, times, observed)
         rows, offset = self._rows(y, grid)
         if readings is None and robust:
             rows = np.where(_spread(self.excluded.T, grid), np.nan, rows)
         done = self._pass(rows - offset, robust=robust and readings is not None, progress=progress)
         x, var = done.x[grid.rows] + offset[grid.rows], done.var[grid.rows]
-        return self._smoothed(x.T, var.T, grid.values, done, y, grid)
+        return self._smoothed(x.T, var.T, grid.values, done, y, grid, started)
 
     def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """Forecast the field at the next ``steps`` steps of the grid after the last reading.
@@ -217,6 +222,7 @@ class SpaceTimeModel:
         Smoothed
             With ``steps`` columns.
         """
+        started = perf_counter()
         steps = _checks.integer("steps", steps, low=1)
         if steps > LONGEST_JUMP:
             raise InputError(
@@ -231,7 +237,7 @@ class SpaceTimeModel:
         done = self._pass(longer - offset, robust=False, smooth=False)
         ahead = slice(len(rows), None)
         when = np.array([grid.time_of(len(rows) + k) for k in range(steps)])
-        return self._smoothed((done.x + offset)[ahead].T, done.var[ahead].T, when, done, y, grid)
+        return self._smoothed((done.x + offset)[ahead].T, done.var[ahead].T, when, done, y, grid, started)
 
     def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw a field and readings of it from the model.
@@ -278,6 +284,7 @@ class SpaceTimeModel:
         Smoothed
             With M rows.
         """
+        started = perf_counter()
         W, own, level = self._weights(self.checked_places(coordinates))
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
@@ -294,6 +301,7 @@ class SpaceTimeModel:
             done,
             y,
             grid,
+            started,
         )
         noise = np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2)
         return replace(smoothed, noise=noise)
@@ -475,14 +483,14 @@ class SpaceTimeModel:
         return heavy_tailed_pass(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
 
     def _smoothed(
-        self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid
+        self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid, started: float
     ) -> Smoothed:
         mean, std = self.to_mean(x, var)
         seen = y[np.isfinite(done.innovations[grid.rows].T)]  # readings that were left out have no likelihood
         slope = float(self.transform.log_slope(seen).sum()) - seen.size * np.log(self.unit)
         return Smoothed(
             mean, std, self.status, done.log_likelihood + slope, times, self.unit_noise * self.unit**2,
-            x * self.unit, var * self.unit**2, self.transform, self.bands,
+            x * self.unit, var * self.unit**2, self.transform, self.bands, {"total": perf_counter() - started},
         )  # fmt: skip
 
 

@@ -55,6 +55,8 @@ class Smoothed:
     log_likelihood : float
         Log-likelihood of the readings, in their unit.
     times : (T,) array
+    timings : dict of seconds
+        ``"total"``.
     """
 
     x: np.ndarray
@@ -67,6 +69,7 @@ class Smoothed:
     _var: np.ndarray = field(repr=False)
     _transform: Transform = field(repr=False)
     _bands: Bands = field(repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def median(self) -> np.ndarray:

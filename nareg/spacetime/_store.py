@@ -66,7 +66,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
         "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
         "factors": [[level, *each] for level, each in model.bands.factors.items()],
-        "blocks": len(model.dynamics.blocks), "details": asdict(model.details),
+        "blocks": len(model.dynamics.blocks), "details": asdict(model.details), "timings": model.timings,
     }  # fmt: skip
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
@@ -200,6 +200,7 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
         grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
         bands=_bands(facts), readings=a["readings"],
         excluded=a["excluded"], details=_details(facts["details"]),
+        timings={str(name): float(seconds) for name, seconds in facts["timings"].items()},
     )  # fmt: skip
 
 
