@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import nareg
 from nareg.baselines import kriging
-from nareg.baselines.kriging import _groups, _negative_log_likelihood
+from nareg.baselines._kriging import _groups, _negative_log_likelihood
 from nareg.errors import InputError, TooLargeError
 
 
