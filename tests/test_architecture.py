@@ -15,11 +15,12 @@ ROOT = Path(nareg.__file__).parent
 #: The floors of the house, lowest first. A part may import from its own floor's left, and from every floor below.
 FLOORS = (
     ("errors", "_version", "_arrays", "_compiled", "progress", "_checkout"),
-    ("_checks", "_files", "_neighbors", "_array_files"),
-    ("_adjacency", "_sparse_files", "_design_files"),
+    ("_checks", "_files", "_neighbors", "_linear"),
+    ("_adjacency", "_array_files"),
+    ("_sparse_files", "_design_files"),
     ("graph",),
     ("results",),
-    ("typing", "_operator", "_linear"),
+    ("typing", "_operator"),
     ("io", "filters"),
     ("graphs", "datasets", "design"),
     ("baselines", "plotting", "spacetime", "gnn"),

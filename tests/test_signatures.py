@@ -92,6 +92,8 @@ def test_parameters_are_documented(part):
 def test_the_graph_comes_first():
     later = []
     for name, function in FUNCTIONS.items():
+        if name.endswith(".__init__") and is_result(name):
+            continue
         names = [p for p in inspect.signature(function).parameters if p not in ("self", "cls")]
         if "graph" in names and names[0] != "graph":
             later.append(name)

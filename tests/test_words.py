@@ -22,7 +22,7 @@ BRITISH = re.compile(
     r"\b(\w*(?:normali|regulari|optimi|minimi|maximi|generali|symmetri|standardi|initiali|factori|speciali|summari|randomi|"
     r"penali|linear|vectori|paralleli|recogni|organi|locali|visuali|synchroni|quanti|sparsi)s(?:e|es|ed|er|ers|ing|ation|ations)"
     r"|neighbour\w*|colour\w*|behaviour\w*|favour\w*|cent(?:re|res|red)|met(?:re|res)|licence[ds]?|analys(?:e|es|ed|ing)"
-    r"|modell\w+|labell\w+|cancell(?:ed|ing)|travell\w+|catalogue|grey|artefact\w*|judgement\w*|whilst|amongst)\b",
+    r"|modell(?:ed|ing|er)|labell(?:ed|ing)|cancell(?:ed|ing)|travell\w+|catalogue|grey|artefact\w*|judgement\w*|whilst|amongst)\b",
     re.IGNORECASE,
 )
 #: Words that look British and are not: nouns in -ses, names of works.

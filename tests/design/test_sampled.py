@@ -231,13 +231,13 @@ def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
     kept = np.r_[np.arange(5, 600), -1]  # the last one counts as new
     g = field.graph.subgraph(nodes)
     data = {"signals": field.signals[nodes], "noise": field.noise[nodes]}
-    again, afresh = redesign(d, g, old_index=kept, **data), exact(g, **data, solver="sampled")
+    again, afresh = redesign(g, d, old_index=kept, **data), exact(g, **data, solver="sampled")
     assert again.status.ok
     assert again.objective == pytest.approx(afresh.objective, rel=2e-3)
     solves = [x.certificate.details["solves"]["columns"] for x in (again, afresh)]
     assert solves[0] < 0.6 * solves[1]
     Y = field.measure(field.signals, rng=np.random.default_rng(0))[nodes]
-    assert redesign(d, g, old_index=kept, measurements=Y, noise=data["noise"]).status.ok
+    assert redesign(g, d, old_index=kept, measurements=Y, noise=data["noise"]).status.ok
 
 
 @pytest.mark.parametrize(
@@ -254,7 +254,7 @@ def test_bad_redesigns_are_named(field, arguments, words):
     d = node_invariant(field.graph, rule="oracle", signals=field.signals, noise=field.noise)
     data = {"old_index": np.arange(600), "signals": field.signals, "noise": field.noise, **arguments}
     with pytest.raises(InputError, match=words):
-        redesign(d, field.graph, **data)
+        redesign(field.graph, d, **data)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_redesign_refuses_what_it_would_ruin(rng):
     X, noise = rng.standard_normal((25, 20)), np.geomspace(0.1, 10, 25)
     weighted = nareg.design.exact(g, signals=X, noise=noise, fit="noise")
     with pytest.raises(InputError, match="fit is None but previous has a data term"):
-        nareg.design.redesign(weighted, g, old_index=np.arange(25), signals=X, noise=noise)
+        nareg.design.redesign(g, weighted, old_index=np.arange(25), signals=X, noise=noise)
 
 
 def test_redesign_of_weights_with_both_signs_is_no_worse_than_one_weight():
@@ -349,7 +349,7 @@ def test_redesign_of_weights_with_both_signs_is_no_worse_than_one_weight():
     previous = nareg.design.exact(g, signals=X, noise=0.5)
     assert (previous.weights > 0).any()
     assert (previous.weights < 0).any()
-    again = nareg.design.redesign(previous, g, old_index=np.arange(36), signals=X, noise=0.5)
+    again = nareg.design.redesign(g, previous, old_index=np.arange(36), signals=X, noise=0.5)
     one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
     assert risk(g, again, signals=X, noise=0.5).mse <= 1.02 * risk(g, one, signals=X, noise=0.5).mse
 
@@ -363,5 +363,5 @@ def test_redesign_searches_the_single_weight_again_where_the_old_one_does_not_fi
         weights=100 * fresh.weights,
         certificate=replace(fresh.certificate, details={"best_scalar": 100.0}),
     )
-    again = nareg.design.redesign(far, g, old_index=np.arange(60), signals=field.signals, noise=field.noise)
+    again = nareg.design.redesign(g, far, old_index=np.arange(60), signals=field.signals, noise=field.noise)
     assert again.certificate.details["best_scalar"] == pytest.approx(fresh.certificate.details["best_scalar"], rel=0.05)

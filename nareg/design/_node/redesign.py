@@ -24,8 +24,8 @@ MINORITY = 0.01
 
 
 def redesign(
-    previous: WeightDesign,
     graph: GraphLike,
+    previous: WeightDesign,
     *,
     old_index: ArrayLike,
     signals: ArrayLike | None = None,
@@ -45,10 +45,10 @@ def redesign(
 
     Parameters
     ----------
-    previous : WeightDesign
-        From :func:`nareg.design.exact` or :func:`nareg.design.blind`, with node weights.
     graph : Graph or (N, N) operator
         The network as it is now.
+    previous : WeightDesign
+        From :func:`nareg.design.exact` or :func:`nareg.design.blind`, with node weights.
     old_index : (N,) integer array
         For every node of the new network its index in the old one, or -1 for a new sensor.
     signals, measurements : (N, T) array
@@ -69,7 +69,7 @@ def redesign(
     >>> d = nareg.design.exact(g, signals=field.signals, noise=field.noise)
     >>> rest = np.arange(1, 100)  # the first sensor is gone
     >>> again = nareg.design.redesign(
-    ...     d, g.subgraph(rest), old_index=rest, signals=field.signals[rest], noise=field.noise[rest]
+    ...     g.subgraph(rest), d, old_index=rest, signals=field.signals[rest], noise=field.noise[rest]
     ... )
     >>> again.weights.shape
     (99,)
