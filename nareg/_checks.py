@@ -295,7 +295,9 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def generator(value: Any) -> np.random.Generator:
-    """A ``numpy.random.Generator``; seeds and the legacy ``RandomState`` are refused."""
+    """A ``numpy.random.Generator``: None is ``default_rng(0)``; seeds and the legacy ``RandomState`` are refused."""
+    if value is None:
+        return np.random.default_rng(0)
     if not isinstance(value, np.random.Generator):
         raise InputError(f"rng is {_shown(value)}, a numpy generator is expected: rng=numpy.random.default_rng(0).")
     return value

@@ -22,7 +22,7 @@ UNITS = [
 
 def laplacian(graph, kind="normalized"):
     adjacency = Adjacency(graph)
-    return (adjacency.normalized_laplacian if kind == "normalized" else adjacency.laplacian).toarray()
+    return (adjacency.augmented_laplacian if kind == "normalized" else adjacency.laplacian).toarray()
 
 
 def propagated(graph, X, lam, kind="normalized"):
