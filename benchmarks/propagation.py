@@ -19,8 +19,9 @@ import numpy as np
 import torch
 
 from nareg import gnn, graphs
-from nareg.gnn import Adjacency, _cg, propagate, series
-from nareg.gnn._operators import of
+from nareg._linear import conjugate_gradients
+from nareg.gnn import Adjacency, Chebyshev, ConjugateGradients, Perturbation, propagate, series
+from nareg.gnn._operators import adjacency_operator
 from nareg.gnn.ngc import system
 
 RUNS = 5
@@ -50,9 +51,9 @@ def allocated(call: Callable[[], object]) -> int:
 
 def exact(adjacency: Adjacency, x: torch.Tensor, lam: float, tol: float) -> tuple[int, float, int, float]:
     """Products and relative error (to the solution, not to x) of CG and Chebyshev."""
-    reference = propagate(x.double(), adjacency, lam=lam, solver="cg", tol=1e-10)
-    solved, products = _cg.solve(system(of(adjacency, x), lam), x, tol=tol)
-    expanded = propagate(x, adjacency, lam=lam, solver="chebyshev", tol=tol)
+    reference = propagate(adjacency, x.double(), lam=lam, solver=ConjugateGradients(1e-10))
+    solved, products = conjugate_gradients.solve(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
+    expanded = propagate(adjacency, x, lam=lam, solver=Chebyshev(tol))
     size = reference.norm()
     errors = [float((answer.double() - reference).norm() / size) for answer in (solved, expanded)]
     return products, errors[0], series.products_needed(lam, tol), errors[1]
@@ -74,12 +75,12 @@ def main() -> None:
     print(f"{n} nodes, {graph.n_edges} edges, F = {F}, S = {S}, {arguments.threads} threads, torch {torch.__version__}")
     ways: dict[str, Callable[[], object]] = {
         "16 bare products (torch.sparse.mm)": lambda: [torch.sparse.mm(A, x) for _ in range(S)],
-        "NGC": lambda: propagate(x, adjacency),
-        "RNGC": lambda: propagate(x, adjacency, eps=1.0),
-        "RNGC, edge-masked": lambda: propagate(x, adjacency, eps=0.1, masked=True),
-        "NGC exact, 1e-3 (Chebyshev)": lambda: propagate(x, adjacency, solver="chebyshev"),
-        "RNGC exact, 1e-3 (Chebyshev)": lambda: propagate(x, adjacency, solver="chebyshev", eps=1.0),
-        "NGC exact, 1e-3 (CG)": lambda: propagate(x, adjacency, solver="cg"),
+        "NGC": lambda: propagate(adjacency, x),
+        "RNGC": lambda: propagate(adjacency, x, perturbation=Perturbation(1.0)),
+        "RNGC, edge-masked": lambda: propagate(adjacency, x, perturbation=Perturbation(0.1, masked=True)),
+        "NGC exact, 1e-3 (Chebyshev)": lambda: propagate(adjacency, x, solver="chebyshev"),
+        "RNGC exact, 1e-3 (Chebyshev)": lambda: propagate(adjacency, x, solver="chebyshev", perturbation=Perturbation(1.0)),
+        "NGC exact, 1e-3 (CG)": lambda: propagate(adjacency, x, solver="cg"),
     }
     for layer, name in ((gnn.NGC(F, F), "NGC layer"), (gnn.RNGC(F, F), "RNGC layer, same features")):
         ways[name] = torch.no_grad()(lambda layer=layer: layer(x, adjacency))

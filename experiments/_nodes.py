@@ -17,8 +17,8 @@ from nareg.errors import DivergentMethodError, InputError, NaregError
 try:
     import torch
 
-    from nareg.gnn import NodeAdaptiveConv, networks, noise, peers
-    from nareg.gnn.adjacency import Adjacency
+    from nareg.gnn import Neumann, NodeAdaptiveConv, Perturbation, networks, noise, peers
+    from nareg.gnn.adjacency import Adjacency, Normalization
     from nareg.gnn.comparison import Paired, Recipe, model_generator, paired, results, summarize
     from nareg.gnn.training import Protocol
 except ModuleNotFoundError as missing:
@@ -29,6 +29,8 @@ from nareg import datasets
 __all__ = [
     "Adjacency",
     "Finding",
+    "Neumann",
+    "Perturbation",
     "Recipe",
     "grade",
     "networks",
@@ -63,7 +65,7 @@ class Filter:
     weight_decay: float = 1e-5
     hidden: tuple[int, ...] = ()
     dropout: float = 0.0
-    normalization: str = "sym"
+    normalization: Normalization = "sym"
 
 
 class Adaptive(networks.Network):
@@ -104,10 +106,10 @@ def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> d
     pubmed = dataset.removeprefix("metattack-") == "pubmed"
     decay = {"citeseer": 1e-4, "pubmed": 2e-5}.get(dataset.removeprefix("metattack-"), 1e-5)
     head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout}
-    series: dict[str, Any] = {"lam": defaults.lam, "order": defaults.order, "normalization": defaults.normalization}
+    series: dict[str, Any] = {"lam": defaults.lam, "solver": Neumann(defaults.order), "normalization": defaults.normalization}
 
     def filtered(**arguments: Any) -> Recipe:
-        return Recipe(lambda f, c: networks.Filtered(f, c, **head, **arguments), defaults.lr, defaults.weight_decay)
+        return Recipe(lambda f, c: networks.FilteredNetwork(f, c, **head, **arguments), defaults.lr, defaults.weight_decay)
 
     return {
         MLP: Recipe(peers.mlp),
@@ -122,7 +124,7 @@ def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> d
         GLP: Recipe(peers.glp),
         IRLS: Recipe(lambda f, c: peers.twirls(f, c, **irls[0]), irls[1], irls[2]),
         NGC: filtered(**series),
-        RNGC: filtered(**series, eps=defaults.eps),
+        RNGC: filtered(**series, perturbation=Perturbation(defaults.eps)),
         EXACT: filtered(lam=defaults.lam, solver="chebyshev"),
         ADAPTIVE: Recipe(lambda f, c: Adaptive(f, c, degree_groups(degrees), defaults.lam), defaults.lr, defaults.weight_decay),
     }  # fmt: skip
@@ -157,7 +159,7 @@ def trained(
         row: Row = {"model": model, "seed": number}
         try:
             run = known[model].train(
-                x, graph if adjacency is None else adjacency, data.labels, data.splits[0] if split is None else split,
+                graph if adjacency is None else adjacency, x, data.labels, data.splits[0] if split is None else split,
                 protocol=Protocol(epochs=epochs), rng=model_generator(number, model),
             )  # fmt: skip
         except DivergentMethodError as refused:
@@ -255,7 +257,7 @@ def lines(axis: Any, rows: list[Row], levels: Sequence[float], models: Sequence[
         )  # fmt: skip
 
 
-def noisy(features: np.ndarray, level: float, rows: str, seed: list[int], *, control: bool = False) -> np.ndarray:
+def noisy(features: np.ndarray, level: float, rows: Any, seed: list[int], *, control: bool = False) -> np.ndarray:
     """Features with Gaussian noise, rows normalized; ``control``: the noise alone."""
     rng = np.random.default_rng(seed)
     return noise.normalize_rows(noise.add_gaussian(np.zeros_like(features) if control else features, level, rng), rows)

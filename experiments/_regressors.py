@@ -32,7 +32,7 @@ class Snapshots(torch.nn.Module):
 
 
 def _spread(H: torch.Tensor, graph: Adjacency) -> torch.Tensor:
-    return polynomial(H.flatten(1), graph, [0.0, 1.0]).view_as(H)
+    return polynomial(graph, H.flatten(1), [0.0, 1.0]).view_as(H)
 
 
 class Polynomial(torch.nn.Module):
@@ -44,7 +44,7 @@ class Polynomial(torch.nn.Module):
 
     def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
         """(N, B) -> (N, B)."""
-        out: torch.Tensor = gnn.propagate(Y, graph, weights=self.g)
+        out: torch.Tensor = gnn.propagate(graph, Y, weights=self.g)
         return out
 
 
@@ -60,7 +60,7 @@ class Weights(torch.nn.Module):
 
     def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
         """(N, B) -> (N, B)."""
-        return self.layer.denoise(Y, graph)
+        return self.layer.denoise(graph, Y)
 
 
 class Dense(torch.nn.Module):
@@ -139,5 +139,5 @@ def chosen_filter(
     """NGC or RNGC: the way to propagate that has the smallest error on the training signals."""
     start = time.perf_counter()
     Y = U + np.sqrt(variance) * rng.standard_normal(U.shape)
-    best = min(ways, key=lambda way: float(np.mean((gnn.propagate(Y, graph, **way) - U) ** 2)))
-    return Learned(lambda Z: gnn.propagate(Z, graph, **best), len(best), time.perf_counter() - start)
+    best = min(ways, key=lambda way: float(np.mean((gnn.propagate(graph, Y, **way) - U) ** 2)))
+    return Learned(lambda Z: gnn.propagate(graph, Z, **best), len(best), time.perf_counter() - start)

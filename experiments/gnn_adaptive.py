@@ -57,7 +57,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     def fitted(way: str, x: np.ndarray, network: Any = None) -> Row:
         """A linear classifier, behind filtered features or with a filter in it, trained as NGC is."""
-        recipe = n.Recipe(network or n.networks.Filtered, 0.2, 1e-5)
+        recipe = n.Recipe(network or n.networks.FilteredNetwork, 0.2, 1e-5)
         (row,) = n.trained(dataset, x, [way], seed, epochs=s.epochs, chosen_recipes={way: recipe})
         return row
 
@@ -71,8 +71,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
         return {**max(chosen(rows, pipeline=pipeline), key=lambda row: row["val"]), "model": VALIDATED}
 
     series = {
-        FIRST: gnn.propagate(rows_of_length_one, adjacency),
-        LAST: n.noise.normalize_rows(gnn.propagate(centered, adjacency)),
+        FIRST: gnn.propagate(adjacency, rows_of_length_one),
+        LAST: n.noise.normalize_rows(gnn.propagate(adjacency, centered)),
     }
     rows = [{**fitted(TRUNCATED, x), "pipeline": pipeline} for pipeline, x in series.items()]
     ones = np.ones(adjacency.n_nodes)
@@ -100,7 +100,7 @@ def designs(
     """Weights that minimize Stein's unbiased estimate of the error of the denoised features; no label is looked at."""
     rng = np.random.default_rng([*seed, 1])
     columns = rng.choice(centered.shape[1], min(s.columns, centered.shape[1]), replace=False)
-    L, known = adjacency.normalized_laplacian, centered[:, columns].astype(float)
+    L, known = adjacency.augmented_laplacian, centered[:, columns].astype(float)
     return {
         SURE: lambda: design.node_invariant(L, rule="sure", measurements=known, noise=level**2),
         DESIGNED: lambda: design.blind(L, measurements=known, noise=level**2),
@@ -108,9 +108,9 @@ def designs(
 
 
 def filtered(w: np.ndarray, x: np.ndarray, adjacency: n.Adjacency) -> np.ndarray:
-    """``(I + diag(w) L diag(w))^-1 x`` on the normalized Laplacian."""
+    """``(I + diag(w) L diag(w))^-1 x`` on the augmented Laplacian."""
     layer = NodeAdaptiveConv(1, 1, weights=w, laplacian="augmented", tol=1e-3)
-    out: np.ndarray = layer.denoise(n.torch.from_numpy(x), adjacency).numpy()
+    out: np.ndarray = layer.denoise(adjacency, n.torch.from_numpy(x)).numpy()
     return out
 
 

@@ -41,8 +41,9 @@ def compute(s: Settings, point: Point) -> list[Row]:
     lam = 1.0 if level < 1 else 1024.0 if physics else 128.0
     told = n.Filter(16, lam, weight_decay=5e-4 if physics else 1e-7, hidden=(16,) if physics else (), dropout=0.5 * physics)
     known = n.recipes(dataset, graph.degrees, told)
-    head: dict[str, Any] = {"hidden": told.hidden, "dropout": told.dropout, "lam": lam, "order": 16, "eps": 1.0, "masked": True}
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.Filtered(f, c, **head), told.lr, told.weight_decay)
+    head: dict[str, Any] = {"hidden": told.hidden, "dropout": told.dropout, "lam": lam, "solver": n.Neumann(16)}
+    head["perturbation"] = n.Perturbation(1.0, masked=True)
+    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), told.lr, told.weight_decay)
     return n.trained(dataset, x, s.models, seed, epochs=s.epochs, split=split, chosen_recipes=known)
 
 

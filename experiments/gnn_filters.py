@@ -81,7 +81,7 @@ def ways(
     noisy = train + np.sqrt(variance) * rng.standard_normal(train.shape)
     low, high = train.min(axis=1), train.max(axis=1)
     adjacency = n.Adjacency(graph)
-    tuned = [{"lam": lam, "order": 16} for lam in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)]
+    tuned = [{"lam": lam, "solver": n.Neumann(16)} for lam in (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0)]
 
     def filtered(weights: Callable[[], Any], count: int) -> Callable[[], regressors.Learned]:
         def make() -> regressors.Learned:
@@ -97,7 +97,7 @@ def ways(
         H = wiener(train @ train.T / train.shape[1], variance)
         return regressors.Learned(lambda Y: H @ Y, N * (N + 1) // 2, 0.0)
 
-    robust = [{**way, "eps": eps} for way in tuned for eps in (0.1, 1.0)]
+    robust = [{**way, "perturbation": n.Perturbation(eps)} for way in tuned for eps in (0.1, 1.0)]
     return {
         NI: filtered(lambda: np.sqrt(w0), 1),
         BEST: filtered(lambda: design.node_invariant(graph, rule="oracle", **known), 1),

@@ -17,8 +17,8 @@ from nareg.errors import DatasetNotFoundError
 #: Ways to propagate whose cost is measured.
 WAYS: dict[str, dict[str, Any]] = {
     "NGC": {},
-    "RNGC, edge-masked": {"eps": 1e-2, "masked": True},
-    "RNGC": {"eps": 1e-2},
+    "RNGC, edge-masked": {"perturbation": n.Perturbation(1e-2, masked=True)},
+    "RNGC": {"perturbation": n.Perturbation(1e-2)},
     "NGC exact (1e-3)": {"solver": "chebyshev"},
 }
 
@@ -58,7 +58,7 @@ def cost(s: Settings, nodes: int) -> list[Row]:
     rows: list[Row] = []
     for way, arguments in WAYS.items():
         start = time.perf_counter()
-        gnn.propagate(x, adjacency, lam=32.0, order=s.order, **arguments)
+        gnn.propagate(adjacency, x, lam=32.0, **{"solver": n.Neumann(s.order), **arguments})
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append({"model": way, "edges": edges, "seconds": seconds, "peak_gib": peak, "test": None, "refused": ""})
@@ -80,11 +80,10 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
         "hidden": (256, 256),
         "dropout": 0.5,
         "lam": told.lam,
-        "order": told.order,
-        "eps": told.eps,
-        "masked": True,
+        "solver": n.Neumann(told.order),
+        "perturbation": n.Perturbation(told.eps, masked=True),
     }
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.Filtered(f, c, **head), told.lr, told.weight_decay)
+    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), told.lr, told.weight_decay)
     return n.trained("ogbn-products", x, models, seed, epochs=s.epochs, chosen_recipes=known)
 
 

@@ -47,13 +47,16 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
         for decay in decays:
             for way in ways:
                 name = ", ".join(f"{key} {value:g}" for key, value in {**way, "decay": decay}.items())
-                found[name] = n.Recipe(configured(build, way), published[model].lr, decay)
+                found[name] = n.Recipe(configured(build, way), published[model].learning_rate, decay)
         if len(found) != BUDGET:
             raise AssertionError(f"{model} has {len(found)} configurations, {BUDGET} are each model's budget")
         return found
 
     def own(build: Callable[..., Any], **more: Any) -> Callable[..., Any]:
         return lambda f, c, **way: build(f, c, layers="nareg", **more, **way)
+
+    def series(f: int, c: int, *, order: int, **way: Any) -> Any:
+        return n.networks.FilteredNetwork(f, c, solver=n.Neumann(order), **way)
 
     decay = {model: recipe.weight_decay for model, recipe in published.items()}
     strengths: list[dict[str, Any]] = [{"lam": 32.0, "order": 16}, {"lam": 32.0, "order": 64}, {"lam": 128.0, "order": 64}]
@@ -79,9 +82,9 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
             n.IRLS, lambda f, c, **way: n.peers.twirls(f, c, steps=steps, dropout=0.5 if dataset == "citeseer" else 0.8, **way),
             [{"lam": 1.0}, {"lam": 4.0}, {"lam": 16.0}], [decay[n.IRLS], 10 * decay[n.IRLS]],
         ),
-        n.NGC: grid(n.NGC, n.networks.Filtered, strengths, small),
-        n.RNGC: grid(n.RNGC, lambda f, c, **way: n.networks.Filtered(f, c, eps=1.0, **way), strengths, small),
-        n.EXACT: grid(n.EXACT, lambda f, c, **way: n.networks.Filtered(f, c, solver="chebyshev", **way), exact, small),
+        n.NGC: grid(n.NGC, series, strengths, small),
+        n.RNGC: grid(n.RNGC, lambda f, c, **way: series(f, c, perturbation=n.Perturbation(1.0), **way), strengths, small),
+        n.EXACT: grid(n.EXACT, lambda f, c, **way: n.networks.FilteredNetwork(f, c, solver="chebyshev", **way), exact, small),
     }  # fmt: skip
 
 

@@ -47,6 +47,7 @@ class Status(enum.Enum):
         "the classes are separable: the loss has no minimum, its lower limit is zero and the weights grow without end; add "
         "weight_decay, or stop early on validation nodes"
     )
+    COMPLETED = "completed: all epochs were run, as asked for"
     TARGET_REACHED = "the loss reached stop_below, as asked for"
     INTERRUPTED = "interrupted: the best point reached so far is returned"
 

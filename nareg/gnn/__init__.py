@@ -13,6 +13,7 @@ from nareg.errors import MissingDependencyError
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate
+from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Perturbation
 
 if TYPE_CHECKING:
     from nareg.gnn.layers import NGC, RNGC
@@ -21,7 +22,18 @@ if TYPE_CHECKING:
 #: Name -> module: what needs torch is imported when it is asked for.
 _WITH_TORCH = {"NGC": "layers", "RNGC": "layers", "NodeAdaptiveConv": "node_adaptive"}
 
-__all__ = ["NGC", "RNGC", "Adjacency", "NodeAdaptiveConv", "propagate", "series"]
+__all__ = [
+    "NGC",
+    "RNGC",
+    "Adjacency",
+    "Chebyshev",
+    "ConjugateGradients",
+    "Neumann",
+    "NodeAdaptiveConv",
+    "Perturbation",
+    "propagate",
+    "series",
+]
 
 
 def __getattr__(name: str) -> Any:

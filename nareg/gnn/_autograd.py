@@ -33,7 +33,7 @@ class Linear(torch.autograd.Function):
         return ctx.transposed(gradient.contiguous()), None, None
 
 
-class Weighted(torch.autograd.Function):
+class WeightedPropagation(torch.autograd.Function):
     """``sum_s weights[s] M^s x`` with a gradient in the weights as well, for as many products again."""
 
     @staticmethod
@@ -61,31 +61,31 @@ class Weighted(torch.autograd.Function):
 class PerturbedSeries(torch.autograd.Function):
     """Truncated Neumann series in an operator that depends on a parameter (RNGC: on the features).
 
-    The iterates are kept only if the gradient in the parameter is asked for: with Z_0 = x, Z_k = x + c M Z_{k-1} and the
-    adjoints Y_S = g, Y_{k-1} = c M^T Y_k, it is ``c sum_k d<Y_k, M Z_{k-1}>``.
+    The iterates are stored only if the gradient in the parameter is asked for. With Z_0 = x, Z_k = x + c M Z_{k-1} and the
+    adjoints Y_S = g, Y_{k-1} = c M^T Y_k, that gradient is ``c sum_k d<Y_k, M Z_{k-1}>``.
     """
 
     @staticmethod
     def forward(
         ctx: Any, x: torch.Tensor, parameter: torch.Tensor, M: Operator, slope: Slope, lam: float, order: int
     ) -> torch.Tensor:
-        kept: list[torch.Tensor] | None = [] if ctx.needs_input_grad[1] else None
-        Z = _recurrences.neumann(M, x.contiguous(), lam=lam, order=order, keep=kept)
+        iterates: list[torch.Tensor] | None = [] if ctx.needs_input_grad[1] else None
+        Z = _recurrences.neumann(M, x.contiguous(), lam=lam, order=order, iterates=iterates)
         ctx.M, ctx.slope, ctx.lam, ctx.order = M, slope, lam, order
-        ctx.save_for_backward(parameter, *(kept or ()))
+        ctx.save_for_backward(parameter, *(iterates or ()))
         return Z
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         M, lam = ctx.M.transposed, ctx.lam
-        parameter, *kept = ctx.saved_tensors
+        parameter, *iterates = ctx.saved_tensors
         if not ctx.needs_input_grad[1]:
             return _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * 5
         c = lam / (lam + 1)
         Y = gradient / (lam + 1)
         of_x, of_parameter = Y.clone(), torch.zeros_like(parameter)
-        for Z in reversed(kept):
+        for Z in reversed(iterates):
             of_parameter.add_(ctx.slope(Y, Z, parameter), alpha=c)
             Y = M.multiply_add(Y, Y, c, 0.0, empty_like(Y))
             of_x += Y

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import torch
 
+from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.gnn.networks import Network
 
 
 def digest(*values: Any) -> str:
-    """Hash of nested dictionaries, lists, numbers, texts, arrays and networks; anything else is refused."""
-    found = hashlib.sha256()
+    """Hash of nested dictionaries, lists, dataclasses, numbers, texts, arrays and networks; anything else is refused."""
+    sha = hashlib.sha256()
     for part in _parts("what is compared", values):
-        found.update(len(part).to_bytes(8, "little") + part)
-    return found.hexdigest()[:24]
+        sha.update(len(part).to_bytes(8, "little") + part)
+    return sha.hexdigest()[:24]
 
 
 def _parts(name: str, value: Any) -> list[bytes]:
     """The value as byte strings, its kind first, so that no two different values share them."""
-    if isinstance(value, torch.Tensor):
-        value = value.detach().cpu().numpy()
+    if is_tensor(value):
+        value = as_numpy(value)
     if isinstance(value, np.ndarray):
         return [f"array {value.dtype} {value.shape}".encode(), np.ascontiguousarray(value).tobytes()]
     if isinstance(value, Network):
         return _network(value)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        return [f"{type(value).__module__}.{type(value).__qualname__}".encode(), *_parts(name, fields)]
     if isinstance(value, Mapping):
         items = sorted(value.items(), key=lambda item: str(item[0]))
         return [b"mapping", *(part for k, v in items for part in (*_parts(name, k), *_parts(f"{name}.{k}", v)))]
@@ -39,7 +43,7 @@ def _parts(name: str, value: Any) -> list[bytes]:
     named = getattr(value, "__qualname__", "<")
     if callable(value) and "<" not in named:  # not a lambda, not a function in a function
         return [f"function {getattr(value, '__module__', '')}.{named}".encode()]
-    raise InputError(f"{name} is a {type(value).__name__}, which cannot be told apart from others like it: leave cache out.")
+    raise InputError(f"{name} is a {type(value).__name__}, which cannot be hashed: leave cache out.")
 
 
 def _network(network: Network) -> list[bytes]:

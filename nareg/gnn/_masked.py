@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._arrays import as_numpy
 from nareg.gnn._operators import NumpySparse, Operator, TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
 
-#: Numbers that are gathered at a time from each side: they stay in the cache.
-NUMBERS = 2**20
+#: Numbers gathered at once from each side, so that they stay in the cache.
+CHUNK = 2**20
 
 
 def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator, Any]:
@@ -23,7 +24,7 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
     pattern = adjacency.csr(np.float64)
     rows = np.repeat(np.arange(adjacency.n_nodes), np.diff(pattern.indptr))
 
-    def filled(values: np.ndarray) -> sp.csr_array:
+    def on_pattern(values: np.ndarray) -> sp.csr_array:
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
     p = _inner_products(U, U, rows, pattern.indices)
@@ -31,21 +32,21 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
 
     def slope(Y: Any, Z: Any, V: Any) -> Any:
         s = _inner_products(Y, Z, rows, pattern.indices)
-        G = filled(-eps * (s / size - p * (p @ s) / size**3))
+        G = on_pattern(-eps * (s / size - p * (p @ s) / size**3))
         return csr_tensor(G + G.T, V.dtype, V.device) @ V
 
-    return _as_operator(filled(pattern.data - eps / size * p), U, adjacency.is_symmetric), slope
+    return _as_operator(on_pattern(pattern.data - eps / size * p), U, adjacency.is_symmetric), slope
 
 
 def _inner_products(Y: Any, Z: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """``Y_i . Z_j`` for pairs (i, j), a slice of them at a time."""
-    found = np.empty(rows.size)
+    """``Y_i . Z_j`` for pairs (i, j), slice by slice."""
+    products = np.empty(rows.size)
     left, right = _rows(Y), _rows(Z)
-    entries = max(1, NUMBERS // Y.shape[1])
+    entries = max(1, CHUNK // Y.shape[1])
     for first in range(0, rows.size, entries):
         part = slice(first, first + entries)
-        found[part] = _numpy((left(rows[part]) * right(columns[part])).sum(1))
-    return found
+        products[part] = as_numpy((left(rows[part]) * right(columns[part])).sum(1))
+    return products
 
 
 def _rows(U: Any) -> Any:
@@ -54,11 +55,6 @@ def _rows(U: Any) -> Any:
     import torch
 
     return lambda index: U.detach()[torch.as_tensor(index, device=U.device, dtype=torch.int64)]
-
-
-def _numpy(value: Any) -> np.ndarray:
-    found: np.ndarray = value if isinstance(value, np.ndarray) else value.cpu().numpy()
-    return found
 
 
 def _as_operator(matrix: sp.csr_array, U: Any, symmetric: bool) -> Operator:

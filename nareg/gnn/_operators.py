@@ -63,7 +63,7 @@ class TorchSparse:
 class Perturbed:
     """``M - scale U U^T``, the second term never formed where that costs more.
 
-    ``(U U^T) Z = U (U^T Z)`` takes 4 N F floating-point operations a column of Z, the Gram matrix 2 N^2: with few nodes and
+    ``(U U^T) Z = U (U^T Z)`` takes 4 N F floating-point operations per column of Z, the Gram matrix 2 N^2: with few nodes and
     many features the Gram matrix is formed once.
     """
 
@@ -103,8 +103,8 @@ def add_scaled(out: Any, X: Any, alpha: float) -> Any:
     return out
 
 
-def of(adjacency: Adjacency, x: Any) -> Operator:
-    """A~ in the library, dtype and place of x."""
+def adjacency_operator(adjacency: Adjacency, x: Any) -> Operator:
+    """A~ in the library and dtype of x, on its device."""
     if isinstance(x, np.ndarray):
         return NumpySparse(adjacency.csr(x.dtype), adjacency.csr(x.dtype, transposed=True))
     return TorchSparse(adjacency.tensor(x.dtype, x.device), adjacency.tensor(x.dtype, x.device, transposed=True))

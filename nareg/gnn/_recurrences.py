@@ -1,4 +1,4 @@
-"""Polynomials in an operator, in Horner's and Clenshaw's form: two extra arrays, one product a degree."""
+"""Polynomials in an operator, in Horner's and Clenshaw's form: two extra arrays, one product per degree."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from nareg._arrays import empty_like
 from nareg.gnn._operators import Operator, add_scaled
 
 
-def neumann(M: Operator, X: Any, *, lam: float, order: int, keep: list[Any] | None = None) -> Any:
+def neumann(M: Operator, X: Any, *, lam: float, order: int, iterates: list[Any] | None = None) -> Any:
     """``1/(lam+1) sum_{s=0}^{order} (c M)^s X`` with ``c = lam / (lam+1)``: Z <- X + c M Z, from Z = X.
 
-    ``keep``, if a list, receives the Z of every step before it is multiplied, for a backward pass.
+    ``iterates``, if a list, receives the Z of every step before it is multiplied, for a backward pass.
     """
     if order == 0:
         return X / (lam + 1)
@@ -20,9 +20,9 @@ def neumann(M: Operator, X: Any, *, lam: float, order: int, keep: list[Any] | No
     spare = [empty_like(X) for _ in range(min(order, 2))]
     Z = X
     for step in range(order):
-        if keep is not None:
-            keep.append(Z)
-        out = spare[step % 2] if keep is None else empty_like(X)
+        if iterates is not None:
+            iterates.append(Z)
+        out = spare[step % 2] if iterates is None else empty_like(X)
         Z = M.multiply_add(Z, X, c, 1.0, out)
     Z *= 1 / (lam + 1)
     return Z

@@ -10,24 +10,30 @@ from __future__ import annotations
 
 import warnings
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike, Features, Sparse
 
 if TYPE_CHECKING:
     import torch
 
-NORMALIZATIONS = ("sym", "rw")
+#: Symmetric, or of a random walk.
+Normalization: TypeAlias = Literal["sym", "rw"]
+NORMALIZATIONS: tuple[Normalization, ...] = ("sym", "rw")
+
+#: A graph in any form: what :class:`Adjacency` takes, or one prepared already.
+GraphInput: TypeAlias = "Adjacency | Graph | Sparse | np.ndarray | torch.Tensor"
 
 
 class Adjacency:
-    """A graph prepared for propagation: checked, normalized, and held in the formats and dtypes that were asked for.
+    """A graph prepared for propagation: checked, normalized, and stored in every format and dtype that was asked for.
 
     Parameters
     ----------
@@ -40,8 +46,8 @@ class Adjacency:
     normalization : {"sym", "rw"}
         ``D~^-1/2 (A + I) D~^-1/2`` or ``D~^-1 (A + I)``.
     symmetrize : bool
-        A directed graph is refused unless this is True; then i and j are joined where either points at the other, with the
-        larger of the two weights.
+        True joins i and j where either points at the other, with the larger of the two weights. False refuses a directed
+        graph.
 
     Attributes
     ----------
@@ -51,6 +57,11 @@ class Adjacency:
         A~, float64.
     degrees : (N,) array
         Diagonal of D~.
+
+    Raises
+    ------
+    InputError
+        If the graph is directed, not square or without nodes, or a weight is negative or not finite.
 
     Examples
     --------
@@ -64,14 +75,15 @@ class Adjacency:
 
     def __init__(
         self,
-        graph: Any,
+        graph: Graph | Sparse | Features,
         *,
-        edge_weight: Any = None,
+        edge_weight: ArrayLike | torch.Tensor | None = None,
         n_nodes: int | None = None,
-        normalization: str = "sym",
+        normalization: Normalization = "sym",
         symmetrize: bool = False,
     ) -> None:
-        self.normalization = _checks.choice("normalization", normalization, NORMALIZATIONS)
+        _checks.choice("normalization", normalization, NORMALIZATIONS)
+        self.normalization = normalization
         raw = _read(graph, edge_weight, None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
         if raw.shape[0] == 0:
             raise InputError("graph has no nodes.")
@@ -92,7 +104,7 @@ class Adjacency:
         self.degrees = np.asarray(with_loops.sum(axis=1)).ravel()
         self.matrix = self._normalized(with_loops)
         self.matrix.sort_indices()
-        self._held: dict[Any, Any] = {}
+        self._formats: dict[Any, Any] = {}
 
     def _normalized(self, matrix: sp.csr_array) -> sp.csr_array:
         if self.normalization == "rw":
@@ -122,12 +134,12 @@ class Adjacency:
         return sp.csr_array(sp.diags_array(np.asarray(loopless.sum(axis=1)).ravel()) - loopless)
 
     @cached_property
-    def normalized_laplacian(self) -> sp.csr_array:
-        """``I - D~^-1/2 (A + I) D~^-1/2``, symmetric whatever the normalization: what node weights can be designed for."""
+    def augmented_laplacian(self) -> sp.csr_array:
+        """Laplacian with self-loops ``I - D~^-1/2 (A + I) D~^-1/2``, (N, N) CSR, symmetric whatever the normalization."""
         return sp.csr_array(sp.eye_array(self.n_nodes) - self.symmetric.matrix)
 
     def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
-        """Nodes that can be reached in so many steps, in order: all that so many products with A~ look at."""
+        """Nodes within so many steps of the given ones, in order: all that so many products with A~ look at."""
         reached = np.zeros(self.n_nodes, dtype=bool)
         reached[nodes] = True
         for _ in range(hops):
@@ -137,7 +149,7 @@ class Adjacency:
     def restricted(self, nodes: np.ndarray) -> Adjacency:
         """The rows and columns of A~ that belong to some nodes, divided by the degrees in the whole graph."""
         part: Adjacency = object.__new__(_Neighborhood)
-        part.normalization, part.degrees, part._held = self.normalization, self.degrees[nodes], {}
+        part.normalization, part.degrees, part._formats = self.normalization, self.degrees[nodes], {}
         part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
         return part
 
@@ -145,29 +157,29 @@ class Adjacency:
         """A~ (or its transpose) in this NumPy dtype."""
         transposed = transposed and not self.is_symmetric
         key = (np.dtype(dtype), transposed)
-        if key not in self._held:
+        if key not in self._formats:
             matrix = self.matrix.astype(dtype)
-            self._held[key] = sp.csr_array(matrix.T) if transposed else matrix
-        return self._held[key]
+            self._formats[key] = sp.csr_array(matrix.T) if transposed else matrix
+        return self._formats[key]
 
     def tensor(self, dtype: torch.dtype, device: torch.device, *, transposed: bool = False) -> torch.Tensor:
         """A~ (or its transpose) as a torch CSR tensor."""
         transposed = transposed and not self.is_symmetric
         key = (dtype, device, transposed)
-        if key not in self._held:
-            self._held[key] = csr_tensor(self.matrix.T if transposed else self.matrix, dtype, device)
-        return self._held[key]
+        if key not in self._formats:
+            self._formats[key] = csr_tensor(self.matrix.T if transposed else self.matrix, dtype, device)
+        return self._formats[key]
 
     def edge_index(self, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """PyTorch Geometric's form of A, with the self-loops that the input had: (2, E) indices and (E,) weights."""
         import torch
 
         key = ("edge_index", dtype, device)
-        if key not in self._held:
+        if key not in self._formats:
             coo = self.raw.tocoo()
             index = torch.stack([torch.as_tensor(part, dtype=torch.int64, device=device) for part in coo.coords])
-            self._held[key] = (index, torch.as_tensor(coo.data, dtype=dtype, device=device))
-        return self._held[key]
+            self._formats[key] = (index, torch.as_tensor(coo.data, dtype=dtype, device=device))
+        return self._formats[key]
 
     def __repr__(self) -> str:
         return f"Adjacency({self.n_nodes} nodes, {self.matrix.nnz} entries, {self.normalization!r})"
@@ -181,7 +193,7 @@ class _Neighborhood(Adjacency):
         """Refused: its degrees are those of the whole graph."""
         raise InputError("a neighborhood has no Laplacian: use the adjacency of the whole graph.")
 
-    normalized_laplacian = laplacian  # type: ignore[assignment]
+    augmented_laplacian = laplacian  # type: ignore[assignment]
 
     @property
     def symmetric(self) -> Adjacency:  # type: ignore[override]
@@ -191,19 +203,24 @@ class _Neighborhood(Adjacency):
         raise InputError("a neighborhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
 
 
-def as_adjacency(graph: Any, n_nodes: int, **told: Any) -> Adjacency:
+def as_adjacency(
+    graph: GraphInput,
+    n_nodes: int,
+    *,
+    edge_weight: ArrayLike | torch.Tensor | None = None,
+    normalization: Normalization | None = None,
+) -> Adjacency:
     """A prepared adjacency as it is; anything else prepared."""
     if not isinstance(graph, Adjacency):
-        given = {key: value for key, value in told.items() if value is not None}
-        return Adjacency(graph, n_nodes=n_nodes, **given)
+        return Adjacency(graph, n_nodes=n_nodes, edge_weight=edge_weight, normalization=normalization or "sym")
     if graph.n_nodes != n_nodes:
-        raise InputError(f"graph has {graph.n_nodes} nodes but x has {n_nodes} rows: one row of features a node is expected.")
-    if told.get("edge_weight") is not None:
-        raise InputError("edge_weight goes with edge_index only: the prepared adjacency holds its weights itself.")
-    normalization = told.get("normalization")
+        raise InputError(f"graph has {graph.n_nodes} nodes but x has {n_nodes} rows: one row of features per node is expected.")
+    if edge_weight is not None:
+        raise InputError("edge_weight goes with edge_index only: the prepared adjacency has its own weights.")
     if normalization not in (None, graph.normalization):
         raise InputError(
-            f"normalization is {normalization!r} but the adjacency was prepared with {graph.normalization!r}: prepare another."
+            f"normalization is {normalization!r} but the adjacency was prepared with {graph.normalization!r}: prepare one with "
+            f"nareg.gnn.Adjacency(graph, normalization={normalization!r})."
         )
     return graph
 
@@ -237,16 +254,16 @@ def _read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     elif sp.issparse(graph):
         _checks.whole_sparse("graph", graph)
         matrix = sp.csr_array(graph)
-    elif hasattr(graph, "layout") and str(graph.layout) != "torch.strided":
+    elif is_tensor(graph) and str(graph.layout) != "torch.strided":
         matrix = _from_torch_sparse(graph)
     else:
         return _from_edge_index(graph, edge_weight, n_nodes)
     if edge_weight is not None:
-        raise InputError("edge_weight goes with edge_index only: a sparse matrix holds its weights itself.")
+        raise InputError("edge_weight goes with edge_index only: a sparse matrix has its own weights.")
     if matrix.shape[0] != matrix.shape[1]:
         raise InputError(f"graph has shape {matrix.shape}: a square adjacency matrix is expected.")
     if n_nodes is not None and matrix.shape[0] != n_nodes:
-        raise InputError(f"graph has {matrix.shape[0]} nodes but x has {n_nodes} rows: one row of features a node is expected.")
+        raise InputError(f"graph has {matrix.shape[0]} nodes but x has {n_nodes} rows: one row per node is expected.")
     if matrix.dtype.kind not in "fiub":
         raise InputError(f"graph has dtype {matrix.dtype}: real weights are expected.")
     matrix = matrix.astype(np.float64)
@@ -265,14 +282,13 @@ def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
 
 def _from_torch_sparse(graph: Any) -> sp.csr_array:
     if graph.requires_grad:
-        raise InputError("graph requires a gradient, which propagation does not give: pass graph.detach().")
-    coo = graph.cpu().to_sparse_coo().coalesce()
-    return sp.csr_array(sp.coo_array((coo.values().double().numpy(), coo.indices().numpy()), shape=tuple(coo.shape)))
+        raise InputError("graph requires a gradient, which propagation does not compute: pass graph.detach().")
+    return sp.csr_array(as_numpy(graph))
 
 
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     if getattr(edge_weight, "requires_grad", False):
-        raise InputError("edge_weight requires a gradient, which propagation does not give: pass edge_weight.detach().")
+        raise InputError("edge_weight requires a gradient, which propagation does not compute: pass edge_weight.detach().")
     index = _checks.array_of("edge_index", as_numpy(graph))
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(

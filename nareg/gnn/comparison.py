@@ -8,27 +8,30 @@ import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 import torch
 from scipy import stats
 
 from nareg import _checks
+from nareg._files import atomic_write
 from nareg._version import __version__
 from nareg.errors import InputError
 from nareg.gnn._digest import digest
-from nareg.gnn.adjacency import Adjacency, as_adjacency
+from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.networks import Network
-from nareg.gnn.training import Protocol, Run, checked_task, fit
+from nareg.gnn.training import Protocol, Run, Split, checked_task, fit
 from nareg.io import write_rows
-from nareg.results import atomic_write
+from nareg.progress import Progress, ProgressCallback
+from nareg.results import Status
+from nareg.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-#: ``progress(trainings done, trainings in all)``
-Progress = Callable[[int, int], None]
+#: One training in a table: model, run, seed, accuracies in per cent, epochs, seconds.
+Row: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -39,22 +42,29 @@ class Recipe:
     ----------
     build : callable
         ``build(n_features, n_classes)`` returns a new network.
-    lr, weight_decay : float
-        Of Adam.
+    learning_rate, weight_decay : float
+        Settings of Adam.
     """
 
     build: Callable[[int, int], Network]
-    lr: float = 0.01
+    learning_rate: float = 0.01
     weight_decay: float = 5e-4
 
     def train(
-        self, x: np.ndarray, graph: Any, labels: np.ndarray, split: Any, *, protocol: Protocol, rng: np.random.Generator
+        self,
+        graph: GraphInput,
+        x: np.ndarray,
+        labels: np.ndarray,
+        split: Split,
+        *,
+        protocol: Protocol | None = None,
+        rng: np.random.Generator | None = None,
     ) -> Run:
-        """One training."""
+        """One training, see :func:`nareg.gnn.training.fit`."""
         n_classes = int(labels.max()) + 1
         return fit(
-            lambda: self.build(x.shape[1], n_classes), x, graph, labels, split,
-            lr=self.lr, weight_decay=self.weight_decay, protocol=protocol, rng=rng,
+            lambda: self.build(x.shape[1], n_classes), graph, x, labels, split,
+            learning_rate=self.learning_rate, weight_decay=self.weight_decay, protocol=protocol, rng=rng,
         )  # fmt: skip
 
 
@@ -72,7 +82,7 @@ class Summary:
 
 
 def summarize(values: Sequence[float] | np.ndarray) -> Summary:
-    """Summary of runs.
+    """Mean, standard deviation and 95 % interval of some runs.
 
     Examples
     --------
@@ -111,12 +121,12 @@ def paired(first: Sequence[float] | np.ndarray, second: Sequence[float] | np.nda
     """
     a, b = (_checks.floats(name, v, ndim=(1,)).astype(np.float64) for name, v in (("first", first), ("second", second)))
     if a.shape != b.shape or a.size < 2:
-        raise InputError(f"first has {a.size} runs and second {b.size}: the same two or more runs of both are needed.")
-    told = summarize(a - b)
-    if told.deviation == 0:
-        return Paired(told.mean, 0.0, 1.0 if told.mean == 0 else 0.0, told.runs)
-    statistic = abs(told.mean) / (told.deviation / np.sqrt(told.runs))
-    return Paired(told.mean, told.half_width, float(2 * stats.t.sf(statistic, told.runs - 1)), told.runs)
+        raise InputError(f"first has {a.size} runs and second {b.size}: pass the same two or more runs of both.")
+    gap = summarize(a - b)
+    if gap.deviation == 0:
+        return Paired(gap.mean, 0.0, 1.0 if gap.mean == 0 else 0.0, gap.runs)
+    statistic = abs(gap.mean) / (gap.deviation / np.sqrt(gap.runs))
+    return Paired(gap.mean, gap.half_width, float(2 * stats.t.sf(statistic, gap.runs - 1)), gap.runs)
 
 
 @dataclass(frozen=True)
@@ -126,10 +136,11 @@ class Comparison:
     Attributes
     ----------
     rows : list of dict
-        One a training: ``model``, ``run``, ``seed``, ``test``, ``test by ...`` (per cent), ``epoch``, ``epochs``, ``seconds``.
+        One per training: ``model``, ``run``, ``seed``, ``test``, ``test by ...``, ``val`` (per cent), ``epoch``, ``epochs``,
+        ``seconds``.
     """
 
-    rows: list[dict[str, Any]]
+    rows: list[Row]
 
     @property
     def models(self) -> list[str]:
@@ -138,10 +149,10 @@ class Comparison:
 
     def accuracies(self, model: str) -> np.ndarray:
         """Test accuracies of a model in per cent, run by run."""
-        found = [row["test"] for row in self.rows if row["model"] == model]
-        if not found:
+        accuracies = [row["test"] for row in self.rows if row["model"] == model]
+        if not accuracies:
             raise InputError(f"model is {model!r}: choose one of {', '.join(self.models)}.")
-        return np.array(found)
+        return np.array(accuracies)
 
     def summary(self) -> dict[str, Summary]:
         """Model -> mean, standard deviation, 95 % interval."""
@@ -160,58 +171,64 @@ class Comparison:
         import matplotlib.pyplot as plt
 
         axis = plt.subplots(layout="constrained")[1] if ax is None else ax
-        for place, (model, told) in enumerate(self.summary().items()):
+        for place, (model, summary) in enumerate(self.summary().items()):
             values = self.accuracies(model)
             axis.plot(np.full(values.size, place), values, "o", color="C7", alpha=0.4, markersize=4)
-            axis.errorbar(place, told.mean, told.half_width, fmt="_", color="C0", capsize=6, markersize=18)
+            axis.errorbar(place, summary.mean, summary.half_width, fmt="_", color="C0", capsize=6, markersize=18)
         axis.set_xticks(range(len(self.models)), self.models, rotation=30, ha="right")
         axis.set_ylabel("test accuracy [%]; bar: 95 % interval of the mean")
         return axis
 
     def __str__(self) -> str:
         width = max(len(model) for model in self.models)
-        return "\n".join(f"{model:{width}}  {told}" for model, told in self.summary().items())
+        return "\n".join(f"{model:{width}}  {summary}" for model, summary in self.summary().items())
 
 
-#: Recipe, name, features, graph, labels, split, protocol, seed: all that shapes a training's result.
-_Task = tuple[Recipe, str, np.ndarray, Adjacency, np.ndarray, Any, Protocol, int]
+#: Recipe, name, graph, features, labels, split, protocol, seed: all that shapes a training's result.
+_Task: TypeAlias = tuple[Recipe, str, Adjacency, np.ndarray, np.ndarray, Split, Protocol, int]
 
 
 def compare(
     recipes: Mapping[str, Recipe],
+    graph: GraphInput,
     draw: Callable[[np.random.Generator], np.ndarray],
-    graph: Any,
-    labels: Any,
-    split: Any,
+    labels: ArrayLike,
+    split: Split,
     *,
     runs: int = 10,
     protocol: Protocol | None = None,
     cache: str | os.PathLike[str] | None = None,
-    rng: np.random.Generator,
-    progress: Progress | None = None,
+    rng: np.random.Generator | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Comparison:
     """Train every model on the same noisy features, ``runs`` times.
 
     Parameters
     ----------
     recipes : mapping of name to Recipe
+    graph : Adjacency, Graph, sparse matrix or edge_index
     draw : callable
         ``draw(rng)`` returns the features of a run, (N, F): add the noise and normalize in here.
-    graph, labels, split
+    labels, split
         As for :func:`nareg.gnn.training.fit`.
     runs : int
     protocol : Protocol, optional
     cache : path, optional
-        Folder in which every training's result is kept, by a hash of everything that is handed over and the settings of the
-        network: an interrupted comparison goes on where it stood. Empty it after changing the code of a model.
-    rng : numpy.random.Generator
-        Source of the seeds; a model's own seed does not depend on which others there are.
+        Folder for the result of every training, by a hash of all arguments and the settings of the network: an interrupted
+        comparison continues where it stopped. Empty it after you change the code of a model.
+    rng : numpy.random.Generator, optional
+        Source of the seeds, default ``default_rng(0)``. The seed of a model does not depend on which others there are.
     progress : callable, optional
-        ``progress(trainings done, trainings in all)``.
+        Called with a :class:`~nareg.progress.Progress` per training.
 
     Returns
     -------
     Comparison
+
+    Raises
+    ------
+    InputError
+        If an argument cannot work, or a network for the cache has a setting that cannot be hashed.
 
     Examples
     --------
@@ -219,9 +236,10 @@ def compare(
     >>> from nareg.gnn import comparison, noise, peers, training
     >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
     >>> found = comparison.compare(
-    ...     {"SGC": comparison.Recipe(peers.sgc, lr=0.2), "MLP": comparison.Recipe(peers.mlp)},
+    ...     {"SGC": comparison.Recipe(peers.sgc, learning_rate=0.2), "MLP": comparison.Recipe(peers.mlp)},
+    ...     data.graph,
     ...     lambda rng: noise.normalize_rows(noise.add_gaussian(data.features, 0.5, rng)),
-    ...     data.graph, data.labels, data.splits[0],
+    ...     data.labels, data.splits[0],
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
     >>> found.paired("SGC", "MLP").difference > 0
     True
@@ -233,47 +251,48 @@ def compare(
     seeds = [int(seed) for seed in _checks.generator(rng).integers(2**62, size=runs)]
     y = _checks.array_of("labels", labels)
     if y.ndim != 1:
-        raise InputError(f"labels has shape {y.shape}: one integer a node is expected.")
+        raise InputError(f"labels has shape {y.shape}: one integer per node is expected.")
     adjacency = as_adjacency(graph, y.shape[0])
     _, split = checked_task(y, split, y.shape[0])
     folder = None if cache is None else Path(cache)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     for run, seed in enumerate(seeds):
         x = _checks.floats("draw(rng)", draw(np.random.default_rng(seed)), ndim=(2,))
         for name, recipe in recipes.items():
-            task = (recipe, name, x, adjacency, y, split, protocol, seed)
-            file = None if folder is None else folder / f"{_mark(task)}.json"
+            task = (recipe, name, adjacency, x, y, split, protocol, seed)
+            file = None if folder is None else folder / f"{_key(task)}.json"
             rows.append({"model": name, "run": run, "seed": seed, **_row(file, task)})
             if progress is not None:
-                progress(len(rows), runs * len(recipes))
+                total = runs * len(recipes)
+                progress(Progress("comparison", len(rows), total, len(rows) / total))
     return Comparison(rows)
 
 
 def model_generator(seed: int, name: str) -> np.random.Generator:
-    """The generator of a model in a run: of the run's seed and the model's name alone."""
+    """The generator of a model in a run, which depends on the run's seed and the model's name alone."""
     return np.random.default_rng([seed, zlib.crc32(name.encode())])
 
 
-def results(run: Run) -> dict[str, Any]:
-    """What a table keeps of a training; accuracies in per cent."""
+def results(run: Run) -> Row:
+    """The columns of a training in a table; accuracies in per cent."""
     by_rule = {f"test by {rule}": 100 * value for rule, value in run.test_by_rule.items()}
     return {
         "test": 100 * run.test_accuracy, **by_rule, "val": 100 * run.val_accuracy,
-        "epoch": run.epoch, "epochs": run.epochs, "seconds": run.seconds,
+        "epoch": run.epoch, "epochs": run.epochs, "seconds": run.timings["total"],
     }  # fmt: skip
 
 
-def _row(file: Path | None, task: _Task) -> dict[str, Any]:
-    """Results of a training, from the cache or computed and kept."""
+def _row(file: Path | None, task: _Task) -> Row:
+    """Results of a training, from the cache or computed and stored."""
     if file is not None and file.is_file():
         try:
-            held: dict[str, Any] = json.loads(file.read_text())
+            stored: Row = json.loads(file.read_text())
         except ValueError:
-            raise InputError(f"{file} is not what was written there: delete it.") from None
-        return held
-    recipe, name, x, adjacency, y, split, protocol, seed = task
-    run = recipe.train(x, adjacency, y, split, protocol=protocol, rng=model_generator(seed, name))
-    if run.interrupted:
+            raise InputError(f"cache holds {file}, which is damaged: delete it.") from None
+        return stored
+    recipe, name, adjacency, x, y, split, protocol, seed = task
+    run = recipe.train(adjacency, x, y, split, protocol=protocol, rng=model_generator(seed, name))
+    if run.status is Status.INTERRUPTED:
         raise KeyboardInterrupt
     row = results(run)
     if file is not None:
@@ -283,12 +302,12 @@ def _row(file: Path | None, task: _Task) -> dict[str, Any]:
     return row
 
 
-def _mark(task: _Task) -> str:
+def _key(task: _Task) -> str:
     """Hash of all that shapes a training's result."""
-    recipe, name, x, adjacency, y, split, protocol, seed = task
+    recipe, name, adjacency, x, y, split, protocol, seed = task
     with torch.random.fork_rng(devices=[]):
         network = recipe.build(x.shape[1], int(y.max()) + 1)
     raw = adjacency.raw
     graph = [adjacency.normalization, raw.indptr, raw.indices, raw.data]
-    told = [__version__, name, recipe.lr, recipe.weight_decay, seed, asdict(protocol)]
-    return digest(told, network, x, y, graph, [np.asarray(part) for part in split])
+    settings = [__version__, name, recipe.learning_rate, recipe.weight_decay, seed, asdict(protocol)]
+    return digest(settings, network, x, y, graph, [np.asarray(part) for part in split])

@@ -10,34 +10,33 @@ import torch
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._last_graph import LastGraph
-from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency
-from nareg.gnn.propagation import SOLVERS, checked_features, propagate
+from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency, GraphInput, Normalization
+from nareg.gnn.propagation import checked_features, filtered
+from nareg.gnn.solvers import Neumann, Solver, SolverName, as_solver
 
 
 class NGC(torch.nn.Module):
     """Neumann graph convolution: ``1/(lam+1) sum_{s=0}^{S} [lam/(lam+1) A~]^s X W + b``.
 
-    Propagation is linear, so that it is applied on whichever side of W has fewer columns.
+    Propagation is linear: it is applied on whichever side of W has fewer columns.
 
     Parameters
     ----------
     in_channels, out_channels : int
     order : int
-        S, the last power of A~ in the truncated series.
+        S, the last power of A~ in the truncated series of ``solver="neumann"``.
     lam : float
         Strength of the denoiser.
-    solver : {"neumann", "chebyshev", "cg"}
-        The published truncated series, or the filter ``(I + lam (I - A~))^-1`` itself.
-    tol : float
-        Accuracy of the filter itself, see :func:`propagate`.
+    solver : {"neumann", "chebyshev", "cg"} or Neumann, Chebyshev, ConjugateGradients
+        The published truncated series, or the filter ``(I + lam (I - A~))^-1`` itself, see :func:`propagate`.
     normalization : {"sym", "rw"}
         See :class:`Adjacency`; a prepared adjacency has its own.
     bias : bool
 
     Notes
     -----
-    Called as ``layer(x, edge_index, edge_weight=None)``: x (N, in_channels), ``edge_index`` (2, E) or any other form of a graph
-    that :class:`Adjacency` takes, gives (N, out_channels).
+    Call it as ``layer(x, edge_index, edge_weight=None)`` with x (N, in_channels), and ``edge_index`` (2, E) or any other form
+    of a graph that :class:`Adjacency` takes. It returns (N, out_channels). Features are checked once per call.
 
     References
     ----------
@@ -58,19 +57,17 @@ class NGC(torch.nn.Module):
         *,
         order: int = 16,
         lam: float = 32.0,
-        solver: str = "neumann",
-        tol: float = 1e-3,
-        normalization: str = "sym",
+        solver: Solver | SolverName = "neumann",
+        normalization: Normalization = "sym",
         bias: bool = True,
     ) -> None:
         super().__init__()
         self.in_channels = _checks.integer("in_channels", in_channels, low=1)
         self.out_channels = _checks.integer("out_channels", out_channels, low=1)
-        self.order = _checks.integer("order", order, low=0)
         self.lam = _checks.number("lam", lam, low=0)
-        self.solver = _checks.choice("solver", solver, SOLVERS)
-        self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-        self.normalization = _checks.choice("normalization", normalization, NORMALIZATIONS)
+        self.solver = _layer_solver(solver, order)
+        _checks.choice("normalization", normalization, NORMALIZATIONS)
+        self.normalization = normalization
         self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self._last = LastGraph()
@@ -82,20 +79,20 @@ class NGC(torch.nn.Module):
         if self.bias is not None:
             torch.nn.init.zeros_(self.bias)
 
-    def propagate(self, x: torch.Tensor, adjacency: Adjacency, features: torch.Tensor) -> torch.Tensor:
-        """The filter; ``features`` are the layer's inputs, of which x may be a linear image."""
-        propagated: torch.Tensor = propagate(x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol)
-        return propagated
+    def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """The filter of z, which is the layer's input x or a linear image of it."""
+        out: torch.Tensor = filtered(adjacency, z, lam=self.lam, solver=self.solver)
+        return out
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
         x = layer_input(x, self.weight)
         adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization)
-        return project(x, self.weight, self.bias, lambda z: self.propagate(z, adjacency, x))
+        return project(x, self.weight, self.bias, lambda z: self._filtered(adjacency, z, x))
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
-        return f"{self.in_channels}, {self.out_channels}, order={self.order}, lam={self.lam:g}, solver={self.solver!r}"
+        return f"{self.in_channels}, {self.out_channels}, lam={self.lam:g}, solver={self.solver!r}"
 
 
 class RNGC(NGC):
@@ -105,7 +102,7 @@ class RNGC(NGC):
 
     Parameters
     ----------
-    in_channels, out_channels, order, lam, solver, tol, normalization, bias
+    in_channels, out_channels, order, lam, solver, normalization, bias
         As for :class:`NGC`.
     eps : float
         Size of the perturbation in the Frobenius norm of the Laplacian. A series that it makes diverge is refused.
@@ -125,24 +122,44 @@ class RNGC(NGC):
     """
 
     def __init__(
-        self, in_channels: int, out_channels: int, *, eps: float = 1.0, masked: bool = False, **filter_arguments: Any
+        self,
+        in_channels: int,
+        out_channels: int,
+        *,
+        order: int = 16,
+        lam: float = 32.0,
+        eps: float = 1.0,
+        masked: bool = False,
+        solver: Solver | SolverName = "neumann",
+        normalization: Normalization = "sym",
+        bias: bool = True,
     ) -> None:
-        super().__init__(in_channels, out_channels, **filter_arguments)
+        super().__init__(in_channels, out_channels, order=order, lam=lam, solver=solver, normalization=normalization, bias=bias)
         self.eps = _checks.number("eps", eps, low=0)
         self.masked = bool(masked)
 
-    def propagate(self, x: torch.Tensor, adjacency: Adjacency, features: torch.Tensor) -> torch.Tensor:
-        """The filter, perturbed by the layer's inputs."""
-        propagated: torch.Tensor = propagate(
-            x, adjacency, lam=self.lam, order=self.order, solver=self.solver, tol=self.tol,
-            eps=self.eps, masked=self.masked, factor=None if x is features else features,
+    def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """The filter of z, perturbed by the layer's input x."""
+        out: torch.Tensor = filtered(
+            adjacency, z, lam=self.lam, solver=self.solver, eps=self.eps, masked=self.masked, factor=x,
             memo=self._last.derived.setdefault("memo", {}),
         )  # fmt: skip
-        return propagated
+        return out
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
         return f"{super().extra_repr()}, eps={self.eps:g}"
+
+
+def _layer_solver(solver: Solver | SolverName, order: int) -> Solver:
+    """The solver of a layer, whose series has ``order`` powers."""
+    order = _checks.integer("order", order, low=0)
+    if solver == "neumann":
+        return Neumann(order)
+    chosen = as_solver(solver)
+    if isinstance(chosen, Neumann) and order not in (16, chosen.order):
+        raise InputError(f"order is {order} but solver is {chosen}: leave one of them out.")
+    return chosen
 
 
 def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:

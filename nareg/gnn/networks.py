@@ -1,6 +1,6 @@
 """Networks for node classification and regression, all of one form, so that one training loop serves them.
 
-``prepare(x, adjacency)`` does once what has no parameters (propagation before a linear layer costs nothing in training);
+``prepare(adjacency, x)`` does once what has no parameters (propagation before a linear layer costs nothing in training);
 ``forward(inputs, rows)`` gives the outputs of some nodes.
 """
 
@@ -15,9 +15,15 @@ import torch
 from torch.nn import functional as F
 
 from nareg import _checks
+from nareg._arrays import as_numpy
+from nareg.errors import InputError
+from nareg.gnn import series
 from nareg.gnn._dropout import dropout
-from nareg.gnn.adjacency import Adjacency
-from nareg.gnn.propagation import propagate
+from nareg.gnn.adjacency import Adjacency, Normalization, as_adjacency
+from nareg.gnn.ngc import polynomial
+from nareg.gnn.propagation import filtered
+from nareg.gnn.solvers import Perturbation, Solver, SolverName, as_solver
+from nareg.typing import ArrayLike
 
 #: Indices of nodes, or ``slice(None)`` for all of them.
 Rows = torch.Tensor | slice
@@ -32,8 +38,8 @@ class Network(torch.nn.Module, abc.ABC):
 
     reach: int | None = None
 
-    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> Any:
-        """Inputs of :meth:`forward`; computed once."""
+    def prepare(self, adjacency: Adjacency, x: torch.Tensor) -> Any:
+        """Inputs of :meth:`forward`, computed once per training."""
         return x, adjacency
 
     @abc.abstractmethod
@@ -79,7 +85,7 @@ class Perceptron(torch.nn.Module):
         return x
 
 
-class Filtered(Network):
+class FilteredNetwork(Network):
     """A fixed graph filter, then a perceptron: MLP, SGC, S2GC, GLP, NGC and RNGC.
 
     Parameters
@@ -88,8 +94,15 @@ class Filtered(Network):
     hidden : sequence of int
         Widths of hidden layers; none: a linear classifier.
     dropout : float
-    **filter_arguments
-        Of :func:`propagate`; none: no graph at all.
+    lam : float, optional
+        Strength of the filter. Without it and ``weights`` there is no filter: the graph is not looked at.
+    solver : {"neumann", "chebyshev", "cg"} or Neumann, Chebyshev, ConjugateGradients
+    perturbation : Perturbation, optional
+        RNGC's, made of the features that are filtered.
+    weights : (S + 1,) array, optional
+        A polynomial in A~ in the place of the filter.
+    normalization : {"sym", "rw"}, optional
+        Refuse an adjacency that was prepared with another one. Default: take any.
     """
 
     def __init__(
@@ -99,19 +112,35 @@ class Filtered(Network):
         *,
         hidden: Sequence[int] = (),
         dropout: float = 0.0,
-        **filter_arguments: Any,
+        lam: float | None = None,
+        solver: Solver | SolverName = "neumann",
+        perturbation: Perturbation | None = None,
+        weights: ArrayLike | torch.Tensor | None = None,
+        normalization: Normalization | None = None,
     ) -> None:
         super().__init__()
         self.head = Perceptron(in_channels, out_channels, hidden, dropout)
-        self.filter_arguments = filter_arguments
+        if lam is None:
+            if weights is None and (perturbation is not None or solver != "neumann"):
+                raise InputError("lam is missing: the filter that solver and perturbation belong to needs a strength.")
+        else:
+            _checks.number("lam", lam, low=0)
+        if perturbation is not None and perturbation.factor is not None:
+            raise InputError("perturbation has a factor: a network perturbs by the features themselves, leave factor out.")
+        self.lam, self.solver, self.perturbation, self.normalization = lam, as_solver(solver), perturbation, normalization
+        self.weights = None if weights is None else series.checked_weights(as_numpy(weights))
 
-    def prepare(self, x: torch.Tensor, adjacency: Adjacency) -> torch.Tensor:
+    def prepare(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
         """Filtered features."""
-        if not self.filter_arguments:
-            return x
+        adjacency = as_adjacency(adjacency, x.shape[0], normalization=self.normalization)
+        eps, masked = (0.0, False) if self.perturbation is None else (self.perturbation.eps, self.perturbation.masked)
+        out = x
         with torch.no_grad():
-            filtered: torch.Tensor = propagate(x, adjacency, **self.filter_arguments)
-        return filtered
+            if self.weights is not None:
+                out = polynomial(adjacency, x, self.weights.tolist())
+            elif self.lam is not None:
+                out = filtered(adjacency, x, lam=float(self.lam), solver=self.solver, eps=eps, masked=masked)
+        return out
 
     def narrowed(self, inputs: torch.Tensor, rows: Rows) -> tuple[torch.Tensor, Rows]:
         """The filtered features of these nodes alone."""

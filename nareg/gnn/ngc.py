@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from nareg._linear import conjugate_gradients
-from nareg.gnn import _operators, _recurrences, series
-from nareg.gnn._operators import Operator
+from nareg.gnn import _recurrences, series
+from nareg.gnn._operators import Operator, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.solvers import Chebyshev, Neumann, Solver
 
 
 def linear(x: Any, M: Operator, recurrence: Any) -> Any:
@@ -21,20 +22,23 @@ def linear(x: Any, M: Operator, recurrence: Any) -> Any:
     return Linear.apply(x, lambda X: recurrence(M, X), lambda X: recurrence(M.transposed, X))
 
 
-def ngc(x: Any, adjacency: Adjacency, *, lam: float, order: int, solver: str, tol: float) -> Any:
+def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     """``(I + lam (I - A~))^-1 x`` or its truncated Neumann series."""
-    M = _operators.of(adjacency, x)
-    if solver == "neumann":
-        return linear(x, M, lambda op, X: _recurrences.neumann(op, X, lam=lam, order=order))
-    if solver == "chebyshev":  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
-        coefficients = series.chebyshev_coefficients(lam, tol).tolist()
+    M = adjacency_operator(adjacency, x)
+    if isinstance(solver, Neumann):
+        return linear(x, M, lambda op, X: _recurrences.neumann(op, X, lam=lam, order=solver.order))
+    if isinstance(solver, Chebyshev):  # for "rw" too: similar to the symmetric matrix, and a polynomial asks for no more
+        coefficients = series.chebyshev_coefficients(lam, solver.tol).tolist()
         return linear(x, M, lambda op, X: _recurrences.clenshaw(op, X, coefficients))
+
+    def solved(op: Operator, X: Any) -> Any:
+        return conjugate_gradients.solve(system(op, lam), X, tol=solver.tol)[0]
+
     if adjacency.is_symmetric:
-        return linear(x, M, lambda op, X: conjugate_gradients.solve(system(op, lam), X, tol=tol)[0])
+        return linear(x, M, solved)
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
-    symmetric = _operators.of(adjacency.symmetric, x)
-    return linear(x * half, symmetric, lambda op, X: conjugate_gradients.solve(system(op, lam), X, tol=tol)[0]) / half
+    return linear(x * half, adjacency_operator(adjacency.symmetric, x), solved) / half
 
 
 def system(M: Operator, lam: float) -> conjugate_gradients.Product:
@@ -42,14 +46,14 @@ def system(M: Operator, lam: float) -> conjugate_gradients.Product:
     return lambda P, out: M.multiply_add(P, P, -lam, 1 + lam, out)
 
 
-def polynomial(x: Any, adjacency: Adjacency, weights: Any) -> Any:
+def polynomial(adjacency: Adjacency, x: Any, weights: Any) -> Any:
     """``sum_s weights[s] A~^s x`` for a list of numbers, or a tensor that requires a gradient."""
-    M = _operators.of(adjacency, x)
+    M = adjacency_operator(adjacency, x)
     if isinstance(weights, list):
         return linear(x, M, lambda op, X: _recurrences.horner(op, X, weights))
-    from nareg.gnn._autograd import Weighted
+    from nareg.gnn._autograd import WeightedPropagation
 
-    return Weighted.apply(x, weights, M)
+    return WeightedPropagation.apply(x, weights, M)
 
 
 def _column(values: np.ndarray, like: Any) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,10 +13,11 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Solve
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.adjacency import Adjacency, GraphInput, csr_tensor
 from nareg.gnn.layers import layer_input, project
 from nareg.gnn.propagation import checked_features
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike
 
 LAPLACIANS = ("augmented", "combinatorial")
 
@@ -31,7 +32,7 @@ class NodeAdaptiveConv(torch.nn.Module):
     ----------
     in_channels, out_channels : int
     weights : WeightDesign or (N,) array, optional
-        Fixed node weights, from :mod:`nareg.design` or one's own. Default: learned.
+        Fixed node weights w, from :mod:`nareg.design` or your own. Default: learned.
     n_nodes : int, optional
         Number of nodes, where weights are learned without ``groups``.
     groups : (N,) array of labels, optional
@@ -41,15 +42,15 @@ class NodeAdaptiveConv(torch.nn.Module):
     lower : float
         Bound ``w_i^2 >= lower`` of learned weights: ``w_i = sqrt(lower) + softplus(theta_i)``.
     laplacian : {"augmented", "combinatorial"}
-        A design made for a Graph goes with "combinatorial", which is the default for it; one made for
-        ``Adjacency(graph).normalized_laplacian`` with "augmented", the default of all others.
+        The one that the weights were designed for: "combinatorial" for a design made for a Graph (its default), "augmented"
+        for one made for ``Adjacency(graph).augmented_laplacian``, and for all other weights (their default).
     tol : float
         The solve stops at residuals of ``tol`` times the columns' length, forward and backward.
     bias : bool
 
     Notes
     -----
-    Both passes are solves by conjugate gradients with Jacobi preconditioning, in ``O(edges)`` a step; the gradient in w takes
+    Both passes are solves by conjugate gradients with Jacobi preconditioning, in ``O(edges)`` per step; the gradient in w takes
     one solve and two products, whatever the number of steps. Weights belong to the nodes of one graph: the layer is
     transductive.
 
@@ -75,12 +76,12 @@ class NodeAdaptiveConv(torch.nn.Module):
         in_channels: int,
         out_channels: int,
         *,
-        weights: Any = None,
+        weights: WeightDesign | ArrayLike | None = None,
         n_nodes: int | None = None,
-        groups: Any = None,
+        groups: ArrayLike | None = None,
         lam: float = 32.0,
         lower: float = 1e-3,
-        laplacian: str | None = None,
+        laplacian: Literal["augmented", "combinatorial"] | None = None,
         tol: float = 1e-5,
         bias: bool = True,
     ) -> None:
@@ -90,8 +91,8 @@ class NodeAdaptiveConv(torch.nn.Module):
         self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
         self.lower = _checks.number("lower", lower, low=0)
         self.lam = _checks.number("lam", lam, low=0, strict=True)
-        usual = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
-        self.laplacian = _checks.choice("laplacian", usual if laplacian is None else laplacian, LAPLACIANS)
+        default = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
+        self.laplacian = _checks.choice("laplacian", default if laplacian is None else laplacian, LAPLACIANS)
         self._penalty: sp.csr_array | None = None
         if weights is not None:
             if n_nodes is not None or groups is not None:
@@ -115,9 +116,9 @@ class NodeAdaptiveConv(torch.nn.Module):
         if not isinstance(weights, WeightDesign):
             return _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
         if weights.has_edge_weights:
-            raise InputError("weights is an edge design: a node design (one weight a node) is expected.")
+            raise InputError("weights is an edge design: a node design (one weight per node) is expected.")
         if weights.fit is not None and not np.all(weights.fit == 1):
-            raise InputError("weights were designed with fit=...: the layer has no data-term weights, design without.")
+            raise InputError("weights were designed with fit=..., which the layer does not have: design without fit.")
         self._penalty = weights.penalty
         return weights.weights
 
@@ -132,22 +133,24 @@ class NodeAdaptiveConv(torch.nn.Module):
 
     @property
     def node_weights(self) -> torch.Tensor:
-        """w, (N,)."""
+        """Node weights w, (N,)."""
         if self.theta is None:
             return self.fixed
         learned: torch.Tensor = float(np.sqrt(self.lower)) + torch.nn.functional.softplus(self.theta)
         return learned[self.index]
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
         x = layer_input(x, self.weight)
         adjacency = self._last.get(edge_index, edge_weight, x.shape[0], "sym")
-        return project(x, self.weight, self.bias, lambda z: self.denoise(z, adjacency))
+        return project(x, self.weight, self.bias, lambda z: self._denoised(adjacency, z))
 
-    def denoise(self, x: torch.Tensor, graph: Any) -> torch.Tensor:
-        """``(I + diag(w) L diag(w))^-1 x``, without W and bias."""
+    def denoise(self, graph: GraphInput, x: torch.Tensor) -> torch.Tensor:
+        """The denoiser alone, ``(I + diag(w) L diag(w))^-1 x``, without W and bias: (N, F) -> (N, F)."""
         x = checked_features("x", x)
-        adjacency = self._last.get(graph, None, x.shape[0], "sym")
+        return self._denoised(self._last.get(graph, None, x.shape[0], "sym"), x)
+
+    def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights
         if w.shape[0] != x.shape[0]:
             raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows.")
@@ -170,21 +173,21 @@ class NodeAdaptiveConv(torch.nn.Module):
         return denoised
 
     def _laplacian(self, adjacency: Adjacency, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """L as a CSR tensor and its diagonal, kept for the graph that was seen last."""
+        """L as a CSR tensor and its diagonal, stored for the last graph."""
         key = (x.dtype, x.device)
         if key not in self._last.derived:
-            L = adjacency.laplacian if self.laplacian == "combinatorial" else adjacency.normalized_laplacian
+            L = adjacency.laplacian if self.laplacian == "combinatorial" else adjacency.augmented_laplacian
             designed = self._penalty
             # weights of edges may have come as float32
             if designed is not None and (designed.shape != L.shape or abs(designed - L).max() > 1e-6 * abs(designed).max()):
                 raise InputError(
                     f"weights were not designed for the {self.laplacian} Laplacian of the graph that the layer is given: "
-                    "design them for this one (nareg.gnn.Adjacency(graph).laplacian or .normalized_laplacian)."
+                    "design them for this one (nareg.gnn.Adjacency(graph).laplacian or .augmented_laplacian)."
                 )
             diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
             self._last.derived[key] = (csr_tensor(L, x.dtype, x.device), diagonal)
-        held: tuple[torch.Tensor, torch.Tensor] = self._last.derived[key]
-        return held
+        matrix_and_diagonal: tuple[torch.Tensor, torch.Tensor] = self._last.derived[key]
+        return matrix_and_diagonal
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
@@ -199,8 +202,8 @@ def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:
         return np.arange(_checks.integer("n_nodes", n_nodes, low=1))
     labels = _checks.array_of("groups", groups)
     if labels.ndim != 1 or labels.size == 0:
-        raise InputError(f"groups has shape {labels.shape}: one label a node is expected.")
+        raise InputError(f"groups has shape {labels.shape}: one label per node is expected.")
     if n_nodes is not None and labels.size != n_nodes:
         raise InputError(f"groups has {labels.size} labels for {n_nodes} nodes.")
-    found: np.ndarray = np.unique(labels, return_inverse=True)[1].ravel()
-    return found
+    index: np.ndarray = np.unique(labels, return_inverse=True)[1].ravel()
+    return index

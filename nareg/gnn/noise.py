@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from nareg import _checks
+from nareg.typing import ArrayLike
 
+#: What a row is divided by.
+RowNormalization: TypeAlias = Literal["l2", "l1", "signed-sum", "none"]
 NORMALIZATIONS = ("l2", "l1", "signed-sum", "none")
 
 
-def normalize_rows(x: Any, how: str = "l2") -> np.ndarray:
+def normalize_rows(x: ArrayLike, how: RowNormalization = "l2") -> np.ndarray:
     """Divide every row by its size; a row whose size is zero becomes (or stays) a row of zeros.
 
     Parameters
@@ -29,7 +32,7 @@ def normalize_rows(x: Any, how: str = "l2") -> np.ndarray:
            [0. , 0. ]])
     """
     array = _checks.floats("x", x, ndim=(2,))
-    how = _checks.choice("how", how, NORMALIZATIONS)
+    _checks.choice("how", how, NORMALIZATIONS)
     if how == "none":
         return array.copy()
     # the largest entry first: sums of squares of very small or large rows would leave float32
@@ -44,7 +47,7 @@ def normalize_rows(x: Any, how: str = "l2") -> np.ndarray:
     return array
 
 
-def add_gaussian(x: Any, level: float, rng: np.random.Generator) -> np.ndarray:
+def add_gaussian(x: ArrayLike, level: float, rng: np.random.Generator) -> np.ndarray:
     """``x + level * N(0, 1)``, independent for every entry."""
     array = _checks.floats("x", x, ndim=(2,))
     level = _checks.number("level", level, low=0)
@@ -53,7 +56,7 @@ def add_gaussian(x: Any, level: float, rng: np.random.Generator) -> np.ndarray:
     return noisy
 
 
-def flip(x: Any, probability: float, rng: np.random.Generator) -> np.ndarray:
+def flip(x: ArrayLike, probability: float, rng: np.random.Generator) -> np.ndarray:
     """``|x - m|`` with m one with this probability, else zero, independent for every entry: binary features flip."""
     array = _checks.floats("x", x, ndim=(2,))
     probability = _checks.number("probability", probability, low=0, high=1)

@@ -9,77 +9,66 @@ The truncated series is the published model: at lam = 32 and S = 16 it is far fr
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from nareg import _checks
+from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.gnn import series
-from nareg.gnn.adjacency import as_adjacency
+from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial
-from nareg.gnn.robust import rngc
+from nareg.gnn.robust import Memo, rngc
+from nareg.gnn.solvers import Perturbation, Solver, SolverName, as_solver
+from nareg.typing import ArrayLike, Features
 
-SOLVERS = ("neumann", "chebyshev", "cg")
+if TYPE_CHECKING:
+    import torch
+
+#: What comes back is of the kind that was passed.
+T = TypeVar("T", np.ndarray, "torch.Tensor")
 
 
 def propagate(
-    x: Any,
-    graph: Any,
+    graph: GraphInput,
+    x: T,
     *,
     lam: float = 32.0,
-    order: int = 16,
-    solver: str = "neumann",
-    tol: float = 1e-3,
-    eps: float = 0.0,
-    masked: bool = False,
-    factor: Any = None,
-    weights: Any = None,
-    edge_weight: Any = None,
-    normalization: str | None = None,
-    symmetrize: bool = False,
-    memo: dict[Any, Any] | None = None,
-) -> Any:
+    solver: Solver | SolverName = "neumann",
+    perturbation: Perturbation | None = None,
+    weights: ArrayLike | Features | None = None,
+) -> T:
     """Filter node features with ``(I + lam (I - A~))^-1``, its truncated Neumann series, or any polynomial in A~.
 
     Parameters
     ----------
-    x : (N, F) float32 or float64 NumPy array or torch tensor
-        Features; gradients flow to a tensor that requires them.
     graph : Adjacency, Graph, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
-        See :class:`Adjacency`; prepare one to propagate more than once.
+        See :class:`Adjacency`. Prepare one to propagate more than once, and for edge weights, another normalization or a
+        directed graph.
+    x : (N, F) float32 or float64 NumPy array or torch tensor
+        Features. Gradients flow to a tensor that requires them.
     lam : float
         Strength, at least 0.
-    order : int
-        S, the last power of A~ in the truncated series (``solver="neumann"``).
-    solver : {"neumann", "chebyshev", "cg"}
-        ``"neumann"`` is the published truncated series; the others are the filter itself.
-    tol : float
-        The exact filter's columns are within ``tol`` times the length of the features' columns, as far as their dtype allows;
-        for ``normalization="rw"`` with every node weighted by the square root of its degree.
-    eps : float
-        Size of RNGC's adversarial perturbation, in the Frobenius norm of the Laplacian.
-    masked : bool
-        Inner products of features on edges (and self-loops) only: for large graphs with dense features.
-    factor : (N, K) array or tensor, optional
-        Features that the perturbation is made of. Default: x.
+    solver : {"neumann", "chebyshev", "cg"} or Neumann, Chebyshev, ConjugateGradients
+        ``"neumann"`` is the published series, truncated after 16 powers; the others give the filter itself to 1e-3. Pass an
+        object for another order or accuracy: ``Neumann(order=64)``, ``Chebyshev(tol=1e-6)``.
+    perturbation : Perturbation, optional
+        RNGC's adversarial perturbation of A~.
     weights : (S + 1,) array or tensor, optional
-        Generalized PageRank ``sum_s weights[s] A~^s x`` instead; a tensor of them may require gradients. ``lam``, ``order``,
-        ``solver`` and ``eps`` do not apply.
-    edge_weight, normalization, symmetrize
-        As in :class:`Adjacency`, where ``graph`` is not one already; ``normalization`` is "sym" then, unless told.
-    memo : dict, optional
-        What is to be remembered of the last features of a perturbation, for a caller that passes the same ones again.
+        Generalized PageRank ``sum_s weights[s] A~^s x`` in the place of the filter; a tensor may require gradients. ``lam``,
+        ``solver`` and ``perturbation`` do not apply.
 
     Returns
     -------
-    (N, F) array or tensor of the type of x
+    (N, F) array or tensor of the type and dtype of x
 
     Raises
     ------
     InputError
-        For features or graphs that cannot work; :class:`~nareg.errors.DivergentMethodError` for an ``eps`` for which the series
-        diverges.
+        If features or graph cannot work.
+    DivergentMethodError
+        If the perturbation is so large that the series diverges.
 
     References
     ----------
@@ -90,28 +79,46 @@ def propagate(
     >>> import numpy as np, nareg
     >>> g = nareg.graphs.grid((3,))
     >>> x = np.array([[1.0], [0.0], [0.0]])
-    >>> nareg.gnn.propagate(x, g, lam=1.0, order=2).ravel().round(3)
+    >>> nareg.gnn.propagate(g, x, lam=1.0, solver=nareg.gnn.Neumann(order=2)).ravel().round(3)
     array([0.677, 0.145, 0.021])
-    >>> nareg.gnn.propagate(x, g, lam=1.0, solver="cg", tol=1e-8).ravel().round(3)
+    >>> nareg.gnn.propagate(g, x, lam=1.0, solver=nareg.gnn.ConjugateGradients(tol=1e-8)).ravel().round(3)
     array([0.718, 0.188, 0.051])
     """
     features = checked_features("x", x)
-    adjacency = as_adjacency(
-        graph, features.shape[0], edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize
-    )
+    adjacency = as_adjacency(graph, features.shape[0])
     if weights is not None:
-        return polynomial(features, adjacency, _checked_weights(weights, features))
+        return polynomial(adjacency, features, _checked_weights(weights, features))
     lam = _checks.number("lam", lam, low=0)
-    order = _checks.integer("order", order, low=0)
-    solver = _checks.choice("solver", solver, SOLVERS)
-    tol = _checks.number("tol", tol, low=0, high=1, strict=True)
-    eps = _checks.number("eps", eps, low=0)
-    U = features if factor is None else checked_features("factor", factor)
-    if U.shape[0] != features.shape[0] or type(U) is not type(features) or U.dtype != features.dtype:
-        raise InputError(f"factor has shape {tuple(U.shape)} and dtype {U.dtype}: rows, type and dtype of x are expected.")
+    solver = as_solver(solver)
+    if perturbation is None:
+        return ngc(adjacency, features, lam=lam, solver=solver)
+    return filtered(
+        adjacency,
+        features,
+        lam=lam,
+        solver=solver,
+        eps=perturbation.eps,
+        masked=perturbation.masked,
+        factor=None if perturbation.factor is None else _checked_factor(perturbation.factor, features),
+    )
+
+
+def filtered(
+    adjacency: Adjacency,
+    x: Any,
+    *,
+    lam: float,
+    solver: Solver,
+    eps: float = 0.0,
+    masked: bool = False,
+    factor: Any = None,
+    memo: Memo | None = None,
+) -> Any:
+    """What :func:`propagate` computes, for callers that have checked their arguments."""
+    U = x if factor is None else factor
     if eps == 0 or lam == 0 or not bool((U != 0).any()):
-        return ngc(features, adjacency, lam=lam, order=order, solver=solver, tol=tol)
-    return rngc(features, U, adjacency, lam=lam, order=order, solver=solver, tol=tol, eps=eps, masked=masked, memo=memo)
+        return ngc(adjacency, x, lam=lam, solver=solver)
+    return rngc(adjacency, x, U, lam=lam, solver=solver, eps=eps, masked=masked, memo=memo)
 
 
 def _checked_weights(weights: Any, x: Any) -> Any:
@@ -119,15 +126,20 @@ def _checked_weights(weights: Any, x: Any) -> Any:
     learned = getattr(weights, "requires_grad", False)
     if learned and isinstance(x, np.ndarray):
         raise InputError("weights require a gradient but x is a NumPy array: pass a tensor.")
-    numbers = series.checked_weights(weights.detach().cpu().numpy() if hasattr(weights, "detach") else weights)
-    return weights if learned else numbers.tolist()
+    return weights if learned else series.checked_weights(as_numpy(weights)).tolist()
+
+
+def _checked_factor(factor: Any, x: Any) -> Any:
+    U = checked_features("factor", factor)
+    if U.shape[0] != x.shape[0] or type(U) is not type(x) or U.dtype != x.dtype:
+        raise InputError(f"factor has shape {tuple(U.shape)} and dtype {U.dtype}: rows, type and dtype of x are expected.")
+    return U
 
 
 def checked_features(name: str, value: Any) -> Any:
     """(N, F) features as they are if they are finite floats of 32 or 64 bits."""
-    if not hasattr(value, "detach"):
-        array = _checks.floats(name, value, ndim=(2,))
-        return np.ascontiguousarray(array)
+    if not is_tensor(value):
+        return np.ascontiguousarray(_checks.floats(name, value, ndim=(2,)))
     import torch
 
     if value.device.type == "meta":

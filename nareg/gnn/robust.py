@@ -12,22 +12,25 @@ from typing import Any
 
 import numpy as np
 
+from nareg._arrays import as_numpy
 from nareg._linear import conjugate_gradients
+from nareg._linear.threads import few_threads
 from nareg.errors import InputError
-from nareg.gnn import _operators, _recurrences, spectrum
+from nareg.gnn import _recurrences, spectrum
 from nareg.gnn._masked import masked_operator
 from nareg.gnn._object_keys import object_key
-from nareg.gnn._operators import Operator, Perturbed
+from nareg.gnn._operators import Operator, Perturbed, adjacency_operator
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.ngc import ngc, system
+from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
 
-#: What a layer remembers of the last features, by a key of theirs.
+#: The perturbation by the last features of a layer, and a key to recognize them.
 Memo = dict[Any, Any]
 
 
 @dataclass(frozen=True)
-class Perturbation:
-    """The operator, the gradient of ``<Y, M Z>`` in U, and a bound of its spectral radius (inf: none that is worth it)."""
+class PerturbedMatrix:
+    """The operator M, the gradient of ``<Y, M Z>`` in U, and a bound of its spectral radius (inf: none is cheap)."""
 
     operator: Operator
     slope: Callable[[Any, Any, Any], Any]
@@ -35,76 +38,77 @@ class Perturbation:
 
 
 def rngc(
+    adjacency: Adjacency,
     x: Any,
     U: Any,
-    adjacency: Adjacency,
     *,
     lam: float,
-    order: int,
-    solver: str,
-    tol: float,
+    solver: Solver,
     eps: float,
     masked: bool,
     memo: Memo | None = None,
 ) -> Any:
     """Series, solve or low-rank formula in the perturbed matrix, checked to converge; arguments are trusted."""
-    if solver != "neumann" and not adjacency.is_symmetric:
+    if not isinstance(solver, Neumann) and not adjacency.is_symmetric:
         raise InputError(
-            f"solver={solver!r} with eps > 0 needs a symmetric matrix: pass normalization='sym', or solver='neumann'."
+            f"solver={solver!r} with eps > 0 needs a symmetric matrix: prepare the graph with normalization='sym', or pass "
+            "solver='neumann'."
         )
-    if solver == "chebyshev":
+    if isinstance(solver, Chebyshev):
         if masked:
             raise InputError("solver='chebyshev' has no edge-masked form: pass solver='cg', or masked=False.")
-        return _woodbury(x, U, adjacency, lam, tol, eps)
-    found = _checked(U, adjacency, lam, solver, eps, masked, memo)
-    M = found.operator
+        return _woodbury(adjacency, x, U, lam, solver, eps)
+    perturbed = _checked(adjacency, U, lam, solver, eps, masked, memo)
+    M, slope = perturbed.operator, perturbed.slope
     if isinstance(x, np.ndarray):
-        if solver == "neumann":
-            return _recurrences.neumann(M, x, lam=lam, order=order)
-        return conjugate_gradients.solve(system(M, lam), x, tol=tol)[0]
+        if isinstance(solver, Neumann):
+            return _recurrences.neumann(M, x, lam=lam, order=solver.order)
+        return conjugate_gradients.solve(system(M, lam), x, tol=solver.tol)[0]
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
-    if solver == "neumann":
-        return PerturbedSeries.apply(x, U, M, found.slope, lam, order)
-    return Solve.apply(x, U, system(M, lam), lambda Y, Z, V: -lam * found.slope(Y, Z, V), tol, None)
+    if isinstance(solver, Neumann):
+        return PerturbedSeries.apply(x, U, M, slope, lam, solver.order)
+    return Solve.apply(x, U, system(M, lam), lambda Y, Z, V: -lam * slope(Y, Z, V), solver.tol, None)
 
 
 def _checked(
-    U: Any, adjacency: Adjacency, lam: float, solver: str, eps: float, masked: bool, memo: Memo | None
-) -> Perturbation:
-    """The perturbation of these features, from the memo where they are the last ones, with its spectrum checked."""
+    adjacency: Adjacency, U: Any, lam: float, solver: Solver, eps: float, masked: bool, memo: Memo | None
+) -> PerturbedMatrix:
+    """The perturbation by these features with its spectrum checked, from the memo where they are the last ones."""
     fixed = U.detach() if hasattr(U, "detach") else U
     # features that require a gradient are about to change, and finite differences change them unnoticed
-    key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
-    asked = (lam, solver, eps, masked)
-    if key is not None and memo is not None and memo.get("key") == (key, asked):
-        held: Perturbation = memo["perturbation"]
-        return held
-    found = _masked(fixed, adjacency, eps) if masked else _low_rank(fixed, adjacency, eps)
-    if solver == "cg":
-        if masked:  # U U^T itself is positive semidefinite: the system is definite whatever eps
-            spectrum.check_definite(found.operator, fixed, lam, eps)
-    else:
-        remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
-        which = "any" if not adjacency.is_symmetric else "LM" if masked else "SA"
-        spectrum.check_series(found.bound, lam, found.operator, fixed, which=which, eps=eps, remedy=remedy)
-    if key is not None and memo is not None:
-        memo.update(key=(key, asked), perturbation=found)
-    return found
+    features_key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
+    exact = isinstance(solver, ConjugateGradients)  # what is checked does not depend on orders and tolerances
+    key = (features_key, lam, exact, eps, masked)
+    if memo is not None and features_key is not None and memo.get("key") == key:
+        stored: PerturbedMatrix = memo["perturbed"]
+        return stored
+    with few_threads(U.shape[0]):
+        perturbed = (_masked if masked else _low_rank)(adjacency, fixed, eps)
+        if exact:
+            if masked:  # U U^T itself is positive semidefinite: the system is definite whatever eps
+                spectrum.check_definite(perturbed.operator, fixed, lam, eps)
+        else:
+            remedy = "" if masked or not adjacency.is_symmetric else ", or solver='cg'"
+            which = "any" if not adjacency.is_symmetric else "LM" if masked else "SA"
+            spectrum.check_series(perturbed.bound, lam, perturbed.operator, fixed, which=which, eps=eps, remedy=remedy)
+    if memo is not None and features_key is not None:
+        memo.update(key=key, perturbed=perturbed)
+    return perturbed
 
 
-def _low_rank(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
-    """``A~ - eps V V^T / ||V V^T||_F`` with V a multiple of U; the second term never formed where that costs more."""
+def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
+    """``A~ - eps V V^T / ||V V^T||_F`` with V a multiple of U; the second term is formed only where that costs less."""
     V, peak = _scaled(U)
     G = V.T @ V if V.shape[1] <= V.shape[0] else V @ V.T
     size = float((G * G).sum()) ** 0.5
-    M = Perturbed(_operators.of(adjacency, U), V, eps / size)
+    M = Perturbed(adjacency_operator(adjacency, U), V, eps / size)
     bound = np.inf
     if adjacency.is_symmetric:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
         if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
-            largest = np.linalg.eigvalsh(G if isinstance(G, np.ndarray) else G.cpu().numpy())[-1]
+            largest = np.linalg.eigvalsh(as_numpy(G))[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
     def slope(Y: Any, Z: Any, parameter: Any) -> Any:
@@ -113,14 +117,14 @@ def _low_rank(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
         cubic = W @ (W.T @ W) if W.shape[1] <= W.shape[0] else (W @ W.T) @ W
         return (-eps / size / peak) * (Y @ b.T + Z @ a.T - (2 * (a * b).sum() / size**2) * cubic)
 
-    return Perturbation(M, slope, bound)
+    return PerturbedMatrix(M, slope, bound)
 
 
-def _masked(U: Any, adjacency: Adjacency, eps: float) -> Perturbation:
+def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     """Inner products on the entries of A~ only: neither definite nor of low rank; its spectral norm is at most eps."""
     V, peak = _scaled(U)
     M, slope = masked_operator(adjacency, V, eps)
-    return Perturbation(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps)
+    return PerturbedMatrix(M, lambda Y, Z, parameter: slope(Y, Z, parameter / peak) / peak, 1 + eps)
 
 
 def _scaled(U: Any) -> tuple[Any, float]:
@@ -129,15 +133,15 @@ def _scaled(U: Any) -> tuple[Any, float]:
     return (U, 1.0) if 1e-4 < peak < 1e4 else (U / peak, peak)
 
 
-def _woodbury(x: Any, U: Any, adjacency: Adjacency, lam: float, tol: float, eps: float) -> Any:
+def _woodbury(adjacency: Adjacency, x: Any, U: Any, lam: float, solver: Chebyshev, eps: float) -> Any:
     """The exact RNGC filter from the exact NGC filter H: with ``b = lam eps / ||U U^T||_F``,
 
         (H^-1 + b U U^T)^-1 x = H x - b H U (I + b U^T H U)^-1 U^T H x,
 
     which for U = x is ``H x (I + b x^T H x)^-1``: NGC followed by an F x F matrix.
     """
-    Y = ngc(x, adjacency, lam=lam, order=0, solver="chebyshev", tol=tol)
-    V = Y if U is x else ngc(U, adjacency, lam=lam, order=0, solver="chebyshev", tol=tol)
+    Y = ngc(adjacency, x, lam=lam, solver=solver)
+    V = Y if U is x else ngc(adjacency, U, lam=lam, solver=solver)
     same = U is x
     _, peak = _scaled(U.detach() if hasattr(U, "detach") else U)
     U, V = U / peak, V / peak

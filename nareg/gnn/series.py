@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 from scipy.special import gammaln
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.typing import ArrayLike
 
 
 def neumann_weights(lam: float, order: int) -> np.ndarray:
@@ -38,8 +41,8 @@ def heat_weights(time: float, order: int) -> np.ndarray:
     steps = np.arange(_checks.integer("order", order, low=0) + 1)
     if time == 0:
         return (steps == 0).astype(float)
-    found: np.ndarray = np.exp(steps * np.log(time) - time - gammaln(steps + 1))
-    return found
+    weights: np.ndarray = np.exp(steps * np.log(time) - time - gammaln(steps + 1))
+    return weights
 
 
 def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
@@ -71,7 +74,7 @@ def chebyshev_coefficients(lam: float, tol: float) -> np.ndarray:
     return coefficients
 
 
-def products_needed(lam: float, tol: float, solver: str = "chebyshev") -> int:
+def products_needed(lam: float, tol: float, solver: Literal["chebyshev", "neumann"] = "chebyshev") -> int:
     """Products with A~ after which the filter is within ``tol`` of the exact one on every graph.
 
     Parameters
@@ -85,8 +88,7 @@ def products_needed(lam: float, tol: float, solver: str = "chebyshev") -> int:
     >>> [nareg.gnn.series.products_needed(32.0, tol, "neumann") for tol in (1e-2, 1e-3)]
     [149, 224]
     """
-    solver = _checks.choice("solver", solver, ("chebyshev", "neumann"))
-    if solver == "chebyshev":
+    if _checks.choice("solver", solver, ("chebyshev", "neumann")) == "chebyshev":
         return chebyshev_coefficients(lam, tol).size - 1
     lam = _checks.number("lam", lam, low=0)
     tol = _checks.number("tol", tol, low=0, high=1, strict=True)
@@ -96,9 +98,9 @@ def products_needed(lam: float, tol: float, solver: str = "chebyshev") -> int:
     return max(int(np.ceil(np.log(tol) / np.log(lam / (lam + 1)) - 1e-9)) - 1, 0)
 
 
-def checked_weights(weights: object, name: str = "weights") -> np.ndarray:
+def checked_weights(weights: ArrayLike) -> np.ndarray:
     """Polynomial weights: (order + 1,) finite numbers, at least one."""
-    array = _checks.floats(name, weights, ndim=(1,)).astype(np.float64)
+    array = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
     if array.size == 0:
-        raise InputError(f"{name} is empty: give one weight for every power of A~, from the zeroth.")
+        raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
     return array

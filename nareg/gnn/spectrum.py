@@ -10,9 +10,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs, eigsh
+from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from nareg._arrays import empty_like
+from nareg._arrays import as_numpy, empty_like
+from nareg._linear import eigenvalues
 from nareg.errors import DivergentMethodError
 from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency
@@ -21,26 +22,27 @@ from nareg.gnn.adjacency import Adjacency
 ACCURACY = 1e-2
 #: So near to the limit an eigenvalue is computed again, with a residual a hundred times smaller.
 NEAR = 2e-2
+#: Up to so many nodes eigenvalues are those of the dense matrix.
+DENSE = 19
 
 
 def lowest(adjacency: Adjacency) -> float:
-    """A lower bound of the eigenvalues of A~, computed once a graph: Lanczos less its accuracy, and never below -1."""
-    held: float | None = adjacency.__dict__.get("_lowest")
-    if held is None:
-        matrix = adjacency.symmetric.matrix  # "rw" is similar to it
-        held = max(-1.0, _end(lambda v: matrix @ v, matrix.shape[0], "SA") - ACCURACY)
-        adjacency.__dict__["_lowest"] = held
-    return held
+    """A lower bound of the eigenvalues of A~, computed once per graph: Lanczos less its accuracy, and never below -1."""
+    stored: float | None = adjacency.__dict__.get("_lowest")
+    if stored is None:
+        stored = max(-1.0, _end(adjacency.symmetric.matrix, "SA") - ACCURACY)  # "rw" is similar to it
+        adjacency.__dict__["_lowest"] = stored
+    return stored
 
 
 def radius(M: Operator, like: Any) -> float:
     """Spectral radius of an operator that need not be symmetric."""
-    product, n = _matvec(M, like), like.shape[0]
-    if n < 20:
-        return float(np.abs(np.linalg.eigvals(_dense(product, n))).max())
+    operator = _operator(M, like)
+    n = operator.shape[0]
+    if n <= DENSE:
+        return float(np.abs(np.linalg.eigvals(eigenvalues.as_dense(operator))).max())
     try:
-        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-        values = eigs(operator, k=1, which="LM", v0=_start(n), tol=ACCURACY, return_eigenvectors=False)
+        values = eigs(operator, k=1, which="LM", v0=eigenvalues.start_vector(n), tol=ACCURACY, return_eigenvectors=False)
     except ArpackNoConvergence as unfinished:
         values = unfinished.eigenvalues
     return float(np.abs(values).max(initial=1.0))
@@ -50,7 +52,8 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
     """Refuse a Neumann series in ``c M`` that diverges.
 
     ``bound`` is one of the spectral radius of M. ``which`` says where an eigenvalue can be too large: at the lower end ("SA")
-    of a symmetric M, at either ("LM"), or anywhere for one that is not symmetric ("any").
+    of a symmetric M, at either ("LM"), or anywhere for one that is not symmetric ("any"). ``like`` are features of the dtype
+    and on the device of M.
     """
     c = lam / (lam + 1)
     if c * bound < 1:
@@ -58,10 +61,10 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
     if which == "any":
         size = radius(M, like)
     else:
-        product, n = _matvec(M, like), like.shape[0]
-        size = abs(_end(product, n, which))
+        operator = _operator(M, like)
+        size = abs(_end(operator, which))
         if abs(c * size - 1) < NEAR:
-            size = abs(_end(product, n, which, ACCURACY / 100))
+            size = abs(_end(operator, which, ACCURACY / 100))
     if c * size >= 1:
         raise DivergentMethodError(
             f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
@@ -72,7 +75,7 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
 
 def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
     """Refuse ``(1 + lam) I - lam M`` that is not positive definite (edge-masked perturbations can do that)."""
-    largest = _end(_matvec(M, like), like.shape[0], "LA")
+    largest = _end(_operator(M, like), "LA")
     if lam * largest >= 1 + lam:
         raise DivergentMethodError(
             f"eps = {eps:g} with masked=True makes the system indefinite: the perturbed matrix has eigenvalue {largest:.3f} "
@@ -80,39 +83,24 @@ def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
         )
 
 
-def _matvec(M: Operator, like: Any) -> Any:
-    column = like[:, :1]
+def _operator(M: Operator, like: Any) -> LinearOperator:
+    """M as SciPy's operator on float64 vectors."""
 
     def product(v: np.ndarray) -> np.ndarray:
+        column = v.reshape(-1, 1)
         if isinstance(like, np.ndarray):
-            one = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
-            return M.multiply_add(one, one, 1.0, 0.0, empty_like(one)).ravel().astype(np.float64)
-        import torch
+            Z: Any = np.ascontiguousarray(column, dtype=like.dtype)
+        else:
+            import torch
 
-        with torch.no_grad():
-            Z = torch.as_tensor(v.reshape(-1, 1), dtype=column.dtype, device=column.device).contiguous()
-            found: np.ndarray = M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)).cpu().numpy().ravel().astype(np.float64)
-        return found
+            Z = torch.as_tensor(column, dtype=like.dtype, device=like.device).contiguous()
+        image: np.ndarray = as_numpy(M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)))
+        return image.ravel().astype(np.float64)
 
-    return product
-
-
-def _end(product: Any, n: int, which: str, tol: float = ACCURACY) -> float:
-    """An extreme eigenvalue of a symmetric operator: smallest ("SA"), largest ("LA"), or largest in size ("LM")."""
-    if n < 20:
-        values = np.linalg.eigvalsh(_dense(product, n))
-    else:
-        operator = LinearOperator((n, n), matvec=product, dtype=np.float64)
-        try:
-            values = eigsh(operator, k=1, which=which, v0=_start(n), tol=tol, return_eigenvectors=False)
-        except ArpackNoConvergence as unfinished:
-            values = unfinished.eigenvalues if unfinished.eigenvalues.size else np.array([-1.0, 1.0])
-    return float({"SA": values.min(), "LA": values.max(), "LM": values[np.abs(values).argmax()]}[which])
+    return eigenvalues.operator(product, like.shape[0])
 
 
-def _dense(product: Any, n: int) -> np.ndarray:
-    return np.column_stack([product(column) for column in np.eye(n)])
-
-
-def _start(n: int) -> np.ndarray:
-    return np.random.default_rng(0).standard_normal(n)
+def _end(matrix: Any, which: str, tol: float = ACCURACY) -> float:
+    """An extreme eigenvalue; where Lanczos finds none, the end of A~'s spectrum."""
+    value = eigenvalues.extreme_eigenvalue(matrix, which, tol=tol, dense=DENSE)
+    return value if value is not None else -1.0 if which == "SA" else 1.0

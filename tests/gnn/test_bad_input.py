@@ -9,7 +9,22 @@ import torch
 
 import nareg
 from nareg.errors import DivergentMethodError, InputError
-from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, comparison, networks, noise, peers, propagate, series, training
+from nareg.gnn import (
+    NGC,
+    RNGC,
+    Adjacency,
+    ConjugateGradients,
+    Neumann,
+    NodeAdaptiveConv,
+    Perturbation,
+    comparison,
+    networks,
+    noise,
+    peers,
+    propagate,
+    series,
+    training,
+)  # fmt: skip
 
 G = nareg.graphs.grid((3, 3))
 INDEX = torch.tensor(G.to_edge_index()[0])
@@ -26,36 +41,40 @@ def with_nan(at=(2, 1)):
 
 
 def fit(x=X, labels=Y, split=SPLIT, graph=G, **more):
-    return training.fit(lambda: peers.sgc(4, 3), x, graph, labels, split, rng=np.random.default_rng(0), **more)
+    return training.fit(lambda: peers.sgc(4, 3), graph, x, labels, split, rng=np.random.default_rng(0), **more)
+
+
+def perturbed(graph, x, eps, solver="neumann", **more):
+    return propagate(graph, x, perturbation=Perturbation(eps, **more), solver=solver)
 
 
 BAD = {
-    "nan": (lambda: propagate(with_nan(), G), r"x\[2, 1\] is nan.*finite"),
-    "nan tensor": (lambda: propagate(torch.tensor(with_nan()), G), r"x\[2, 1\] is nan.*finite"),
+    "nan": (lambda: propagate(G, with_nan()), r"x\[2, 1\] is nan.*finite"),
+    "nan tensor": (lambda: propagate(G, torch.tensor(with_nan())), r"x\[2, 1\] is nan.*finite"),
     "nan in a layer": (lambda: NGC(4, 2).double()(torch.tensor(with_nan()), INDEX), r"x\[2, 1\] is nan"),
     "nan in training": (lambda: fit(with_nan()), r"features\[2, 1\] is nan"),
-    "sparse features": (lambda: propagate(sp.csr_array(X), G), "x is a sparse matrix.*toarray"),
-    "sparse tensor": (lambda: propagate(torch.tensor(X).to_sparse(), G), "x is a sparse tensor.*to_dense"),
-    "half": (lambda: propagate(torch.tensor(X).half(), G), r"dtype torch.float16.*x.float\(\)"),
-    "one dimension": (lambda: propagate(torch.tensor(X[:, 0]), G), r"shape \(9,\)"),
-    "out of range": (lambda: propagate(X, torch.tensor([[0, 12], [12, 0]])), "edge_index holds node 12, out of range.*9 nodes"),
-    "negative": (lambda: propagate(X, torch.tensor([[0, -1], [-1, 0]])), "edge_index holds node -1"),
-    "directed": (lambda: propagate(X, torch.tensor([[0, 1, 2], [1, 0, 3]])), "directed: .* node 2 to 3.*symmetrize=True"),
+    "sparse features": (lambda: propagate(G, sp.csr_array(X)), "x is a sparse matrix.*toarray"),
+    "sparse tensor": (lambda: propagate(G, torch.tensor(X).to_sparse()), "x is a sparse tensor.*to_dense"),
+    "half": (lambda: propagate(G, torch.tensor(X).half()), r"dtype torch.float16.*x.float\(\)"),
+    "one dimension": (lambda: propagate(G, torch.tensor(X[:, 0])), r"shape \(9,\)"),
+    "out of range": (lambda: propagate(torch.tensor([[0, 12], [12, 0]]), X), "edge_index holds node 12, out of range.*9 nodes"),
+    "negative": (lambda: propagate(torch.tensor([[0, -1], [-1, 0]]), X), "edge_index holds node -1"),
+    "directed": (lambda: propagate(torch.tensor([[0, 1, 2], [1, 0, 3]]), X), "directed: .* node 2 to 3.*symmetrize=True"),
     "directed layer": (lambda: NGC(4, 2).double()(torch.tensor(X), torch.tensor([[0], [1]])), "graph is directed"),
-    "twice": (lambda: propagate(X, torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]])), "twice.*coalesce"),
-    "float index": (lambda: propagate(X, torch.zeros(2, 3)), "edge_index has shape"),
-    "weights": (lambda: propagate(X, INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for the 24 edges"),
-    "negative weight": (lambda: propagate(X, INDEX, edge_weight=-torch.ones(24)), "weight -1.*must not be negative"),
-    "nan weight": (lambda: propagate(X, sp.csr_array(np.full((9, 9), np.nan))), "weight nan"),
-    "gradient": (lambda: propagate(torch.tensor(X), INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
-    "weights twice": (lambda: propagate(X, G, edge_weight=np.ones(24)), "edge_weight goes with edge_index only"),
+    "twice": (lambda: propagate(torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]), X), "twice.*coalesce"),
+    "float index": (lambda: propagate(torch.zeros(2, 3), X), "edge_index has shape"),
+    "weights": (lambda: Adjacency(INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for the 24 edges"),
+    "negative weight": (lambda: Adjacency(INDEX, edge_weight=-torch.ones(24)), "weight -1.*must not be negative"),
+    "nan weight": (lambda: propagate(sp.csr_array(np.full((9, 9), np.nan)), X), "weight nan"),
+    "gradient": (lambda: Adjacency(INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
+    "weights twice": (lambda: Adjacency(G, edge_weight=np.ones(24)), "edge_weight goes with edge_index only"),
     "hidden direction": (lambda: Adjacency(hub()), "the weight from node 2 to 3"),
-    "prepared otherwise": (lambda: propagate(X, Adjacency(G), normalization="rw"), "prepared with 'sym'"),
+    "prepared otherwise": (lambda: other_normalization(), "prepared with 'sym'"),
     "no nodes": (lambda: Adjacency(sp.csr_array((0, 0))), "graph has no nodes"),
     "sparse gradient": (lambda: Adjacency(INDEX_CSR.requires_grad_()), "graph.detach"),
     "array into a layer": (lambda: NGC(4, 2)(X, INDEX), "x is a ndarray, a tensor is expected"),
     "precision": (lambda: NGC(4, 2)(torch.tensor(X), INDEX), "x has dtype torch.float64 but the layer torch.float32"),
-    "one column": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9).denoise(torch.tensor(X[:, 0]), G), "shape"),
+    "one column": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9).denoise(G, torch.tensor(X[:, 0])), "shape"),
     "dropout": (lambda: peers.mlp(4, 3, dropout=1.5), "dropout is 1.5"),
     "peer order": (lambda: peers.sgc(4, 3, order=-1), "order is -1"),
     "peer alpha": (lambda: peers.ssgc(4, 3, alpha=5.0), "alpha is 5.0"),
@@ -64,19 +83,25 @@ BAD = {
     "before": (lambda: fit(split=(*SPLIT[:2], [-1, 7])), "holds node -1, out of range"),
     "cached lambda": (lambda: cached_lambda(), "leave cache out"),
     "pyg": (lambda: fit_pyg(), "prepare the adjacency with normalization='sym'"),
-    "another size": (lambda: propagate(X, nareg.graphs.grid((2, 2))), "graph has 4 nodes but x has 9 rows"),
-    "another size, prepared": (lambda: propagate(X, Adjacency(nareg.graphs.grid((2, 2)))), "graph has 4 nodes but x has 9"),
+    "another size": (lambda: propagate(nareg.graphs.grid((2, 2)), X), "graph has 4 nodes but x has 9 rows"),
+    "another size, prepared": (lambda: propagate(Adjacency(nareg.graphs.grid((2, 2))), X), "graph has 4 nodes but x has 9"),
     "not square": (lambda: Adjacency(sp.csr_array((2, 3))), r"shape \(2, 3\)"),
     "normalization": (lambda: Adjacency(G, normalization="left"), "normalization is 'left'"),
-    "solver": (lambda: propagate(X, G, solver="lu"), "solver is 'lu'"),
-    "lam": (lambda: propagate(X, G, lam=-1.0), "lam is -1.0"),
-    "order": (lambda: propagate(X, G, order=1.5), "order is 1.5"),
-    "tol": (lambda: propagate(X, G, tol=0), "tol is 0"),
-    "eps": (lambda: propagate(X, G, eps=-0.1), "eps is -0.1"),
-    "random walk": (lambda: propagate(X, G, eps=0.1, normalization="rw", solver="cg"), "normalization='sym'"),
-    "masked chebyshev": (lambda: propagate(X, G, eps=0.1, masked=True, solver="chebyshev"), "solver='cg'"),
-    "factor": (lambda: propagate(X, G, eps=0.1, factor=X[:3]), "factor has shape"),
-    "no weights": (lambda: propagate(X, G, weights=[]), "weights is empty"),
+    "solver": (lambda: propagate(G, X, solver="lu"), "solver is 'lu'"),
+    "lam": (lambda: propagate(G, X, lam=-1.0), "lam is -1.0"),
+    "no solver": (lambda: propagate(G, X, solver=1e-3), "solver is a float: pass 'neumann'"),
+    "two orders": (lambda: NGC(4, 2, order=8, solver=Neumann(4)), r"order is 8 but solver is Neumann\(order=4\)"),
+    "no strength": (lambda: networks.FilteredNetwork(4, 3, solver="cg"), "lam is missing"),
+    "a network's factor": (
+        lambda: networks.FilteredNetwork(4, 3, lam=1.0, perturbation=Perturbation(1.0, factor=X)), "leave factor out",
+    ),
+    "order": (lambda: Neumann(order=1.5), "order is 1.5"),
+    "tol": (lambda: ConjugateGradients(tol=0), "tol is 0"),
+    "eps": (lambda: Perturbation(-0.1), "eps is -0.1"),
+    "random walk": (lambda: perturbed(Adjacency(G, normalization="rw"), X, 0.1, solver="cg"), "normalization='sym'"),
+    "masked chebyshev": (lambda: perturbed(G, X, 0.1, masked=True, solver="chebyshev"), "solver='cg'"),
+    "factor": (lambda: perturbed(G, X, 0.1, factor=X[:3]), "factor has shape"),
+    "no weights": (lambda: propagate(G, X, weights=[]), "weights is empty"),
     "width": (lambda: NGC(5, 2).double()(torch.tensor(X), INDEX), "x has 4 features but the layer was made for 5"),
     "channels": (lambda: RNGC(0, 2), "in_channels is 0"),
     "nodes missing": (lambda: NodeAdaptiveConv(4, 2), "n_nodes is missing"),
@@ -100,7 +125,7 @@ BAD = {
     "empty": (lambda: fit(split=([], *SPLIT[1:])), "the train part of the split has shape"),
     "beyond": (lambda: fit(split=(*SPLIT[:2], [9])), "holds node 9, out of range"),
     "too many classes": (lambda: fit(labels=np.arange(9)), "labels holds class 8 but the network has 3 outputs"),
-    "seed": (lambda: training.fit(lambda: peers.sgc(4, 3), X, G, Y, SPLIT, rng=0), "rng is 0"),
+    "seed": (lambda: training.fit(lambda: peers.sgc(4, 3), G, X, Y, SPLIT, rng=0), "rng is 0"),
     "layers": (lambda: peers.gcn(4, 3, layers="dgl"), "layers is 'dgl'"),
     "rows": (lambda: noise.normalize_rows(X, "max"), "how is 'max'"),
     "probability": (lambda: noise.flip(X, 1.5, np.random.default_rng(0)), "probability is 1.5"),
@@ -108,13 +133,17 @@ BAD = {
     "series": (lambda: series.products_needed(1.0, 1e-3, "cg"), "solver is 'cg'"),
     "no runs": (lambda: comparison.summarize([]), "values is empty"),
     "one run": (lambda: comparison.paired([1.0], [2.0]), "two or more runs"),
-    "no recipes": (lambda: comparison.compare({}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
+    "no recipes": (lambda: comparison.compare({}, G, lambda r: X, Y, SPLIT, rng=np.random.default_rng(0)), "recipes is empty"),
 }  # fmt: skip
 
 
 def hub():
     """A directed edge beside a pair so heavy that no norm of the whole matrix shows it."""
     return sp.csr_array(([1e7, 1e7, 1.0], ([0, 1, 2], [1, 0, 3])), shape=(4, 4))
+
+
+def other_normalization():
+    networks.FilteredNetwork(4, 3, lam=1.0, normalization="rw").prepare(Adjacency(G), torch.tensor(X))
 
 
 def cached_lambda():
@@ -124,19 +153,19 @@ def cached_lambda():
         return net
 
     comparison.compare(
-        {"GCN": comparison.Recipe(build)}, lambda r: X, G, Y, SPLIT, rng=np.random.default_rng(0), cache="nowhere"
+        {"GCN": comparison.Recipe(build)}, G, lambda r: X, Y, SPLIT, rng=np.random.default_rng(0), cache="nowhere"
     )  # fmt: skip
 
 
 def fit_pyg():
     pytest.importorskip("torch_geometric")
     return training.fit(
-        lambda: peers.gcn(4, 3, layers="pyg"), X, Adjacency(G, normalization="rw"), Y, SPLIT, rng=np.random.default_rng(0)
+        lambda: peers.gcn(4, 3, layers="pyg"), Adjacency(G, normalization="rw"), X, Y, SPLIT, rng=np.random.default_rng(0)
     )
 
 
 def fit_low_rank():
-    training.fit(lambda: peers.LowRankGCN(4, 3, rank=9), X, G, Y, SPLIT, rng=np.random.default_rng(0))
+    training.fit(lambda: peers.LowRankGCN(4, 3, rank=9), G, X, Y, SPLIT, rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize("name", BAD)
@@ -161,10 +190,10 @@ def test_a_series_that_diverges_is_refused_and_cg_is_not(kind):
     M = Adjacency(G).matrix.toarray() - 3 * (x @ x.T) / np.linalg.norm(x @ x.T)
     assert np.linalg.eigvalsh(M)[0] < -2
     with pytest.raises(DivergentMethodError, match=r"eps = 3 and lam = 32 make .* diverge.*solver='cg'"):
-        propagate(kind(x), G, eps=3.0)
+        perturbed(G, kind(x), 3.0)
     with pytest.raises(DivergentMethodError, match="diverge"):
-        propagate(kind(x), G, eps=3.0, normalization="rw")
-    found = propagate(kind(x), G, eps=3.0, solver="cg", tol=1e-10)
+        perturbed(Adjacency(G, normalization="rw"), kind(x), 3.0)
+    found = perturbed(G, kind(x), 3.0, solver=ConjugateGradients(1e-10))
     np.testing.assert_allclose(found, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
 
 
@@ -179,10 +208,10 @@ def test_series_that_converge_are_not_refused(rng):
             continue
         outcomes.add(radius < 1)
         if radius < 1:
-            propagate(X, A, eps=float(eps))
+            perturbed(A, X, eps)
         else:
             with pytest.raises(DivergentMethodError):
-                propagate(X, A, eps=float(eps))
+                perturbed(A, X, eps)
     assert outcomes == {True, False}
 
 
@@ -190,18 +219,18 @@ def test_masked_perturbations_that_make_the_system_indefinite():
     # ones on a path of three: the masked x x^T has the eigenvalue 1 - sqrt(2)
     path = nareg.graphs.grid((3,))
     with pytest.raises(DivergentMethodError, match="eps = 50 with masked=True makes the system indefinite"):
-        propagate(np.ones((3, 1)), path, eps=50.0, masked=True, solver="cg")
+        perturbed(path, np.ones((3, 1)), 50.0, masked=True, solver="cg")
 
 
 def test_zero_rows_isolated_nodes_and_zero_features_have_a_right_answer():
     x = X.copy()
     x[3] = 0
     lonely = nareg.Graph(sp.csr_array((9, 9)))
-    np.testing.assert_allclose(propagate(x, lonely, lam=4.0, solver="cg", tol=1e-10), x, atol=1e-8)
-    np.testing.assert_array_equal(propagate(np.zeros((9, 2)), G, eps=1.0), 0)
-    assert np.isfinite(propagate(noise.normalize_rows(x), G, eps=0.1)).all()
-    net = networks.Filtered(4, 3, lam=2.0)
-    run = training.fit(lambda: net, x, lonely, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
+    np.testing.assert_allclose(propagate(lonely, x, lam=4.0, solver=ConjugateGradients(1e-10)), x, atol=1e-8)
+    np.testing.assert_array_equal(perturbed(G, np.zeros((9, 2)), 1.0), 0)
+    assert np.isfinite(perturbed(G, noise.normalize_rows(x), 0.1)).all()
+    net = networks.FilteredNetwork(4, 3, lam=2.0)
+    run = training.fit(lambda: net, lonely, x, Y, SPLIT, rng=np.random.default_rng(0), protocol=training.Protocol(epochs=3))
     assert 0 <= run.test_accuracy <= 1
 
 

@@ -8,7 +8,17 @@ import torch
 from torch.autograd import gradcheck
 
 import nareg
-from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, propagate
+from nareg.gnn import (
+    NGC,
+    RNGC,
+    Adjacency,
+    Chebyshev,
+    ConjugateGradients,
+    Neumann,
+    NodeAdaptiveConv,
+    Perturbation,
+    propagate,
+)
 from nareg.gnn._dropout import dropout
 
 
@@ -22,37 +32,48 @@ def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
     return drawn.requires_grad_()
 
 
+def way(solver, eps=0.0, normalization="sym", masked=False):
+    return solver, eps, normalization, masked
+
+
+CG, CHEBYSHEV = ConjugateGradients(1e-12), Chebyshev(1e-12)
 WAYS = [
-    {"order": 5},
-    {"order": 0},
-    {"order": 5, "normalization": "rw"},
-    {"solver": "cg"},
-    {"solver": "cg", "normalization": "rw"},
-    {"solver": "chebyshev"},
-    {"order": 5, "eps": 0.3},
-    {"order": 5, "eps": 0.1, "normalization": "rw"},
-    {"order": 5, "eps": 0.3, "masked": True},
-    {"solver": "cg", "eps": 0.5},
-    {"solver": "cg", "eps": 0.2, "masked": True},
-    {"solver": "chebyshev", "eps": 0.5},
+    way(Neumann(5)),
+    way(Neumann(0)),
+    way(Neumann(5), normalization="rw"),
+    way(CG),
+    way(CG, normalization="rw"),
+    way(CHEBYSHEV),
+    way(Neumann(5), 0.3),
+    way(Neumann(5), 0.1, normalization="rw"),
+    way(Neumann(5), 0.3, masked=True),
+    way(CG, 0.5),
+    way(CG, 0.2, masked=True),
+    way(CHEBYSHEV, 0.5),
 ]
+
+
+def propagated(graph, x, way, factor=None):
+    solver, eps, normalization, masked = way
+    perturbation = Perturbation(eps, masked=masked, factor=factor) if eps else None
+    return propagate(Adjacency(graph, normalization=normalization), x, lam=3.0, solver=solver, perturbation=perturbation)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("features", [3, 22])
 def test_gradient_in_the_features(way, features, graph):
-    assert gradcheck(lambda x: propagate(x, graph, lam=3.0, tol=1e-12, **way), leaf(18, features))
+    assert gradcheck(lambda x: propagated(graph, x, way), leaf(18, features))
 
 
-@pytest.mark.parametrize("way", [w for w in WAYS if w.get("eps")])
+@pytest.mark.parametrize("way", [way for way in WAYS if way[1]])
 def test_gradient_in_what_the_perturbation_is_made_of(way, graph):
-    assert gradcheck(lambda x, U: propagate(x, graph, lam=3.0, tol=1e-12, factor=U, **way), (leaf(18, 2), leaf(18, 4, seed=1)))
+    assert gradcheck(lambda x, U: propagated(graph, x, way, factor=U), (leaf(18, 2), leaf(18, 4, seed=1)))
 
 
 @pytest.mark.parametrize("normalization", ["sym", "rw"])
 def test_gradient_in_the_weights_of_powers(normalization, graph):
     A = Adjacency(graph, normalization=normalization)
-    assert gradcheck(lambda x, w: propagate(x, A, weights=w), (leaf(18, 3), leaf(5, seed=1)))
+    assert gradcheck(lambda x, w: propagate(A, x, weights=w), (leaf(18, 3), leaf(5, seed=1)))
 
 
 @pytest.mark.parametrize("out_channels", [2, 6])

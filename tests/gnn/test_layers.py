@@ -10,7 +10,7 @@ import torch
 
 import nareg
 from nareg.errors import InputError
-from nareg.gnn import NGC, RNGC, Adjacency, NodeAdaptiveConv, propagate
+from nareg.gnn import NGC, RNGC, Adjacency, ConjugateGradients, NodeAdaptiveConv, Perturbation, propagate
 
 
 @pytest.fixture
@@ -30,9 +30,9 @@ def edges(graph: nareg.Graph) -> tuple[torch.Tensor, torch.Tensor]:
 
 @pytest.mark.parametrize("out_channels", [2, 9])
 def test_layers_filter_and_project(out_channels, graph, x):
-    for layer, arguments in ((NGC(5, out_channels), {}), (RNGC(5, out_channels, eps=0.2), {"eps": 0.2})):
+    for layer, perturbation in ((NGC(5, out_channels), None), (RNGC(5, out_channels, eps=0.2), Perturbation(0.2))):
         layer.double()
-        expected = propagate(x, graph, **arguments) @ layer.weight + layer.bias
+        expected = propagate(graph, x, perturbation=perturbation) @ layer.weight + layer.bias
         torch.testing.assert_close(layer(x, graph), expected)
         index, weight = edges(graph)
         torch.testing.assert_close(layer(x, index, weight), expected)
@@ -41,7 +41,7 @@ def test_layers_filter_and_project(out_channels, graph, x):
 def test_node_adaptive_contains_the_untruncated_ngc(graph, x):
     """All weights sqrt(lam) on the augmented Laplacian: where learning starts."""
     adaptive = NodeAdaptiveConv(5, 3, n_nodes=24, lam=6.0, tol=1e-12).double()
-    ngc = NGC(5, 3, lam=6.0, solver="cg", tol=1e-12).double()
+    ngc = NGC(5, 3, lam=6.0, solver=ConjugateGradients(1e-12)).double()
     ngc.load_state_dict({key: adaptive.state_dict()[key] for key in ("weight", "bias")})
     torch.testing.assert_close(adaptive(x, graph), ngc(x, graph))
 
@@ -49,18 +49,18 @@ def test_node_adaptive_contains_the_untruncated_ngc(graph, x):
 def test_node_adaptive_applies_a_design(graph, x):
     found = nareg.design.exact(graph, signals=x.numpy(), noise=0.3)
     layer = NodeAdaptiveConv(5, 5, weights=found, tol=1e-12).double()
-    np.testing.assert_allclose(layer.denoise(x, graph), nareg.filters.denoise(graph, found, x.numpy()).x, atol=1e-9)
+    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(graph, found, x.numpy()).x, atol=1e-9)
     assert layer.theta is None
     with pytest.raises(InputError, match="not designed for the combinatorial Laplacian"):
         layer(x, nareg.graphs.grid((4, 6)))
 
 
-def test_node_adaptive_applies_a_design_for_the_normalized_laplacian(graph, x):
-    L = nareg.gnn.Adjacency(graph).normalized_laplacian
+def test_node_adaptive_applies_a_design_for_the_augmented_laplacian(graph, x):
+    L = nareg.gnn.Adjacency(graph).augmented_laplacian
     np.testing.assert_allclose(L.toarray(), np.eye(24) - nareg.gnn.Adjacency(graph).matrix.toarray(), atol=1e-15)
     found = nareg.design.blind(L, measurements=x.numpy(), noise=0.3)
     layer = NodeAdaptiveConv(5, 5, weights=found, laplacian="augmented", tol=1e-12).double()
-    np.testing.assert_allclose(layer.denoise(x, graph), nareg.filters.denoise(L, found.weights, x.numpy()).x, atol=1e-9)
+    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(L, found.weights, x.numpy()).x, atol=1e-9)
     with pytest.raises(InputError, match="not designed for the combinatorial Laplacian"):
         NodeAdaptiveConv(5, 5, weights=found).double()(x, graph)
 
@@ -86,6 +86,24 @@ def test_rngc_remembers_the_last_features(graph, x, monkeypatch):
     torch.testing.assert_close(layer(x, graph), layer(x.clone(), graph))
     assert not torch.allclose(layer(x, graph), first)
     assert len(count) == 4
+
+
+@pytest.mark.parametrize("out_channels", [2, 9])
+def test_features_are_checked_once(out_channels, graph, x, monkeypatch):
+    """Once per call, at the border, on whichever side of W the filter is applied."""
+    adjacency, count = Adjacency(graph), []
+    isfinite = torch.isfinite
+    monkeypatch.setattr(torch, "isfinite", lambda value: count.append(1) or isfinite(value))
+    adaptive = NodeAdaptiveConv(5, out_channels, n_nodes=24).double()
+    calls = [
+        lambda layer=layer: layer(x, adjacency)
+        for layer in (NGC(5, out_channels).double(), RNGC(5, out_channels, eps=0.2).double(), adaptive)
+    ]
+    calls += [lambda: adaptive.denoise(adjacency, x), lambda: propagate(adjacency, x, perturbation=Perturbation(0.2))]
+    for call in calls:
+        count.clear()
+        call()
+        assert len(count) == 1
 
 
 def test_inference_mode(graph, x):
@@ -116,7 +134,7 @@ def test_learning_node_weights_lowers_the_error(graph):
     errors = []
     for _ in range(60):
         optimizer.zero_grad()
-        loss = (layer.denoise(noisy, graph) - target).square().mean()
+        loss = (layer.denoise(graph, noisy) - target).square().mean()
         loss.backward()
         optimizer.step()
         errors.append(float(loss.detach()))

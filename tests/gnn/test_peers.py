@@ -66,7 +66,7 @@ def test_networks_of_both_kinds_agree(make, graph, x):
     assert not ours.load_state_dict(state, strict=False).missing_keys
     index, weight = nareg.graphs.sensor(30, rng=np.random.default_rng(0)).to_edge_index()
     A = Adjacency(index, edge_weight=weight)
-    outs = [net.eval()(net.prepare(x, A), slice(None)) for net in (theirs, ours)]
+    outs = [net.eval()(net.prepare(A, x), slice(None)) for net in (theirs, ours)]
     torch.testing.assert_close(*outs, atol=1e-5, rtol=1e-4)
     assert type(make(6, 3)) is type(theirs)  # "auto" takes PyTorch Geometric, which is installed
 
@@ -81,8 +81,8 @@ def test_neighborhood_training_looks_at_all_that_matters(graph, x):
         net = make(6, 3, layers="nareg").eval()
         assert net.reach == 2
         assert make(6, 3, layers="pyg").reach is None
-        whole = net(net.prepare(x, A), torch.tensor(rows))
-        part = net(net.prepare(x[near], A.restricted(near)), torch.tensor(np.searchsorted(near, rows)))
+        whole = net(net.prepare(A, x), torch.tensor(rows))
+        part = net(net.prepare(A.restricted(near), x[near]), torch.tensor(np.searchsorted(near, rows)))
         torch.testing.assert_close(whole, part)
 
 
@@ -125,7 +125,7 @@ def test_defenses_remove_and_weigh_unlike_edges():
 
 def test_low_rank_gcn_multiplies_by_the_truncated_matrix(graph, x):
     net = peers.LowRankGCN(6, 3, rank=29, hidden=4).eval()
-    _, (left, right, diagonal) = net.prepare(x.double(), Adjacency(graph))
+    _, (left, right, diagonal) = net.prepare(Adjacency(graph), x.double())
     A = graph.adjacency.toarray()
     U, s, Vt = np.linalg.svd(A)
     near = U[:, :29] * s[:29] @ Vt[:29]
@@ -143,9 +143,9 @@ def test_robust_gcn_without_spread_is_a_gcn_with_its_activations(graph, x):
     A = torch.tensor(Adjacency(graph).matrix.toarray(), dtype=torch.float32)
     elu = torch.nn.functional.elu
     expected = A @ elu((A @ elu(x @ net.means[0].weight.T)) @ net.means[1].weight.T)
-    torch.testing.assert_close(net(net.prepare(x, Adjacency(graph)), slice(None)), expected, atol=1e-5, rtol=1e-4)
+    torch.testing.assert_close(net(net.prepare(Adjacency(graph), x), slice(None)), expected, atol=1e-5, rtol=1e-4)
     assert net.penalty() == 0  # nothing is drawn towards anything outside training
-    net.train()(net.prepare(x, Adjacency(graph)), slice(None))
+    net.train()(net.prepare(Adjacency(graph), x), slice(None))
     assert float(net.penalty().detach()) > 0
 
 
@@ -157,9 +157,9 @@ def test_filtered_networks_are_what_their_names_say(graph, x):
     ):
         head = net.head.layers[0]
         layer.lin.load_state_dict(head.state_dict())
-        out = net(net.prepare(x, A), slice(None))
+        out = net(net.prepare(A, x), slice(None))
         torch.testing.assert_close(out, layer(x, torch.tensor(graph.to_edge_index()[0])), atol=1e-5, rtol=1e-4)
     dense = torch.linalg.inv(11 * torch.eye(30) - 10 * torch.tensor(A.matrix.toarray(), dtype=torch.float32)) @ x
-    torch.testing.assert_close(peers.glp(6, 3).prepare(x, A), dense, atol=3e-3, rtol=0)
-    assert isinstance(peers.mlp(6, 3), networks.Filtered)
-    assert peers.mlp(6, 3).prepare(x, A) is x
+    torch.testing.assert_close(peers.glp(6, 3).prepare(A, x), dense, atol=3e-3, rtol=0)
+    assert isinstance(peers.mlp(6, 3), networks.FilteredNetwork)
+    assert peers.mlp(6, 3).prepare(A, x) is x

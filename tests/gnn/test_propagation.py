@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg.gnn import Adjacency, propagate, series
+from nareg.gnn import Adjacency, Chebyshev, ConjugateGradients, Neumann, Perturbation, propagate, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn._recurrences import clenshaw, horner, neumann
 from nareg.gnn.adjacency import csr_tensor
@@ -41,6 +41,13 @@ def exact(M: np.ndarray, X: np.ndarray, lam: float) -> np.ndarray:
     return np.linalg.solve((1 + lam) * np.eye(len(M)) - lam * M, X)
 
 
+def propagated(graph, x, *, lam=32.0, solver="neumann", order=16, tol=1e-3, eps=0.0, weights=None, **more):
+    """``propagate`` with solver and perturbation given by their numbers."""
+    solvers = {"neumann": Neumann(order), "chebyshev": Chebyshev(tol), "cg": ConjugateGradients(tol)}
+    perturbation = Perturbation(eps, **more) if eps else None
+    return propagate(graph, x, lam=lam, solver=solvers[solver], perturbation=perturbation, weights=weights)
+
+
 def both(x: np.ndarray) -> list:
     return [x, torch.from_numpy(x)]
 
@@ -58,7 +65,7 @@ def test_truncated_series(n, F, seed, lam, order, eps, normalization):
         return
     for features in both(x):
         np.testing.assert_allclose(
-            propagate(features, A, lam=lam, order=order, eps=eps), truncated(M, x, lam, order), atol=1e-10
+            propagated(A, features, lam=lam, order=order, eps=eps), truncated(M, x, lam, order), atol=1e-10
         )
 
 
@@ -71,7 +78,7 @@ def test_the_filter_itself_whatever_eps(n, F, seed, lam, eps, solver):
     x = np.random.default_rng(seed).standard_normal((n, F))
     M = perturbed(A, x, eps) if eps else A.matrix.toarray()
     for features in both(x):
-        found = propagate(features, A, lam=lam, solver=solver, tol=1e-9, eps=eps)
+        found = propagated(A, features, lam=lam, solver=solver, tol=1e-9, eps=eps)
         assert np.linalg.norm(np.asarray(found) - exact(M, x, lam)) <= 1e-7 * np.linalg.norm(x)
 
 
@@ -80,7 +87,7 @@ def test_random_walk_filter(solver):
     A = Adjacency(random_graph(20, 1), normalization="rw")
     x = np.random.default_rng(1).standard_normal((20, 3))
     for features in both(x):
-        found = propagate(features, A, lam=7.0, solver=solver, tol=1e-10)
+        found = propagated(A, features, lam=7.0, solver=solver, tol=1e-10)
         np.testing.assert_allclose(found, exact(A.matrix.toarray(), x, 7.0), atol=1e-8)
 
 
@@ -90,7 +97,7 @@ def test_edge_masked_perturbation(solver, kind):
     A = Adjacency(random_graph(25, 2))
     x = np.random.default_rng(2).standard_normal((25, 4))
     M = perturbed(A, x, 0.2, masked=True)
-    found = propagate(kind(x), A, lam=4.0, order=6, eps=0.2, masked=True, solver=solver, tol=1e-10)
+    found = propagated(A, kind(x), lam=4.0, order=6, eps=0.2, masked=True, solver=solver, tol=1e-10)
     expected = truncated(M, x, 4.0, 6) if solver == "neumann" else exact(M, x, 4.0)
     np.testing.assert_allclose(found, expected, atol=1e-8)
 
@@ -98,9 +105,9 @@ def test_edge_masked_perturbation(solver, kind):
 @pytest.mark.parametrize("numbers", [1, 50])
 def test_edge_masked_perturbation_taken_in_slices(numbers, monkeypatch):
     A, x = Adjacency(random_graph(25, 3)), np.random.default_rng(4).normal(size=(25, 7))
-    whole = propagate(x, A, lam=4.0, order=6, eps=0.2, masked=True)
-    monkeypatch.setattr("nareg.gnn._masked.NUMBERS", numbers)
-    np.testing.assert_array_equal(propagate(x, A, lam=4.0, order=6, eps=0.2, masked=True), whole)
+    whole = propagated(A, x, lam=4.0, order=6, eps=0.2, masked=True)
+    monkeypatch.setattr("nareg.gnn._masked.CHUNK", numbers)
+    np.testing.assert_array_equal(propagated(A, x, lam=4.0, order=6, eps=0.2, masked=True), whole)
 
 
 def test_perturbation_of_other_features_than_those_filtered():
@@ -109,16 +116,16 @@ def test_perturbation_of_other_features_than_those_filtered():
     x, U = rng.standard_normal((15, 4)), rng.standard_normal((15, 6))
     M = perturbed(A, U, 0.4)
     for solver in ("cg", "chebyshev"):
-        found = propagate(x, A, lam=3.0, eps=0.4, factor=U, solver=solver, tol=1e-10)
+        found = propagated(A, x, lam=3.0, eps=0.4, factor=U, solver=solver, tol=1e-10)
         np.testing.assert_allclose(found, exact(M, x, 3.0), atol=1e-8)
-    np.testing.assert_allclose(propagate(x, A, lam=3.0, order=5, eps=0.4, factor=U), truncated(M, x, 3.0, 5), atol=1e-12)
+    np.testing.assert_allclose(propagated(A, x, lam=3.0, order=5, eps=0.4, factor=U), truncated(M, x, 3.0, 5), atol=1e-12)
 
 
 def test_exact_rngc_is_exact_ngc_times_an_invertible_matrix(rng):
     """Why RNGC and NGC hardly differ: with the filter itself a linear layer can undo what RNGC does."""
     A = Adjacency(random_graph(30, 4))
     x = rng.standard_normal((30, 5))
-    plain, robust = (propagate(x, A, lam=8.0, solver="cg", tol=1e-12, eps=eps) for eps in (0.0, 1.0))
+    plain, robust = (propagated(A, x, lam=8.0, solver="cg", tol=1e-12, eps=eps) for eps in (0.0, 1.0))
     T, *_ = np.linalg.lstsq(plain, robust, rcond=None)
     np.testing.assert_allclose(plain @ T, robust, atol=1e-8)
     assert np.linalg.cond(T) < 1e3
@@ -129,8 +136,8 @@ def test_generalized_pagerank(rng):
     x, weights = rng.standard_normal((12, 2)), [0.3, -0.2, 0.0, 0.5]
     expected = sum(w * np.linalg.matrix_power(A.matrix.toarray(), k) for k, w in enumerate(weights)) @ x
     for features in both(x):
-        np.testing.assert_allclose(propagate(features, A, weights=weights), expected, atol=1e-12)
-    np.testing.assert_array_equal(propagate(x, A, weights=[2.0]), 2 * x)
+        np.testing.assert_allclose(propagated(A, features, weights=weights), expected, atol=1e-12)
+    np.testing.assert_array_equal(propagate(A, x, weights=[2.0]), 2 * x)
 
 
 @pytest.mark.parametrize(
@@ -160,8 +167,8 @@ def test_rows_sum_as_the_theory_says_for_random_walks_only():
     A = Adjacency(nareg.graphs.sensor(40, rng=np.random.default_rng(0)), normalization="rw")
     ones = np.ones((40, 1))
     expected = 1 - (32 / 33) ** 17
-    np.testing.assert_allclose(propagate(ones, A), expected, atol=1e-12)
-    assert np.ptp(propagate(ones, A.symmetric)) > 0.01
+    np.testing.assert_allclose(propagated(A, ones), expected, atol=1e-12)
+    assert np.ptp(propagate(A.symmetric, ones)) > 0.01
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -173,7 +180,7 @@ def test_dtype_is_kept_and_arguments_are_not_changed(dtype, arguments, rng):
     x = rng.standard_normal((20, 3)).astype(dtype)
     before = x.copy()
     for features in (x, torch.from_numpy(x)):
-        found = propagate(features, A, lam=2.0, order=3, **arguments)
+        found = propagated(A, features, lam=2.0, order=3, **arguments)
         assert str(found.dtype).removeprefix("torch.") == np.dtype(dtype).name
     np.testing.assert_array_equal(x, before)
 
@@ -182,13 +189,13 @@ def test_every_form_of_a_graph_gives_the_same():
     g = nareg.graphs.sensor(30, rng=np.random.default_rng(0))
     index, weight = g.to_edge_index()
     x = np.random.default_rng(0).standard_normal((30, 2))
-    expected = propagate(x, Adjacency(g))
+    expected = propagate(Adjacency(g), x)
     csr = g.adjacency
     tensor = csr_tensor(csr, torch.float64, torch.device("cpu"))
     for graph in (g, csr, csr.tocoo(), tensor, tensor.to_sparse_coo()):
-        np.testing.assert_allclose(propagate(x, graph), expected, atol=1e-12)
+        np.testing.assert_allclose(propagated(graph, x), expected, atol=1e-12)
     for convert in (np.asarray, torch.tensor):
-        found = propagate(x, convert(index), edge_weight=convert(weight))
+        found = propagate(Adjacency(convert(index), edge_weight=convert(weight)), x)
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
@@ -197,7 +204,7 @@ def test_self_loops_keep_their_weight_and_isolated_nodes_their_features():
     np.testing.assert_array_equal(A.degrees, [4, 2, 1])
     x = np.array([[1.0], [2.0], [5.0]])
     for solver in ("cg", "chebyshev"):
-        assert propagate(x, A, solver=solver, tol=1e-9)[2] == pytest.approx(5.0)
+        assert propagated(A, x, solver=solver, tol=1e-9)[2] == pytest.approx(5.0)
 
 
 class Counting(TorchSparse):
@@ -237,9 +244,9 @@ def test_float32_at_any_scale(scale, arguments, rng):
     """Squares and fourth powers of features leave float32 long before the features do."""
     A = Adjacency(random_graph(20, 6))
     x = rng.standard_normal((20, 3))
-    expected = propagate(x, A, lam=3.0, order=4, **arguments)
+    expected = propagated(A, x, lam=3.0, order=4, **arguments)
     for features in ((scale * x).astype(np.float32), torch.tensor(scale * x, dtype=torch.float32)):
-        found = np.asarray(propagate(features, A, lam=3.0, order=4, **arguments), dtype=np.float64) / scale
+        found = np.asarray(propagated(A, features, lam=3.0, order=4, **arguments), dtype=np.float64) / scale
         assert np.linalg.norm(found - expected) < 3e-3 * np.linalg.norm(x)
 
 
@@ -247,15 +254,15 @@ def test_solver_reports_what_a_precision_cannot_reach():
     A = Adjacency(nareg.graphs.grid((100,)))
     x = np.random.default_rng(0).standard_normal((100, 2)).astype(np.float32)
     with pytest.raises(nareg.errors.SolverError, match=r"reached a residual of .* instead of tol = 1e-09.*float64"):
-        propagate(x, A, lam=1e5, solver="cg", tol=1e-9)
+        propagated(A, x, lam=1e5, solver="cg", tol=1e-9)
 
 
 def test_numpy_and_torch_need_not_be_contiguous(rng):
     A = Adjacency(random_graph(20, 8))
     x = rng.standard_normal((6, 20)).T[:, ::2]
     expected = truncated(A.matrix.toarray(), x, 32.0, 16)
-    np.testing.assert_allclose(propagate(x, A), expected, atol=1e-12)
-    np.testing.assert_allclose(propagate(torch.from_numpy(x.copy().T).T, A), expected, atol=1e-12)
+    np.testing.assert_allclose(propagated(A, x), expected, atol=1e-12)
+    np.testing.assert_allclose(propagated(A, torch.from_numpy(x.copy().T).T), expected, atol=1e-12)
 
 
 def test_propagation_without_torch():
@@ -265,7 +272,7 @@ def test_propagation_without_torch():
     code = (
         "import sys; sys.modules['torch'] = None\n"
         "import numpy as np, nareg\n"
-        "x = nareg.gnn.propagate(np.eye(4), nareg.graphs.grid((2, 2)), eps=0.1)\n"
+        "x = nareg.gnn.propagate(nareg.graphs.grid((2, 2)), np.eye(4), perturbation=nareg.gnn.Perturbation(0.1))\n"
         "assert x.shape == (4, 4)\n"
         "try:\n    nareg.gnn.NGC\n"
         "except nareg.errors.MissingDependencyError as error:\n    print(error)\n"
@@ -279,5 +286,5 @@ def test_gpu_gives_what_the_cpu_gives(rng):
     A = Adjacency(random_graph(50, 9))
     x = torch.from_numpy(rng.standard_normal((50, 6)))
     for arguments in ({}, {"eps": 0.1}, {"solver": "cg"}, {"solver": "chebyshev", "eps": 0.3}):
-        there = propagate(x.cuda(), A, **arguments).cpu()
-        np.testing.assert_allclose(there, propagate(x, A, **arguments), atol=1e-9)
+        there = propagated(A, x.cuda(), **arguments).cpu()
+        np.testing.assert_allclose(there, propagated(A, x, **arguments), atol=1e-9)

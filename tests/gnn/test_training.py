@@ -18,7 +18,7 @@ DATA = nareg.datasets.node_classification.synthetic(150, 3, rng=np.random.defaul
 
 def fit(build=lambda: peers.gcn(64, 3, layers="nareg"), seed=0, **protocol):
     return training.fit(
-        build, DATA.features, DATA.graph, DATA.labels, DATA.splits[0],
+        build, DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
         protocol=training.Protocol(**{"epochs": 30, **protocol}), rng=np.random.default_rng(seed),
     )  # fmt: skip
 
@@ -39,13 +39,15 @@ def test_same_seed_same_run_and_the_global_state_is_put_back():
 def test_the_network_is_that_of_the_epoch_that_the_rule_chose(rule):
     run = fit(selection=rule)
     x = torch.from_numpy(DATA.features)
-    inputs = run.network.prepare(x, nareg.gnn.Adjacency(DATA.graph))
+    inputs = run.network.prepare(nareg.gnn.Adjacency(DATA.graph), x)
     with torch.no_grad():
         right = (run.network(inputs, slice(None)).argmax(1).numpy() == DATA.labels).astype(float)
     _, val, test = DATA.splits[0]
     assert run.test_accuracy == run.test_by_rule[rule] == pytest.approx(right[test].mean())
     assert run.val_accuracy == pytest.approx(right[val].mean())
     assert run.epochs == 30
+    assert run.status is nareg.results.Status.COMPLETED
+    assert run.timings["total"] == pytest.approx(run.timings["prepare"] + run.timings["train"])
     if rule == "last":
         assert run.epoch == 30
 
@@ -53,8 +55,9 @@ def test_the_network_is_that_of_the_epoch_that_the_rule_chose(rule):
 def test_rules_choose_the_best_epoch():
     seen = []
     run = training.fit(
-        lambda: peers.mlp(64, 3), DATA.features, DATA.graph, DATA.labels, DATA.splits[0],
-        protocol=training.Protocol(epochs=40), rng=np.random.default_rng(0), progress=lambda epoch, val: seen.append(val),
+        lambda: peers.mlp(64, 3), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
+        protocol=training.Protocol(epochs=40), rng=np.random.default_rng(0),
+        progress=lambda progress: seen.append(progress.values["val_accuracy"]),
     )  # fmt: skip
     assert run.val_accuracy == max(seen)
     assert seen[run.epoch - 1] == max(seen)
@@ -63,18 +66,20 @@ def test_rules_choose_the_best_epoch():
 def test_patience_stops_early():
     run = fit(epochs=400, patience=10)
     assert run.epochs == run.epoch + 10 < 400
+    assert run.status is nareg.results.Status.STOPPED_EARLY
 
 
 def test_interrupt_keeps_the_best_so_far():
-    def stop(epoch, _):
-        if epoch == 7:
+    def stop(progress):
+        if progress.step == 7:
             raise KeyboardInterrupt
 
     run = training.fit(
-        lambda: peers.gcn(64, 3, layers="nareg"), DATA.features, DATA.graph, DATA.labels, DATA.splits[0],
+        lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
         rng=np.random.default_rng(0), progress=stop,
     )  # fmt: skip
-    assert run.interrupted
+    assert run.status is nareg.results.Status.INTERRUPTED
+    assert not run.status.ok
     assert run.epochs == 7
 
 
@@ -83,7 +88,7 @@ def test_weight_decay_applies_to_what_the_network_names():
     assert {id(p) for p in net.decayed()} == {id(p) for p in net.first.parameters()}
     heavy, none = (
         training.fit(
-            lambda: peers.gcn(64, 3, layers="nareg"), DATA.features, DATA.graph, DATA.labels, DATA.splits[0],
+            lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, DATA.features, DATA.labels, DATA.splits[0],
             weight_decay=decay, protocol=training.Protocol(epochs=60, selection="last"), rng=np.random.default_rng(0),
         ).network
         for decay in (1.0, 0.0)
@@ -95,7 +100,7 @@ def test_weight_decay_applies_to_what_the_network_names():
 RECIPES = {
     "SGC": comparison.Recipe(peers.sgc, 0.2, 1e-5),
     "MLP": comparison.Recipe(peers.mlp),
-    "NGC": comparison.Recipe(lambda f, c: networks.Filtered(f, c, lam=8.0), 0.2, 1e-5),
+    "NGC": comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=8.0), 0.2, 1e-5),
 }
 
 
@@ -105,7 +110,7 @@ def draw(rng):
 
 def compare(recipes=RECIPES, runs=3, **more):
     return comparison.compare(
-        recipes, draw, DATA.graph, DATA.labels, DATA.splits[0],
+        recipes, DATA.graph, draw, DATA.labels, DATA.splits[0],
         runs=runs, protocol=training.Protocol(epochs=15), rng=np.random.default_rng(5), **more,
     )  # fmt: skip
 
@@ -118,11 +123,9 @@ def test_a_model_has_the_same_runs_whoever_else_is_compared():
 
 
 def test_comparisons_are_resumed_and_written(tmp_path):
-    count = []
-
-    def stop(done, total):
-        count.append((done, total))
-        if done == 4:
+    def stop(progress):
+        assert progress.total == 9
+        if progress.step == 4:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -140,7 +143,7 @@ def test_comparisons_are_resumed_and_written(tmp_path):
 
 def test_cache_tells_models_apart_by_their_settings(tmp_path):
     def one(lam):
-        recipe = comparison.Recipe(lambda f, c: networks.Filtered(f, c, lam=lam), 0.2, 1e-5)
+        recipe = comparison.Recipe(lambda f, c: networks.FilteredNetwork(f, c, lam=lam), 0.2, 1e-5)
         return compare({"NGC": recipe}, runs=1, cache=tmp_path)
 
     one(8.0)
@@ -157,7 +160,7 @@ def test_cache_tells_apart_what_shapes_a_result():
         return networks.Convolutional(torch.nn.Linear(3, 4), torch.nn.Linear(4, 2), **more)
 
     def filtered(**more):
-        return networks.Filtered(3, 2, **more)
+        return networks.FilteredNetwork(3, 2, **more)
 
     fixed = [nareg.gnn.NodeAdaptiveConv(3, 2, weights=w) for w in ([1.0, 2.0], [1.0, 3.0])]
     pairs = [
@@ -189,7 +192,7 @@ def test_a_cache_does_not_touch_the_global_state(tmp_path):
 
 def outputs(net, data):
     """What a network says of a data set, in whatever process."""
-    inputs = net.prepare(torch.from_numpy(data.features), nareg.gnn.Adjacency(data.graph))
+    inputs = net.prepare(nareg.gnn.Adjacency(data.graph), torch.from_numpy(data.features))
     with torch.no_grad():
         return net.eval()(inputs, slice(None)).numpy()
 
@@ -198,7 +201,7 @@ def test_trained_networks_and_data_sets_go_to_other_processes_and_are_copied():
     makers = (
         lambda: peers.gat(64, 3, layers="nareg"),
         lambda: peers.RobustGCN(64, 3),
-        lambda: networks.Filtered(64, 3, lam=4.0),
+        lambda: networks.FilteredNetwork(64, 3, lam=4.0),
     )
     trained = [fit(make, epochs=2).network for make in makers]
     for net in trained:
@@ -222,16 +225,16 @@ def test_a_random_walk_adjacency_reaches_the_filter():
     """The model's filter is that of the adjacency which is handed over; another one is refused."""
     A = nareg.gnn.Adjacency(DATA.graph, normalization="rw")
     x = torch.from_numpy(DATA.features)
-    net = networks.Filtered(64, 3, lam=4.0, normalization="rw")
-    torch.testing.assert_close(net.prepare(x, A), nareg.gnn.propagate(x, DATA.graph, lam=4.0, normalization="rw"))
+    net = networks.FilteredNetwork(64, 3, lam=4.0, normalization="rw")
+    torch.testing.assert_close(net.prepare(A, x), nareg.gnn.propagate(A, x, lam=4.0))
     with pytest.raises(nareg.errors.InputError, match="prepared with 'sym'"):
-        fit(lambda: networks.Filtered(64, 3, lam=4.0, normalization="rw"))
+        fit(lambda: networks.FilteredNetwork(64, 3, lam=4.0, normalization="rw"))
 
 
 def test_training_on_features_that_require_a_gradient():
     x = torch.from_numpy(DATA.features).requires_grad_()
     run = training.fit(
-        lambda: peers.gcn(64, 3, layers="nareg"), x, DATA.graph, DATA.labels, DATA.splits[0],
+        lambda: peers.gcn(64, 3, layers="nareg"), DATA.graph, x, DATA.labels, DATA.splits[0],
         protocol=training.Protocol(epochs=3), rng=np.random.default_rng(0),
     )  # fmt: skip
     assert x.grad is None
@@ -239,10 +242,10 @@ def test_training_on_features_that_require_a_gradient():
 
 
 def test_summary_is_students():
-    told = comparison.summarize([70.0, 72.0, 74.0, 71.0])
-    assert (told.mean, told.runs) == (71.75, 4)
-    assert told.deviation == pytest.approx(1.7078, abs=1e-4)
-    assert told.half_width == pytest.approx(3.182446 * told.deviation / 2, rel=1e-6)
+    summary = comparison.summarize([70.0, 72.0, 74.0, 71.0])
+    assert (summary.mean, summary.runs) == (71.75, 4)
+    assert summary.deviation == pytest.approx(1.7078, abs=1e-4)
+    assert summary.half_width == pytest.approx(3.182446 * summary.deviation / 2, rel=1e-6)
     same = comparison.paired([1.0, 2.0], [1.0, 2.0])
     assert (same.difference, same.p_value) == (0.0, 1.0)
 
@@ -250,10 +253,10 @@ def test_summary_is_students():
 def test_paired_is_the_paired_t_test():
     rng = np.random.default_rng(0)
     a, b = rng.normal(80, 2, 8), rng.normal(79, 2, 8)
-    told, peer = comparison.paired(a, b), stats.ttest_rel(a, b)
+    ours, peer = comparison.paired(a, b), stats.ttest_rel(a, b)
     interval = peer.confidence_interval(0.95)
-    assert told.p_value == pytest.approx(peer.pvalue, rel=1e-10)
-    assert told.half_width == pytest.approx((interval.high - interval.low) / 2, rel=1e-10)
+    assert ours.p_value == pytest.approx(peer.pvalue, rel=1e-10)
+    assert ours.half_width == pytest.approx((interval.high - interval.low) / 2, rel=1e-10)
     # two models that differ by the same in every run, up to rounding: no warning, no doubt
     assert comparison.paired(a, a - 0.1).p_value < 1e-12
 
@@ -283,7 +286,7 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
     x = noise.normalize_rows(data.dense_features(), "l1")
     recipe = _nodes.recipes("cora", data.n_nodes)[name]
     found = [
-        recipe.train(x, data.graph, data.labels, data.splits[0], protocol=training.Protocol(), rng=np.random.default_rng(k))
+        recipe.train(data.graph, x, data.labels, data.splits[0], protocol=training.Protocol(), rng=np.random.default_rng(k))
         for k in range(3)
     ]
     assert np.mean([100 * run.test_accuracy for run in found]) == pytest.approx(known, abs=1.5)
@@ -293,8 +296,8 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
 @pytest.mark.parametrize(
     ("name", "level", "rows", "arguments", "low", "high"),
     [
-        ("cora", 0.3, "signed-sum", {"eps": 1.0}, 65.9, 72.3),  # published 69.1 +- 3.2
-        ("pubmed", 0.03, "signed-sum", {"eps": 1.0}, 72.3, 75.5),  # published 73.9 +- 1.6
+        ("cora", 0.3, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 65.9, 72.3),  # published 69.1 +- 3.2
+        ("pubmed", 0.03, "signed-sum", {"perturbation": nareg.gnn.Perturbation(1.0)}, 72.3, 75.5),  # published 73.9 +- 1.6
         ("cora", 0.3, "l2", {"solver": "chebyshev"}, 77.0, 80.0),
     ],
 )
@@ -306,9 +309,9 @@ def test_published_cells(name, level, rows, arguments, low, high, data_root):
         x = noise.normalize_rows(noise.add_gaussian(data.dense_features(), level, rng), rows)
         found.append(
             training.fit(
-                lambda: networks.Filtered(data.n_features, data.n_classes, lam=32.0, **arguments),
-                x, data.graph, data.labels, data.splits[0],
-                lr=0.2, weight_decay=1e-5, protocol=training.Protocol(epochs=100), rng=rng,
+                lambda: networks.FilteredNetwork(data.n_features, data.n_classes, lam=32.0, **arguments),
+                data.graph, x, data.labels, data.splits[0],
+                learning_rate=0.2, weight_decay=1e-5, protocol=training.Protocol(epochs=100), rng=rng,
             ).test_accuracy
         )  # fmt: skip
     assert low <= 100 * np.mean(found) <= high

@@ -23,7 +23,7 @@ UNITS = [
 
 def laplacian(graph, kind="augmented"):
     adjacency = Adjacency(graph)
-    return (adjacency.normalized_laplacian if kind == "augmented" else adjacency.laplacian).toarray()
+    return (adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian).toarray()
 
 
 def propagated(graph, X, lam, kind="augmented"):

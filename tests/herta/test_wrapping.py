@@ -159,7 +159,9 @@ def test_the_graph_network_layers_train_with_it(rng):
     y, losses = torch.as_tensor(labels[train]), []
     for _ in range(100):
         optimizer.zero_grad()
-        loss = torch.nn.functional.cross_entropy(nareg.gnn.propagate(layer(X), graph, lam=LAM, solver="cg", tol=1e-8)[train], y)
+        loss = torch.nn.functional.cross_entropy(
+            nareg.gnn.propagate(graph, layer(X), lam=LAM, solver=nareg.gnn.ConjugateGradients(1e-8))[train], y
+        )
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from torch.nn import functional as F
 
 from nareg import _checks
 from nareg.errors import MissingDependencyError
-from nareg.gnn.networks import Convolutional, Filtered, Network, Perceptron, PredictThenPropagate
+from nareg.gnn.networks import Convolutional, FilteredNetwork, Network, Perceptron, PredictThenPropagate
 from nareg.gnn.peers import convolutions
 from nareg.gnn.peers.defenses import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
 from nareg.gnn.peers.unfolded import Unfolded
+
+#: Whose convolutions to use.
+Layers: TypeAlias = Literal["auto", "nareg", "pyg"]
 
 __all__ = [
     "LowRankGCN",
@@ -37,9 +40,9 @@ __all__ = [
 ]
 
 
-def layers_of(layers: str) -> ModuleType:
+def layers_of(layers: Layers) -> ModuleType:
     """The module whose convolutions are used: "nareg", "pyg", or "auto"."""
-    layers = _checks.choice("layers", layers, ("auto", "nareg", "pyg"))
+    _checks.choice("layers", layers, ("auto", "nareg", "pyg"))
     if layers == "nareg":
         return convolutions
     try:
@@ -54,16 +57,16 @@ def layers_of(layers: str) -> ModuleType:
 
 
 def _reach(module: ModuleType) -> int | None:
-    """Two steps; PyTorch Geometric's layers compute the degrees themselves and need the whole graph for it."""
+    """Two steps; PyTorch Geometric's layers compute the degrees themselves and need the whole graph for that."""
     return 2 if module is convolutions else None
 
 
 def mlp(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5) -> Network:
     """Two layers, no graph."""
-    return Filtered(in_channels, out_channels, hidden=(hidden,), dropout=dropout)
+    return FilteredNetwork(in_channels, out_channels, hidden=(hidden,), dropout=dropout)
 
 
-def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5, layers: str = "auto") -> Network:
+def gcn(in_channels: int, out_channels: int, *, hidden: int = 16, dropout: float = 0.5, layers: Layers = "auto") -> Network:
     """Two graph convolutions (Kipf, Welling 2017)."""
     module = layers_of(layers)
     first, second = module.GCNConv(in_channels, hidden), module.GCNConv(hidden, out_channels)
@@ -78,7 +81,7 @@ def gat(
     heads: int = 8,
     out_heads: int = 1,
     dropout: float = 0.6,
-    layers: str = "auto",
+    layers: Layers = "auto",
 ) -> Network:
     """Two layers of attention (Velickovic et al. 2018)."""
     module = layers_of(layers)
@@ -90,13 +93,13 @@ def gat(
 def sgc(in_channels: int, out_channels: int, *, order: int = 2) -> Network:
     """A linear classifier behind ``A~^K`` (Wu et al. 2019)."""
     order = _checks.integer("order", order, low=0)
-    return Filtered(in_channels, out_channels, weights=[0.0] * order + [1.0])
+    return FilteredNetwork(in_channels, out_channels, weights=[0.0] * order + [1.0])
 
 
 def ssgc(in_channels: int, out_channels: int, *, order: int = 16, alpha: float = 0.05) -> Network:
     """A linear classifier behind the mean of the powers of A~, and alpha of the features themselves (Zhu, Koniusz 2021)."""
     order, alpha = _checks.integer("order", order, low=1), _checks.number("alpha", alpha, low=0, high=1)
-    return Filtered(in_channels, out_channels, weights=[alpha] + [(1 - alpha) / order] * order)
+    return FilteredNetwork(in_channels, out_channels, weights=[alpha] + [(1 - alpha) / order] * order)
 
 
 def appnp(
@@ -107,7 +110,7 @@ def appnp(
     alpha: float = 0.1,
     hidden: int = 64,
     dropout: float = 0.5,
-    layers: str = "auto",
+    layers: Layers = "auto",
 ) -> Network:
     """Predict, then propagate by personalized PageRank (Gasteiger et al. 2019)."""
     module = layers_of(layers)
@@ -117,12 +120,12 @@ def appnp(
 
 def glp(in_channels: int, out_channels: int, *, lam: float = 10.0, hidden: int = 16, dropout: float = 0.5) -> Network:
     """A perceptron behind the auto-regressive filter ``(I + lam L~)^-1`` (Li et al. 2019): NGC's filter without truncation."""
-    return Filtered(in_channels, out_channels, hidden=(hidden,), dropout=dropout, lam=lam, solver="chebyshev")
+    return FilteredNetwork(in_channels, out_channels, hidden=(hidden,), dropout=dropout, lam=lam, solver="chebyshev")
 
 
 def twirls(
-    in_channels: int, out_channels: int, *, hidden: Sequence[int] = (), dropout: float = 0.8, **unfolded: Any
+    in_channels: int, out_channels: int, *, hidden: Sequence[int] = (), dropout: float = 0.8, **settings: Any
 ) -> Network:
-    """TWIRLS / IRLS (Yang et al. 2021): predict, then the unfolded steps of :class:`Unfolded`."""
+    """TWIRLS / IRLS (Yang et al. 2021): predict, then the unfolded steps of :class:`Unfolded`, which takes the settings."""
     predictor = Perceptron(in_channels, out_channels, hidden, dropout)
-    return PredictThenPropagate(predictor, Unfolded(**unfolded), decay_all=True)
+    return PredictThenPropagate(predictor, Unfolded(**settings), decay_all=True)

@@ -1,19 +1,17 @@
 """The peers' convolutions, with the arguments and the results of PyTorch Geometric's, on nareg's propagation.
 
 They stand in for PyTorch Geometric where it is not installed, and are faster on a CPU (one sparse product instead of a gather
-and a scatter of every edge). Tests compare them with it, weights copied.
+and a scatter per edge). Tests compare them with it, weights copied.
 """
 
 from __future__ import annotations
-
-from typing import Any
 
 import torch
 
 from nareg.gnn import series
 from nareg.gnn._dropout import dropout
 from nareg.gnn._last_graph import LastGraph
-from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.adjacency import Adjacency, GraphInput
 from nareg.gnn.ngc import polynomial
 
 
@@ -27,10 +25,10 @@ class GCNConv(torch.nn.Module):
         torch.nn.init.xavier_uniform_(self.lin.weight)
         self._last = LastGraph()
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) -> (N, out_channels)."""
         adjacency = self._last.get(edge_index, edge_weight, x.shape[0], "sym")
-        out = polynomial(self.lin(x), adjacency, [0.0, 1.0])
+        out = polynomial(adjacency, self.lin(x), [0.0, 1.0])
         return out if self.bias is None else out + self.bias
 
 
@@ -43,14 +41,14 @@ class SGConv(torch.nn.Module):
         self.weights = [0.0] * K + [1.0]
         self._last = LastGraph()
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) -> (N, out_channels)."""
         out: torch.Tensor = self.lin(self.filtered(x, edge_index, edge_weight))
         return out
 
-    def filtered(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def filtered(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """The features behind the filter."""
-        return polynomial(x, self._last.get(edge_index, edge_weight, x.shape[0], "sym"), self.weights)
+        return polynomial(self._last.get(edge_index, edge_weight, x.shape[0], "sym"), x, self.weights)
 
 
 class SSGConv(SGConv):
@@ -69,9 +67,9 @@ class APPNP(torch.nn.Module):
         self.weights = series.pagerank_weights(alpha, K).tolist()
         self._last = LastGraph()
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, F) -> (N, F)."""
-        return polynomial(x, self._last.get(edge_index, edge_weight, x.shape[0], "sym"), self.weights)
+        return polynomial(self._last.get(edge_index, edge_weight, x.shape[0], "sym"), x, self.weights)
 
 
 class GATConv(torch.nn.Module):
@@ -93,7 +91,7 @@ class GATConv(torch.nn.Module):
             torch.nn.init.xavier_uniform_(parameter)
         self._last = LastGraph()
 
-    def forward(self, x: torch.Tensor, edge_index: Any, edge_weight: Any = None) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) -> (N, heads * out_channels) or (N, out_channels); weights of edges do not enter."""
         adjacency = self._last.get(edge_index, None, x.shape[0], "sym")
         rows, columns = _pattern(adjacency, x.device, self._last)
@@ -111,8 +109,8 @@ def _pattern(adjacency: Adjacency, device: torch.device, last: LastGraph) -> tup
     if device not in last.derived:
         coo = adjacency.matrix.tocoo()
         last.derived[device] = tuple(torch.as_tensor(part, dtype=torch.int64, device=device) for part in coo.coords)
-    held: tuple[torch.Tensor, torch.Tensor] = last.derived[device]
-    return held
+    pattern: tuple[torch.Tensor, torch.Tensor] = last.derived[device]
+    return pattern
 
 
 def _softmax(score: torch.Tensor, rows: torch.Tensor, n: int) -> torch.Tensor:

@@ -9,8 +9,6 @@ one while the ends are within tau, ``(z / tau)^(p-2)`` beyond, nothing beyond ``
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 import torch
@@ -19,7 +17,7 @@ from nareg import _checks
 from nareg.gnn._autograd import Linear
 from nareg.gnn._last_graph import LastGraph
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.adjacency import Adjacency, GraphInput, csr_tensor
 
 
 class Unfolded(torch.nn.Module):
@@ -33,7 +31,7 @@ class Unfolded(torch.nn.Module):
     attention : bool
         Reweight edges after the first half of the steps.
     p, tau, cut : float
-        Of the penalty: power (1: robust), where it begins, and where an edge is given up.
+        Power of the penalty (1: robust), the distance at which it begins, and the distance at which an edge is dropped.
     """
 
     def __init__(
@@ -57,7 +55,7 @@ class Unfolded(torch.nn.Module):
         self.cut = cut if cut == float("inf") else _checks.number("cut", cut, low=0, strict=True)
         self._last = LastGraph()
 
-    def forward(self, x: torch.Tensor, edge_index: Any) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, edge_index: GraphInput) -> torch.Tensor:
         """(N, C) predictions -> (N, C) smoothed ones."""
         adjacency = self._last.get(edge_index, None, x.shape[0], "sym")
         before = self.steps // 2 if self.attention else self.steps

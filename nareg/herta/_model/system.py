@@ -57,7 +57,7 @@ def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_ar
             raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one per node is expected.")
         return L
     adjacency = prepared(graph, n_nodes)
-    return adjacency.normalized_laplacian if kind == "augmented" else adjacency.laplacian
+    return adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian
 
 
 def prepared(graph: Any, n_nodes: int | None = None) -> Adjacency:

@@ -132,7 +132,7 @@ class Preconditioned(InOtherCoordinates):
     >>> layer = torch.nn.Linear(4, 2, dtype=torch.float64)
     >>> P = herta.precondition(g, X, lam=1.0)
     >>> optimizer = herta.Preconditioned(torch.optim.SGD(layer.parameters(), lr=0.5), P)
-    >>> ((nareg.gnn.propagate(layer(X), g, lam=1.0, solver="cg") - 1) ** 2).sum().backward()
+    >>> ((nareg.gnn.propagate(g, layer(X), lam=1.0, solver="cg") - 1) ** 2).sum().backward()
     >>> optimizer.step()
     """
 
