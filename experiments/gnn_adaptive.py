@@ -61,11 +61,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
         (row,) = n.trained(dataset, x, [way], seed, epochs=s.epochs, chosen_recipes={way: recipe})
         return row
 
-    def both(way: str, w: np.ndarray, **told: Any) -> list[Row]:
+    def both(way: str, w: np.ndarray, **options: Any) -> list[Row]:
         first = filtered(w, rows_of_length_one, adjacency)
         last = n.noise.normalize_rows(filtered(w, centered, adjacency))
-        told = {"lam": float(np.median(w**2)), **told}
-        return [{**fitted(way, x), **told, "pipeline": pipeline} for pipeline, x in ((FIRST, first), (LAST, last))]
+        options = {"lam": float(np.median(w**2)), **options}
+        return [{**fitted(way, x), **options, "pipeline": pipeline} for pipeline, x in ((FIRST, first), (LAST, last))]
 
     def best(pipeline: str, rows: list[Row]) -> Row:
         return {**max(chosen(rows, pipeline=pipeline), key=lambda row: row["val"]), "model": VALIDATED}
@@ -128,8 +128,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 shown = [(place + 0.2 * k, c) for place, c in enumerate(cells) if c is not None]
                 axis.errorbar([c.mean for _, c in shown], [at for at, _ in shown], xerr=[c.half_width for _, c in shown],
                               fmt="o", color=f"C{k}", markersize=4, capsize=2, label=pipeline)  # fmt: skip
-            found = column(rows, "lam", dataset=dataset, level=level, kind="noise", pipeline=FIRST, model=SURE)
-            axis.set_title(f"{dataset}, noise {level:g}; SURE: lam = {np.mean(found):.3g}", fontsize=10)
+            result = column(rows, "lam", dataset=dataset, level=level, kind="noise", pipeline=FIRST, model=SURE)
+            axis.set_title(f"{dataset}, noise {level:g}; SURE: lam = {np.mean(result):.3g}", fontsize=10)
             axis.set_yticks(range(len(WAYS)), WAYS, fontsize=8)
             axis.invert_yaxis()
     for axis in axes[-1]:

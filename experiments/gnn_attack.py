@@ -50,8 +50,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     _, features, given = n.loaded(name)
     x = n.noise.normalize_rows(features, "l2")
     share = 25 if attack == "clean" else int(attack.rpartition("-")[2])
-    told = n.Filter(ORDER[dataset].get(share, 1), 1.0, lr=0.02, hidden=(32,), dropout=0.5)
-    known = n.recipes(name, given.degrees, told)
+    defaults = n.Filter(ORDER[dataset].get(share, 1), 1.0, lr=0.02, hidden=(32,), dropout=0.5)
+    known = n.recipes(name, given.degrees, defaults)
     strong = n.Filter(16, 8.0, lr=0.02, hidden=(32,), dropout=0.5)
     known |= {
         JACCARD: known[n.GCN], PRUNED: known[n.NGC], GADC: known[n.NGC],

@@ -40,8 +40,8 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     figure, axes = plt.subplots(1, len(s.datasets), figsize=(4.6 * len(s.datasets), 4.5), layout="constrained", squeeze=False)
     for axis, dataset in zip(axes[0], s.datasets, strict=True):
         for place, model in enumerate(s.models):
-            told = n.cell(rows, dataset=dataset, model=model)
-            axis.errorbar(told.mean, place, xerr=told.deviation, fmt="o", color=n.COLORS[model], capsize=3)
+            cells = n.cell(rows, dataset=dataset, model=model)
+            axis.errorbar(cells.mean, place, xerr=cells.deviation, fmt="o", color=n.COLORS[model], capsize=3)
             number = known.get(model, {}).get(dataset, {}).get("0")
             if number is not None:
                 axis.plot(number, place, "kx")

@@ -39,11 +39,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
     split = data.random_split(rng=np.random.default_rng([*seed, 1]))
     physics = dataset == "coauthor-physics"
     lam = 1.0 if level < 1 else 1024.0 if physics else 128.0
-    told = n.Filter(16, lam, weight_decay=5e-4 if physics else 1e-7, hidden=(16,) if physics else (), dropout=0.5 * physics)
-    known = n.recipes(dataset, graph.degrees, told)
-    head: dict[str, Any] = {"hidden": told.hidden, "dropout": told.dropout, "lam": lam, "solver": n.Neumann(16)}
+    defaults = n.Filter(16, lam, weight_decay=5e-4 if physics else 1e-7, hidden=(16,) if physics else (), dropout=0.5 * physics)
+    known = n.recipes(dataset, graph.degrees, defaults)
+    head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout, "lam": lam, "solver": n.Neumann(16)}
     head["perturbation"] = n.Perturbation(1.0, masked=True)
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), told.lr, told.weight_decay)
+    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
     return n.trained(dataset, x, s.models, seed, epochs=s.epochs, split=split, chosen_recipes=known)
 
 
@@ -57,9 +57,9 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         for axis, dataset in zip(line, s.datasets, strict=True):
             for k, kind in enumerate(s.rows):
                 for place, model in enumerate(s.models):
-                    told = n.cell(rows, dataset=dataset, level=level, kind=kind, what="features", model=model)
-                    if told is not None:
-                        axis.errorbar(told.mean, place + 0.2 * k, xerr=told.deviation, fmt="o", color=f"C{k}",
+                    cells = n.cell(rows, dataset=dataset, level=level, kind=kind, what="features", model=model)
+                    if cells is not None:
+                        axis.errorbar(cells.mean, place + 0.2 * k, xerr=cells.deviation, fmt="o", color=f"C{k}",
                                       label=f"rows {kind}" if place == 0 else None)  # fmt: skip
             axis.set_yticks(range(len(s.models)), s.models)
             axis.invert_yaxis()

@@ -39,12 +39,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
     _, features, graph = n.loaded(dataset)
     seed = [s.seed, point["run"], round(100 * level)]
     x = n.noisy(features, size_of(dataset, level), point["kind"], seed)
-    told = n.Filter(order=depth)
-    known = n.recipes(dataset, graph.degrees, told) | {
+    defaults = n.Filter(order=depth)
+    known = n.recipes(dataset, graph.degrees, defaults) | {
         n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
         n.S2GC: n.Recipe(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
     }
-    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs, chosen_recipes=known)
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

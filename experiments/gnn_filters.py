@@ -139,7 +139,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             mine = chosen(rows, network=network, snr_db=snr)
             for k, method in enumerate((*DESIGNED, *TRAINED)):
                 at = [(column(mine, "signals", training=t)[0], shown(mine, method=method, training=t)) for t in s.training]
-                known = sorted((count, told) for count, told in at if told is not None)
+                known = sorted((count, options) for count, options in at if options is not None)
                 dash = "-" if method in DESIGNED else "--"
                 color = plt.get_cmap("tab20")(k / 20)
                 axis.errorbar([c for c, _ in known], [t[0] for _, t in known], [t[1] for _, t in known], ls=dash, marker="o",

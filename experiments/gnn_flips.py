@@ -43,8 +43,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     seed = [s.seed, point["run"], round(1000 * level)]
     clean = features if point["what"] == "features" else np.zeros_like(features)
     x = n.noise.normalize_rows(n.noise.flip(clean, level, np.random.default_rng(seed)), point["kind"])
-    told = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
-    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs)
+    defaults = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -71,7 +71,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     mine = [row for row in rows if row["what"] == "features"]
     first, *others = s.rows
-    told = n.judged("table", mine, "gnn-flips", kind=first)
+    verdict = n.judged("table", mine, "gnn-flips", kind=first)
     why = "".join(f" Rows {kind}: {n.judged('table', mine, 'gnn-flips', kind=kind).measured}" for kind in others)
     why += " The paper does not say what a flip does to Pubmed's features, which are not binary; here x becomes 1 - x."
     ahead, said = [], []
@@ -83,7 +83,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             ahead.append(test.difference > test.half_width)
             said.append(f"{dataset} {kind}: {test.difference:+.1f} ± {test.half_width:.1f} against {rival}")
     return [
-        Verdict("table", told.finding, told.measured, why.strip()),
+        Verdict("table", verdict.finding, verdict.measured, why.strip()),
         Verdict("better", n.grade(ahead), f"RNGC at p = {s.levels[-1]:g}: " + "; ".join(said) + " points (95 %)."),
     ]
 

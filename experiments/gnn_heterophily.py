@@ -43,10 +43,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     else:
         split = data.random_split(rng=np.random.default_rng([*seed, 1]))
     small = dataset in ("cornell", "texas")
-    told = n.Filter(
+    defaults = n.Filter(
         16 if small else 2, 1.0 if level < 1 else 1024.0, 1.0 if small else 1e-5, 0.2, 5e-4, hidden=(16,), dropout=0.5
     )
-    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs, split=split)
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, split=split)
 
 
 def majority(dataset: str) -> float:

@@ -66,14 +66,14 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def winners(s: Settings, rows: list[Row]) -> str:
     """The best of all models in every cell."""
-    told = []
+    texts = []
     for dataset in s.datasets:
         for level in s.levels:
             mine = chosen(rows, dataset=dataset, level=level_of(dataset, level), kind="noise")
             cells = {m: n.cell(mine, model=m) for m in s.models}
             best = max((m for m in cells if cells[m] is not None), key=lambda m: cells[m].mean)
-            told.append(f"{dataset} {level_of(dataset, level):g}: {best} {cells[best].mean:.1f}")
-    return "; ".join(told)
+            texts.append(f"{dataset} {level_of(dataset, level):g}: {best} {cells[best].mean:.1f}")
+    return "; ".join(texts)
 
 
 def judge_best(s: Settings, rows: list[Row]) -> Verdict:

@@ -74,16 +74,16 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
         return [{"model": model, "test": None, "refused": "not run: ogbn-products is not here"} for model in models]
     seed = [s.seed, run, round(100 * level)]
     x = n.noisy(features, level, "l2", seed)
-    told = n.Filter(128, 32.0 if level < 1 else 256.0, 1e-2, 0.01, 0.0, hidden=(256, 256), dropout=0.5)
-    known = n.recipes("ogbn-products", graph.degrees, told)
+    defaults = n.Filter(128, 32.0 if level < 1 else 256.0, 1e-2, 0.01, 0.0, hidden=(256, 256), dropout=0.5)
+    known = n.recipes("ogbn-products", graph.degrees, defaults)
     head: dict[str, Any] = {
         "hidden": (256, 256),
         "dropout": 0.5,
-        "lam": told.lam,
-        "solver": n.Neumann(told.order),
-        "perturbation": n.Perturbation(told.eps, masked=True),
+        "lam": defaults.lam,
+        "solver": n.Neumann(defaults.order),
+        "perturbation": n.Perturbation(defaults.eps, masked=True),
     }
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), told.lr, told.weight_decay)
+    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
     return n.trained("ogbn-products", x, models, seed, epochs=s.epochs, chosen_recipes=known)
 
 
@@ -109,17 +109,17 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     largest = [row for row in rows if row["what"] == "cost" and row["nodes"] == s.nodes[-1]]
-    told = "; ".join(f"{row['model']} {row['seconds']:.1f} s" for row in largest)
+    texts = "; ".join(f"{row['model']} {row['seconds']:.1f} s" for row in largest)
     plain, masked = (next(r["seconds"] for r in largest if r["model"] == way) for way in ("NGC", "RNGC, edge-masked"))
-    said = f"{s.nodes[-1]} nodes, {largest[0]['edges']} edges, S = {s.order}: {told}."
+    said = f"{s.nodes[-1]} nodes, {largest[0]['edges']} edges, S = {s.order}: {texts}."
     cells = [row for row in rows if row["what"] == "accuracy" and row["test"] is not None]
-    found = "; ".join(
+    result = "; ".join(
         f"{m} {level:g}: {n.cell(cells, model=m, level=level).mean:.1f}"
         for m in (n.MLP, n.S2GC, n.NGC, n.RNGC) for level in s.levels if n.cell(cells, model=m, level=level) is not None
     )  # fmt: skip
     return [
         Verdict("masked", n.grade([masked < 2 * plain]), said),
-        Verdict("accuracy", Finding.NOT if found else Finding.NOT_RUN, found or "Not run: ogbn-products is not here."),
+        Verdict("accuracy", Finding.NOT if result else Finding.NOT_RUN, result or "Not run: ogbn-products is not here."),
     ]
 
 

@@ -37,11 +37,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
     control = point["normalization"] == "pure noise"
     seed = [s.seed, point["run"], round(point["level"])]
     x = n.noisy(features, point["level"], point["kind"], seed, control=control)
-    told = n.Filter(normalization="sym" if control else point["normalization"])
+    defaults = n.Filter(normalization="sym" if control else point["normalization"])
     # only the Neumann filters are told how to normalize A~; without normalized rows RNGC's perturbation has no other scale
-    models = s.models if told.normalization == "sym" else [m for m in s.models if m in (n.NGC, n.RNGC)]
-    adjacency = n.Adjacency(data.graph, normalization=told.normalization)
-    return n.trained(point["dataset"], x, models, seed, defaults=told, epochs=s.epochs, adjacency=adjacency)
+    models = s.models if defaults.normalization == "sym" else [m for m in s.models if m in (n.NGC, n.RNGC)]
+    adjacency = n.Adjacency(data.graph, normalization=defaults.normalization)
+    return n.trained(point["dataset"], x, models, seed, defaults=defaults, epochs=s.epochs, adjacency=adjacency)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -55,13 +55,13 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     for axis, dataset in zip(axes[0], s.datasets, strict=True):
         for k, (kind, normalization) in enumerate(ways):
             for place, level in enumerate(s.levels):
-                told = n.cell(rows, dataset=dataset, level=level, kind=kind, normalization=normalization, model=n.NGC)
-                if told is None:
+                cells = n.cell(rows, dataset=dataset, level=level, kind=kind, normalization=normalization, model=n.NGC)
+                if cells is None:
                     continue
                 at = place + (k - len(ways) / 2) / (len(ways) + 1)
                 hatch = {"sym": "", "rw": "//", "pure noise": ".."}[normalization]
                 color = {"signed-sum": "C3", "none": "C7", "l2": "C0", "l1": "C1"}[kind]
-                axis.bar(at, told.mean, 0.9 / len(ways), yerr=told.deviation, color=color, hatch=hatch, edgecolor="w",
+                axis.bar(at, cells.mean, 0.9 / len(ways), yerr=cells.deviation, color=color, hatch=hatch, edgecolor="w",
                          label=f"{kind}, {normalization}" if place == len(s.levels) - 1 else None)  # fmt: skip
                 number = known.get(kind, {}).get(dataset, {}).get(f"{level:g}")
                 if number is not None and normalization == "sym":
@@ -75,12 +75,12 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     mine = [{**row, "ngc": row["model"], "model": row["kind"]} for row in rows]
-    found = []
+    result = []
     for claim, kind in (("with", "signed-sum"), ("without", "none")):
         ways = {w: n.judged(claim, mine, "gnn-rows", ngc=n.NGC, normalization=w, only=kind) for w in s.normalizations}
         first, *others = ways.items()
-        told = "".join(f" With A~ normalized as {name}: {v.measured}" for name, v in others)
-        found.append(Verdict(claim, first[1].finding, first[1].measured, told.strip()))
+        texts = "".join(f" With A~ normalized as {name}: {v.measured}" for name, v in others)
+        result.append(Verdict(claim, first[1].finding, first[1].measured, texts.strip()))
     parts = [
         f"{d}: {n.cell(rows, dataset=d, kind=kind, normalization='pure noise', model=n.NGC).mean:.1f}"
         f" against {n.cell(rows, dataset=d, level=s.levels[-1], kind=kind, normalization='sym', model=n.NGC).mean:.1f}"
@@ -88,7 +88,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     ]  # fmt: skip
     said = f"NGC on noise without any features against features with noise of {s.levels[-1]:g}: " + "; ".join(parts) + "."
     why = "The accuracy at this noise comes from the graph through random features; no feature is denoised."
-    return [*found, Verdict("denoises", n.Finding.NOT, said, why)]
+    return [*result, Verdict("denoises", n.Finding.NOT, said, why)]
 
 
 FIGURE = Figure(

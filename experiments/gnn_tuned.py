@@ -43,14 +43,14 @@ def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recip
     def grid(
         model: str, build: Callable[..., Any], ways: Sequence[dict[str, Any]], decays: Sequence[float]
     ) -> dict[str, n.Recipe]:
-        found = {}
+        result = {}
         for decay in decays:
             for way in ways:
                 name = ", ".join(f"{key} {value:g}" for key, value in {**way, "decay": decay}.items())
-                found[name] = n.Recipe(configured(build, way), published[model].learning_rate, decay)
-        if len(found) != BUDGET:
-            raise AssertionError(f"{model} has {len(found)} configurations, {BUDGET} are each model's budget")
-        return found
+                result[name] = n.Recipe(configured(build, way), published[model].learning_rate, decay)
+        if len(result) != BUDGET:
+            raise AssertionError(f"{model} has {len(result)} configurations, {BUDGET} are each model's budget")
+        return result
 
     def own(build: Callable[..., Any], **more: Any) -> Callable[..., Any]:
         return lambda f, c, **way: build(f, c, layers="nareg", **more, **way)
@@ -133,11 +133,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             level = level_of(dataset, nominal)
             for kind in s.kinds:
                 for place, model in enumerate(s.models):
-                    told = n.cell(rows, dataset=dataset, level=level, kind=kind, model=model, what="test")
-                    if told is None:
+                    cells = n.cell(rows, dataset=dataset, level=level, kind=kind, model=model, what="test")
+                    if cells is None:
                         continue
                     color = n.COLORS[model] if kind == "noise" else "0.75"
-                    axis.errorbar(told.mean, place, xerr=told.half_width, fmt="o", color=color, capsize=3)
+                    axis.errorbar(cells.mean, place, xerr=cells.half_width, fmt="o", color=color, capsize=3)
             axis.set_yticks(range(len(s.models)), s.models)
             axis.invert_yaxis()
             axis.set(title=f"{dataset}, noise {level:g}", xlabel="test accuracy [%], 95 % intervals; gray: noise alone")

@@ -90,7 +90,7 @@ def checked(s: Settings, graph: Any, lam: float) -> Row:
     eye, stored, kept_share, constants = np.eye(graph.n_nodes), [], [], []
     for seed in range(s.checks):
         result = sparsify(graph, lam=lam, epsilon=s.epsilon, rng=np.random.default_rng([s.seed, seed]))
-        values = scipy.linalg.eigvalsh(eye + lam * graph.normalized_laplacian.toarray(), eye + lam * result.laplacian.toarray())
+        values = scipy.linalg.eigvalsh(eye + lam * graph.augmented_laplacian.toarray(), eye + lam * result.laplacian.toarray())
         stored.append(max(values[-1] - 1, 1 - values[0]) <= s.epsilon)
         kept_share.append(result.n_edges / result.n_edges_before)
         unit = result.effective_dimension * math.log(graph.n_nodes) / s.epsilon**2
@@ -134,13 +134,13 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         f"{r['edges']} edges of a dense random graph kept"
         for r in checks
     )
-    sparse, options = [], []
+    sparse, texts = [], []
     for graph, lam in itertools.product([g for g in s.graphs if g not in SYNTHETIC], s.lams):
         here = chosen(rows, what="compared", graph=graph, lam=lam, scores="auto")
         good = [share for share in s.draws if np.mean(column(here, "error", draws=share)) <= s.epsilon]
         kept_share = min((float(np.mean(column(here, "kept", draws=share))) for share in good), default=1.0)
         sparse.append(kept_share < 0.5)
-        options.append(f"{graph} λ {lam:g}: {kept_share:.0%}")
+        texts.append(f"{graph} λ {lam:g}: {kept_share:.0%}")
     where = []
     for graph, lam in itertools.product(s.graphs, s.lams):
         last = s.draws[-1]
@@ -159,7 +159,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         ),
         Verdict(
             "sparse", grade(sparse),
-            f"Edges of the citation graphs that have to be kept for ε = {s.epsilon:g}: " + "; ".join(options) + ".",
+            f"Edges of the citation graphs that have to be kept for ε = {s.epsilon:g}: " + "; ".join(texts) + ".",
             "Error with the most draws, leverage / uniform: " + "; ".join(where) + ".",
         ),
     ]  # fmt: skip

@@ -48,10 +48,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     X = data.features / np.maximum(np.linalg.norm(data.features, axis=1, keepdims=True), 1e-12)
     largest = np.bincount(data.labels).argmax()
     exact = Propagation(LiveGraph(data.graph), X.copy(), WEIGHTS, data.train)
-    held: Any = exact
+    stored: Any = exact
     if r_max:
-        held = ApproximatePropagation(LiveGraph(data.graph), X.copy(), WEIGHTS, data.train, r_max=r_max)
-    both = [held] if held is exact else [held, exact]
+        stored = ApproximatePropagation(LiveGraph(data.graph), X.copy(), WEIGHTS, data.train, r_max=r_max)
+    both = [stored] if stored is exact else [stored, exact]
 
     def objective(of: Any) -> ClassifierObjective:
         targets = np.where(data.labels[of.train][:, None] == largest, 1.0, -1.0)
@@ -59,28 +59,28 @@ def compute(s: Settings, point: Point) -> list[Row]:
         return ClassifierObjective(S, scales, targets, LOSS, s.lam, np.zeros((X.shape[1], 1)))
 
     def gradient(of: Any, w: np.ndarray) -> np.ndarray:
-        found: np.ndarray = objective(of).evaluate(w).gradient
-        return found
+        result: np.ndarray = objective(of).evaluate(w).gradient
+        return result
 
-    w = objective(held).minimize(np.zeros((X.shape[1], 1)), 1e-9).W
+    w = objective(stored).minimize(np.zeros((X.shape[1], 1)), 1e-9).W
     edges, nodes = data.edges(rng), rng.permutation(data.train)
     rows: list[Row] = []
     stepped = worst = 0.0
     for k in range(s.removals):
-        change, leaving = removal(kind, held.graph, edges[k] if kind == "edges" else nodes[k], X.shape[1])
-        worst += worst_case(kind, held, change, s.lam, r_max)
-        before = gradient(held, w)
+        change, leaving = removal(kind, stored.graph, edges[k] if kind == "edges" else nodes[k], X.shape[1])
+        worst += worst_case(kind, stored, change, s.lam, r_max)
+        before = gradient(stored, w)
         for one in both:
             one.update(change)
             one.leave(leaving)
-        problem = objective(held)
-        step = head.newton_step(problem, w, gradient(held, w) - before)  # minus Delta, whose second sign line 7 lacks
+        problem = objective(stored)
+        step = head.newton_step(problem, w, gradient(stored, w) - before)  # minus Delta, whose second sign line 7 lacks
         w = w + step
-        Z = held.embedding(held.train)
-        residues = held.residues if r_max else [np.zeros((1, X.shape[1]))]
+        Z = stored.embedding(stored.train)
+        residues = stored.residues if r_max else [np.zeros((1, X.shape[1]))]
         canceled = published_bounds.published_data_dependent(residues, Z, 0 * step[:, 0], c1=LOSS.c1, gamma2=GAMMA2)
         stepped += published_bounds.published_data_dependent(residues, Z, step[:, 0], c1=LOSS.c1, gamma2=GAMMA2) - canceled
-        charged = head.evaluate(held, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
+        charged = head.evaluate(stored, problem.Y, problem.B, w, loss=LOSS, lam=s.lam).spent
         rows.append({
             "removed": k + 1, TRUE: float(np.linalg.norm(gradient(exact, w))), WORST: worst, PRINTED: stepped + canceled,
             CHARGED: charged,
@@ -100,12 +100,12 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
     return Change(removed=pairs, nodes=node, features=blank), node
 
 
-def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -> float:
+def worst_case(kind: str, stored: Any, change: Change, lam: float, r_max: float) -> float:
     """Theorems 4.2 to 4.4, with degrees before the removal."""
-    graph, degrees = held.graph, held.graph.degrees
+    graph, degrees = stored.graph, stored.graph.degrees
     assumed = published_bounds.WorstCaseBounds(
-        n_features=held.features.shape[1], n_train=held.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
-        error=published_bounds.embedding_error(graph.n_nodes, held.order, r_max),
+        n_features=stored.features.shape[1], n_train=stored.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
+        error=published_bounds.embedding_error(graph.n_nodes, stored.order, r_max),
     )  # fmt: skip
     if kind == "edges":
         u_, v = change.removed[0]
@@ -140,17 +140,17 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     def violated(curve: str) -> tuple[list[bool], str]:
-        holds, told = [], []
+        holds, texts = [], []
         for kind in s.kinds:
             for r_max in s.r_max:
                 mine = chosen(rows, kind=kind, r_max=r_max)
                 below = [r[TRUE] > r[curve] for r in mine]
                 holds.append(not any(below))
                 ratio = max(r[TRUE] / r[curve] for r in mine)
-                told.append(
+                texts.append(
                     f"{kind} {r_max:g}: {sum(below)} of {len(below)} below the truth, truth / bound at most {ratio:.2g}"
                 )
-        return holds, "; ".join(told) + "."
+        return holds, "; ".join(texts) + "."
 
     worst, told_worst = violated(WORST)
     printed, told_printed = violated(PRINTED)

@@ -68,20 +68,20 @@ def compute(s: Settings, point: Point) -> list[Row]:
         data, edges = clean.with_adversarial_edges(s.batches * size, rng)
     else:
         data, edges = clean, clean.vulnerable_edges(s.batches * size, rng)
-    kept: Row = {"absent": False, "total": None, "propagation": None}
+    retained: Row = {"absent": False, "total": None, "propagation": None}
     if method in (UNCHANGED, CLEAN):
         graph, epochs = (data.graph, s.epochs + s.batches * s.more) if method == UNCHANGED else (clean.graph, s.epochs)
         model, _ = fitted(s, what, data, graph, seed, epochs=epochs)
-        return [kept | {"removed": 0, "accuracy": data.accuracy(model)}]
+        return [retained | {"removed": 0, "accuracy": data.accuracy(model)}]
     if method == u.RETRAINED:
         model, total = fitted(s, what, data, without(data.graph, edges), seed)
         classes = np.unique(data.labels[data.train]).size
-        return [kept | {"removed": len(edges), "accuracy": data.accuracy(model), "total": total, "classes": classes}]
+        return [retained | {"removed": len(edges), "accuracy": data.accuracy(model), "total": total, "classes": classes}]
     model, _ = fitted(s, what, data, data.graph, seed)
-    rows: list[Row] = [kept | {"removed": 0, "accuracy": data.accuracy(model)}]
+    rows: list[Row] = [retained | {"removed": 0, "accuracy": data.accuracy(model)}]
     for last in range(size, len(edges) + 1, size):
         seconds = model.remove_edges(edges[last - size : last]).timings
-        rows.append(kept | {
+        rows.append(retained | {
             "removed": last, "accuracy": data.accuracy(model), "total": sum(seconds.values()),
             "propagation": seconds["propagation"],
         })  # fmt: skip
@@ -139,22 +139,22 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    found = []
+    result = []
     for what, claim in ((PERCEPTRON, "perceptron"), (CHEBYSHEV, "chebnet")):
-        holds, told = [], []
+        holds, texts = [], []
         for dataset in SETS[what]:
             ours, anew = (chosen(rows, what=what, dataset=dataset, method=m, absent=False) for m in (u.OURS, u.RETRAINED))
             if ours and anew:
                 times = [u.median(mine, "total") for mine in (ours, anew)]
                 learned = anew[-1]["accuracy"] > 2 * 100 / anew[-1]["classes"]  # what says one class for all is as good as any
                 holds += [times[0] < times[1], learned, abs(ours[-1]["accuracy"] - anew[-1]["accuracy"]) < 1]
-                told.append(f"{dataset} {ours[0]['accuracy']:.2f} to {ours[-1]['accuracy']:.2f} %, {times[0]:.2f} s a batch, "
+                texts.append(f"{dataset} {ours[0]['accuracy']:.2f} to {ours[-1]['accuracy']:.2f} %, {times[0]:.2f} s a batch, "
                             f"{u.median(ours, 'propagation'):.2f} s of it propagation; retrained {anew[-1]['accuracy']:.2f} %, "
                             f"{times[1]:.2f} s")  # fmt: skip
         (accuracy_anew, seconds_anew), (accuracy, seconds) = PUBLISHED[what]
-        told.append(f"published {accuracy} % before, {seconds} s; retrained {accuracy_anew} %, {seconds_anew} s")
-        found.append(Verdict(claim, grade(holds), "; ".join(told) + ".", f"{_otherwise(s)}{_absent(rows, what)}"))
-    holds, told = [], []
+        texts.append(f"published {accuracy} % before, {seconds} s; retrained {accuracy_anew} %, {seconds_anew} s")
+        result.append(Verdict(claim, grade(holds), "; ".join(texts) + ".", f"{_otherwise(s)}{_absent(rows, what)}"))
+    holds, texts = [], []
     for dataset in SETS[ADVERSARIAL]:
         here = {"what": ADVERSARIAL, "dataset": dataset, "absent": False}
         if not chosen(rows, **here):
@@ -164,11 +164,11 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         again = u.mean(rows, "accuracy", method=u.RETRAINED, removed=last, **here)
         same, clean = (u.mean(rows, "accuracy", method=m, **here) for m in (UNCHANGED, CLEAN))
         holds.append(clean > same and end - same > 0.5 * (clean - same))
-        told.append(f"{dataset} {first:.1f} to {end:.1f} % (retrained {again:.1f}); as many epochs, {UNCHANGED} {same:.1f}, "
+        texts.append(f"{dataset} {first:.1f} to {end:.1f} % (retrained {again:.1f}); as many epochs, {UNCHANGED} {same:.1f}, "
                     f"{CLEAN} {clean:.1f}")  # fmt: skip
     why = f"More than half of what the edges cost has to come back, beyond what the epochs alone bring. {_otherwise(s)}"
-    found.append(Verdict("adversarial", grade(holds), ("; ".join(told) or "not run") + ".", why + _absent(rows, ADVERSARIAL)))
-    return found
+    result.append(Verdict("adversarial", grade(holds), ("; ".join(texts) or "not run") + ".", why + _absent(rows, ADVERSARIAL)))
+    return result
 
 
 def _otherwise(s: Settings) -> str:

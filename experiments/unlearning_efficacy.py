@@ -140,8 +140,8 @@ class _Attacker:
 
     def presence(self, seen: np.ndarray) -> np.ndarray:
         """Probability that nodes were trained on."""
-        found: np.ndarray = 1 / (1 + np.exp(-(self._inputs(seen) @ self.w)[:, 0]))
-        return found
+        result: np.ndarray = 1 / (1 + np.exp(-(self._inputs(seen) @ self.w)[:, 0]))
+        return result
 
 
 def run_on(s: Settings, rows: list[Row]) -> list[str]:
@@ -176,7 +176,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    rises, told = [], []
+    rises, texts = [], []
     for name in run_on(s, rows):
         cells = []
         for method in s.methods:
@@ -185,10 +185,10 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             first, end, never = (u.mean(rows, "value", removed=n, **here) for n in (0, last, -1))
             rises.append(end > first)
             cells.append(f"{method} {first:.1f} to {end:.1f} (never added: {never:.1f})")
-        told.append(f"{name}: " + ", ".join(cells))
+        texts.append(f"{name}: " + ", ".join(cells))
     absent = [name for name in s.larger if name not in run_on(s, rows)]
     if absent:
-        told.append(f"not run, for want of the data: {', '.join(absent)}")
+        texts.append(f"not run, for want of the data: {', '.join(absent)}")
     gone, shares = [], []
     for method in s.methods:
         before, after = (u.mean(rows, "value", what=REPLAY, method=method, removed=n) for n in (0, s.nodes))
@@ -202,7 +202,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     if ratios[u.RETRAINED] < NOTICED:
         seen += " With retraining too it is about 1: this attack cannot tell the members of so regularized a model."
     return [
-        Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(told) + "."),
+        Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(texts) + "."),
         Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),
         Verdict("membership", grade([ratios[u.OURS] > NOTICED and near]), seen),
     ]  # fmt: skip

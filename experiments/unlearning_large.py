@@ -56,23 +56,23 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
-    found: list[Point] = []
+    result: list[Point] = []
     for dataset in s.datasets:
         few = [method for method in s.methods if method in (u.OURS, u.RETRAINED)]
         kinds = {EDGES: s.methods, SMALL_DELTA: few}
         if like(dataset) == "ogbn-arxiv":
             kinds |= {kind: [method for method in s.methods if method != u.CEU] for kind in (NODES, FEATURES)}
             kinds |= {MOST: few, MOST_FEATURES: few}
-        found += [
+        result += [
             {"what": what, "dataset": dataset, "method": method,
              "batch": s.of_most if what in (MOST, MOST_FEATURES) else batch(s, dataset)}
             for what, methods in kinds.items() for method in methods
         ]  # fmt: skip
         if like(dataset) == "ogbn-products":
             sizes = [max(1, round(s.scale * size)) for size in s.larger]
-            found += [{"what": LARGER, "dataset": dataset, "method": u.OURS, "batch": size} for size in sizes]
-            found.append({"what": LARGER, "dataset": dataset, "method": u.RETRAINED, "batch": sizes[0]})
-    return found
+            result += [{"what": LARGER, "dataset": dataset, "method": u.OURS, "batch": size} for size in sizes]
+            result.append({"what": LARGER, "dataset": dataset, "method": u.RETRAINED, "batch": sizes[0]})
+    return result
 
 
 def like(dataset: str) -> str:
@@ -92,10 +92,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     except DatasetNotFoundError:
         return [{"removed": None, "refused": f"not run: {point['dataset']} is not here"}]
     rng = np.random.default_rng(s.seed)
-    told: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if what == SMALL_DELTA:
-        told = {"delta": 1 / (data.graph.adjacency.nnz // 2)}
-    model = data.fitted(method, np.random.default_rng([s.seed, 1]), **told)
+        options = {"delta": 1 / (data.graph.adjacency.nnz // 2)}
+    model = data.fitted(method, np.random.default_rng([s.seed, 1]), **options)
     if what in (EDGES, SMALL_DELTA):
         asked: np.ndarray = data.vulnerable_edges(s.batches * size, rng).reshape(-1, size, 2)
     else:
@@ -164,7 +164,7 @@ def done(rows: list[Row], **keys: Any) -> list[Row]:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    near, told, faster, times, level, drift = [], [], [], [], [], []
+    near, texts, faster, times, level, drift = [], [], [], [], [], []
     for dataset in s.datasets:
         if not done(rows, what=EDGES, dataset=dataset):
             continue
@@ -179,9 +179,9 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
                 level.append(abs(after["accuracy"] - anew["accuracy"]) < 0.1)
                 drift.append(f"{dataset}, {what} {before['accuracy']:.2f} to {after['accuracy']:.2f} ({anew['accuracy']:.2f})")
         if dataset in BEFORE:
-            found = u.mean(rows, "accuracy", what=EDGES, dataset=dataset, method=u.OURS, removed=0)
-            near.append(abs(found - BEFORE[dataset]) < 3)
-            told.append(f"{dataset} {found:.2f} ({BEFORE[dataset]})")
+            result = u.mean(rows, "accuracy", what=EDGES, dataset=dataset, method=u.OURS, removed=0)
+            near.append(abs(result - BEFORE[dataset]) < 3)
+            texts.append(f"{dataset} {result:.2f} ({BEFORE[dataset]})")
     missing = [dataset for dataset in s.datasets if not done(rows, what=EDGES, dataset=dataset)]
     why = f"Not run: {', '.join(missing)}, not here." if missing else ""
     cheaper, sizes = [], []
@@ -201,7 +201,9 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
                 ends.append(f"{dataset}, {what}: " + ", ".join(f"{method} {value:.2f}" for method, value in last.items()))
                 alike.append(len(last) == 2 and abs(last[u.OURS] - last[u.RETRAINED]) < 1)
     return [
-        Verdict("accuracy", grade(near), "Before any removal (published): " + ("; ".join(told) or "on real data not run"), why),
+        Verdict(
+            "accuracy", grade(near), "Before any removal (published): " + ("; ".join(texts) or "on real data not run"), why
+        ),
         Verdict("faster", grade(faster), "A batch (propagation in it): " + ". ".join(times) + ".",
                 f"{u.SOLVERS} Vulnerable edges: of test nodes with fewer than 10 neighbors, or in the lowest tenth."),
         Verdict("kept", grade(level), "Accuracy with nareg before and after batches (retrained): " + "; ".join(drift) + " %.",

@@ -56,10 +56,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     data, what, method, alpha = u.loaded("cora"), point["what"], point["method"], point["alpha"]
     rng = np.random.default_rng([s.seed, point["trial"]])
     order = rng.permutation(data.train)[: s.removals]
-    told: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     if what == ALPHA:
-        told = {"alpha": alpha, "eps": 0.1 / alpha, "delta": 1 / data.labels.size}
-    model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **told)
+        options = {"alpha": alpha, "eps": 0.1 / alpha, "delta": 1 / data.labels.size}
+    model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **options)
 
     def remove(nodes: np.ndarray) -> Any:
         return model.remove_features(nodes, labels=True) if what == FEATURES else model.remove_nodes(nodes)

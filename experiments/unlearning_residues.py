@@ -59,12 +59,13 @@ def compute(s: Settings, point: Point) -> list[Row]:
     try:
         model = data.fitted(u.OURS, np.random.default_rng([s.seed, 1]), r_max=used)
         row["accuracy"] = data.accuracy(model)
-        told = [model.remove_edges([pair]) for pair in edges[: s.removals]]
+        certificates = [model.remove_edges([pair]) for pair in edges[: s.removals]]
     except CertificateError as error:
         return [row | {"refused": str(error)}]
     return [row | {
-        "total": float(np.median([sum(one.timings.values()) for one in told])),
-        "retrained": sum(one.retrained for one in told), "approximation": max(one.approximation / one.budget for one in told),
+        "total": float(np.median([sum(one.timings.values()) for one in certificates])),
+        "retrained": sum(one.retrained for one in certificates),
+        "approximation": max(one.approximation / one.budget for one in certificates),
     }]  # fmt: skip
 
 
@@ -72,17 +73,17 @@ def propagated(data: u.Loaded, edges: np.ndarray, r_max: float) -> Row:
     """Median seconds of an update of the embedding alone, and whether residues wait in it."""
     if not r_max:
         model = data.fitted(u.OURS, np.random.default_rng(0))
-        told = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
-        return {"propagation": float(np.median(told)), "waiting": 0}
-    held = ApproximatePropagation(
+        options = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
+        return {"propagation": float(np.median(options)), "waiting": 0}
+    stored = ApproximatePropagation(
         LiveGraph(data.graph), data.features.copy(), checked_weights(2, None), np.sort(data.train), r_max=r_max
     )
     seconds = []
     for pair in np.sort(edges, axis=1).astype(np.int64):
         start = time.perf_counter()
-        held.update(Change(removed=pair[None]))
+        stored.update(Change(removed=pair[None]))
         seconds.append(time.perf_counter() - start)
-    return {"propagation": float(np.median(seconds)), "waiting": int(any(r.any() for r in held.residues))}
+    return {"propagation": float(np.median(seconds)), "waiting": int(any(r.any() for r in stored.residues))}
 
 
 def here(rows: list[Row], **keys: Any) -> list[Row]:
@@ -113,7 +114,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             left.axhline(exact["total"], color=f"C{k}", linewidth=1, label="exact, in all")
             left.axhline(exact["propagation"], color=f"C{k}", linewidth=1, linestyle=":", label="exact, propagation")
     for column, mark, label in ((1, "kx", "published, in all"), (2, "k+", "published, propagation")):
-        left.plot(list(PUBLISHED), [told[column] for told in PUBLISHED.values()], mark, label=label)
+        left.plot(list(PUBLISHED), [options[column] for options in PUBLISHED.values()], mark, label=label)
     left.set(xscale="log", yscale="log", xlabel="r_max, for columns of norm one", ylabel="seconds a removal (median)")
     right.set(xscale="log", yscale="log", xlabel="r_max, for columns of norm one", ylabel="share of the budget of residues")
     right.axhline(1, color="k", linewidth=0.8)
@@ -123,7 +124,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    alike, ratios, fewer, told, refusals = [], [], [], [], 0
+    alike, ratios, fewer, texts, refusals = [], [], [], [], 0
     for dataset in s.datasets:
         every, mine = ([row for row in of(rows, dataset=dataset) if row["r_max"]] for of in (here, certified))
         if not every:
@@ -144,7 +145,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
                 anew = f"trained anew {row['retrained']} times of {s.removals}"
                 whole = f"{row['accuracy']:.1f} %, {1e3 * row['total']:.0f} ms, {anew}"
             cells.append(f"{row['r_max']:g}: {whole} ({1e3 * row['propagation']:.0f} ms)")
-        told.append(f"{dataset}: {'; '.join(cells)}")
+        texts.append(f"{dataset}: {'; '.join(cells)}")
         waiting = [row for row in every if row["waiting"]]
         if waiting and waiting[0]["r_max"] >= 10**DECADES * waiting[-1]["r_max"]:
             times = [row["propagation"] for row in waiting]
@@ -158,7 +159,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         why += "What residues may add is charged by a bound that holds: models are refused which the paper retrains. "
     why += "That bound is over all nodes, and most of the time of a removal with residues."
     return [
-        Verdict("fewer", grade(fewer), "Accuracy, a removal (propagation in it) by r_max: " + ". ".join(told) + ".", why),
+        Verdict("fewer", grade(fewer), "Accuracy, a removal (propagation in it) by r_max: " + ". ".join(texts) + ".", why),
         Verdict("independent", grade(alike),
                 "Largest over smallest time of propagation where residues wait: "
                 + ("; ".join(ratios) or f"they do not over {DECADES:g} decades") + "."),

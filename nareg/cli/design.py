@@ -115,18 +115,18 @@ def design(
     }
     with _steps(f"{method} design") as progress:
         if from_noisy:
-            found = noisy[method](progress)
+            result = noisy[method](progress)
         else:
             way = partial(clean[method], progress)
-            found = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
-    found.settings.update(center=str(center), mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
-    found.settings.update(readings=plausibility.facts(table.values, seen))
-    console.print(escape(found.summary()))
+            result = plausibility.from_history(way, graph, X, seen, variance, names, per_edge=method is Method.edge)
+    result.settings.update(center=str(center), mean=np.ravel(mean).tolist(), names=list(names), neighbors=neighbors)
+    result.settings.update(readings=plausibility.facts(table.values, seen))
+    console.print(escape(result.summary()))
     if out.suffix.lower() == ".csv":
-        io.write_weights(out, names, found.weights, found.fit)
+        io.write_weights(out, names, result.weights, result.fit)
         console.print("a CSV holds no mean and no graph: apply it with the same -k and --center, or write an .npz")
     else:
-        found.save(out)
+        result.save(out)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
