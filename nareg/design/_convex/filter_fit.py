@@ -144,7 +144,8 @@ def fit_low_rank(
     omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
     spent = time.perf_counter()
     V = low_rank.of_nodes(omega.V, groups)
-    rounded, share = low_rank.leading(V)
+    W, share = low_rank.directions(V)
+    rounded = W[:, 0]
     objective = doubled(quadratic)
     # (30) at rank one has local minima: several starts, the best kept
     starts = {

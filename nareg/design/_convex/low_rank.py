@@ -44,6 +44,8 @@ MAX_ESCAPES = 60
 ESCAPE_STEPS = 10
 #: Relative projected gradient of the weights above which Newton steps follow the descent.
 POLISHED = 1e-5
+#: Directions of V shorter than this times the longest are no starts.
+UNUSED_DIRECTION = 1e-2
 #: Omega is N x N: formed up to here.
 OMEGA_NODES = 3000
 
@@ -170,12 +172,17 @@ def coordinates(L: sp.csr_array, c: np.ndarray, groups: Groups) -> tuple[sp.csr_
     return scale_symmetric(L, c**-0.5), np.ones(c.size)
 
 
-def leading(V: np.ndarray) -> tuple[np.ndarray, float]:
-    """Leading eigenvector of ``V V^T`` times the root of its eigenvalue, and the share of the trace that it carries."""
+def directions(V: np.ndarray) -> tuple[np.ndarray, float]:
+    """Eigenvectors of ``V V^T`` times the roots of their eigenvalues, leading one first, and its share of the trace.
+
+    Where the optimum has a rank above one it is not unique, and which of its points is found depends on rounding. The
+    leading direction alone is then a matter of chance: all of them are starts on small networks, the leading one beyond.
+    """
     U, s, _ = np.linalg.svd(V, full_matrices=False)
-    w = s[0] * U[:, 0]
-    w *= np.sign(w[np.argmax(np.abs(w))]) or 1.0
-    return w, float(s[0] ** 2 / max(np.sum(s**2), 1e-300))
+    count = int((s > UNUSED_DIRECTION * s[0]).sum()) if len(V) <= ONE_THREAD else 1
+    W = U[:, : max(count, 1)] * s[: max(count, 1)]
+    largest = W[np.argmax(np.abs(W), axis=0), np.arange(W.shape[1])]
+    return W * np.where(largest < 0, -1.0, 1.0), float(s[0] ** 2 / max(np.sum(s**2), 1e-300))
 
 
 def of_nodes(V: np.ndarray, groups: Groups) -> np.ndarray:

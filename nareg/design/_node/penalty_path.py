@@ -7,7 +7,7 @@ Nothing here is N x N. The weights are ``w = s exp(u)`` around the best single w
 is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
 columns agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where
 the risk insists, they part. The mu with the smallest risk on held-out columns is kept and the fit repeated on all
-of them. A design that does not lower the held-out risk of the single weight by more than twice its standard error
+of them. A design that does not lower the held-out risk of the single weight by more than its standard error
 is not returned (status NO_IMPROVEMENT).
 """
 
@@ -29,7 +29,7 @@ from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
-from nareg.design._risk.selection import PENALTY_STANDARD_ERRORS
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
@@ -177,7 +177,7 @@ def _search(
     # over signals; the probes' own error is smaller by an order of magnitude
     signals = slice(held_out.n_signals)
     error = standard_error(difference[signals])
-    better = worthwhile(difference, standard_errors=PENALTY_STANDARD_ERRORS, scattered=signals)
+    better = worthwhile(difference, standard_errors=STANDARD_ERRORS, scattered=signals)
     before, after = (float(v.sum()) + held_out.constant for v in (first, best))
     return _Search(best_mu, best_u, float(difference.sum()), error, better, before, after, tried, interrupted)
 

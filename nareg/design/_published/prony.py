@@ -196,8 +196,9 @@ def _by_low_rank(
         omega = low_rank.minimize(quadratic, *bounds, low_rank.spread(first), mesh_like=mesh_like(task), progress=progress)
         timings = {"low rank": time.perf_counter() - started}
         V = low_rank.of_nodes(omega.V, groups)
-        rounded, share = low_rank.leading(V)
-        starts = {"rounded": feasible(rounded, low_white, high_white), **bound_starts(A, low_white, high_white)}
+        W, share = low_rank.directions(V)
+        starts = {"rounded": feasible(W[:, 0], low_white, high_white), **bound_starts(A, low_white, high_white)}
+        starts |= {f"rounded {k + 1}": feasible(W[:, k], low_white, high_white) for k in range(1, W.shape[1])}
         starts |= {} if inverse is None else {"inverse principal signal": inverse}
         reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
         result = low_rank.best(reached)
