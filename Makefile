@@ -6,13 +6,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: help demo test reproduce quick lint types docs bench check-python clean
+# Tests run in one process per core.
+PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+
+.PHONY: help demo test reproduce quick nightly lint types docs bench check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
 	@echo 'make test    install what the tests need (with torch, CPU) and run them all'
 	@echo 'make reproduce   every figure of the node-adaptive paper, 20 minutes on two cores; ARGS=--quick: two minutes'
 	@echo 'make quick   the tests without the slow ones'
+	@echo 'make nightly what is long by nature: whole experiments, 10,000 unlearning requests'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
 check-python:
@@ -47,13 +51,17 @@ demo: $(VENV)/.core
 	$(BIN)/nareg demo $(ARGS)
 
 test: $(VENV)/.test
-	$(BIN)/python -m pytest $(ARGS)
+	$(PYTEST) $(ARGS)
 
 reproduce: $(VENV)/.experiments
 	$(BIN)/nareg reproduce node-adaptive --report $(ARGS)
 
 quick: $(VENV)/.test
-	$(BIN)/python -m pytest -m 'not slow' $(ARGS)
+	$(PYTEST) -m 'not slow and not nightly' $(ARGS)
+
+nightly: $(VENV)/.test
+	$(BIN)/python -m pytest -m nightly $(ARGS)
+	$(BIN)/python benchmarks/requests.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

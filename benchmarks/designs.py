@@ -84,12 +84,12 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
     }
     call = calls[kind]
     call(small, few.signals, few.measure(few.signals, rng=rng), few.noise)  # compile outside the measured time
-    found, seconds = timed(lambda: call(graph, train, readings, field.noise))
+    weights, seconds = timed(lambda: call(graph, train, readings, field.noise))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    single = design.node_invariant(graph, rule="oracle", signals=train, noise=field.noise, fit=found.fit)
+    single = design.node_invariant(graph, rule="oracle", signals=train, noise=field.noise, fit=weights.fit)
     noisy = field.measure(test, rng=rng)
-    error, one = (float(np.sum((denoise(graph, w, noisy, fit=found.fit).x - test) ** 2)) / TEST for w in (found, single))
-    return row(found, seconds, peak) | {"test_ratio": error / one, "lmmse_ratio": error / field.lmmse(rng=rng)[0]}
+    error, one = (float(np.sum((denoise(graph, w, noisy, fit=weights.fit).x - test) ** 2)) / TEST for w in (weights, single))
+    return row(weights, seconds, peak) | {"test_ratio": error / one, "lmmse_ratio": error / field.lmmse(rng=rng)[0]}
 
 
 def reference(name: str, solver: str) -> dict[str, Any]:
@@ -99,19 +99,19 @@ def reference(name: str, solver: str) -> dict[str, Any]:
             "relaxation": lambda: design.relaxation(graph, signals=train, noise=noise, solver=solver)}  # fmt: skip
     if solver in ("low-rank", "closed-form"):
         ways[name]()  # compile outside the measured time
-    found, seconds = timed(ways[name])
-    told = found.certificate.details
-    convex = told.get("low_rank_objective", found.certificate.relaxed_objective)
+    result, seconds = timed(ways[name])
+    details = result.certificate.details
+    convex = details.get("low_rank_objective", result.certificate.relaxed_objective)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-    return row(found, seconds, peak) | {"note": f"convex optimum {convex:.8g}, rounded objective {found.objective:.8g}"}
+    return row(result, seconds, peak) | {"note": f"convex optimum {convex:.8g}, rounded objective {result.objective:.8g}"}
 
 
-def row(found: Any, seconds: float, peak: float) -> dict[str, Any]:
-    certificate = found.certificate
+def row(result: Any, seconds: float, peak: float) -> dict[str, Any]:
+    certificate = result.certificate
     return {
         "seconds": seconds,
         "peak_gib": peak,
-        "status": found.status.name,
+        "status": result.status.name,
         "gradient": certificate.gradient_norm,
         "gap": certificate.details.get("gap"),
     }
@@ -119,8 +119,8 @@ def row(found: Any, seconds: float, peak: float) -> dict[str, Any]:
 
 def timed(call: Callable[[], Any]) -> tuple[Any, float]:
     begun = time.perf_counter()
-    found = call()
-    return found, time.perf_counter() - begun
+    result = call()
+    return result, time.perf_counter() - begun
 
 
 # --- the US network and the other real ones --------------------------------------------------------------------
@@ -146,10 +146,10 @@ def split(network: Any, seed: int, kind: str, snr_db: float, decades: float) -> 
     return network.graph, train, test, shape / shape.mean() * np.mean(train**2) / 10 ** (snr_db / 10)
 
 
-def test_risk(found: Any, test: np.ndarray, noise: np.ndarray) -> float:
+def test_risk(weights: Any, test: np.ndarray, noise: np.ndarray) -> float:
     """Expected squared error on the test days, in closed form."""
-    c = np.ones(len(test)) if found.fit is None else found.fit
-    return linear_risk(np.linalg.inv(np.diag(c) + found.matrix.toarray()) * c, test, noise)
+    c = np.ones(len(test)) if weights.fit is None else weights.fit
+    return linear_risk(np.linalg.inv(np.diag(c) + weights.matrix.toarray()) * c, test, noise)
 
 
 def linear_risk(H: np.ndarray, test: np.ndarray, noise: np.ndarray) -> float:
@@ -161,7 +161,7 @@ def us_rows(splits: int) -> Iterator[dict[str, Any]]:
     for kind in ("random", "blocks"):
         for decades, fit in ((0.0, None), (2.0, "noise")):
             for snr_db in (-10.0, 0.0, 10.0):
-                found = []
+                ratios = []
                 for seed in track(range(splits), f"US network, {kind}, {snr_db:g} dB", transient=True, console=console):
                     graph, train, test, noise = us_split(seed, kind, snr_db, decades)
                     few = train[:, np.random.default_rng(seed).permutation(train.shape[1])[:10]]
@@ -176,8 +176,8 @@ def us_rows(splits: int) -> Iterator[dict[str, Any]]:
                     full, seconds = timed(lambda g=graph, x=train, d=data: design.edge(g, signals=x, **d))
                     edge_few = test_risk(design.edge(graph, signals=few, **data), test, noise)
                     edge = test_risk(full, test, noise)
-                    found.append((exact / single, edge / wiener, edge / single, edge_few / single_few, seconds))
-                mean, worst = np.mean(found, axis=0), np.max(found, axis=0)
+                    ratios.append((exact / single, edge / wiener, edge / single, edge_few / single_few, seconds))
+                mean, worst = np.mean(ratios, axis=0), np.max(ratios, axis=0)
                 noise_name = "two decades, fit=noise" if fit else "equal"
                 yield {
                     "design": "exact, edge", "network": f"US {kind} {snr_db:+.0f} dB {noise_name}", "nodes": 140,
@@ -298,8 +298,8 @@ def main() -> None:
         if fresh:
             writer.writeheader()
         for bench in chosen:
-            for found in benches[bench]():
-                rows.append({"bench": bench, **found})
+            for new_row in benches[bench]():
+                rows.append({"bench": bench, **new_row})
                 writer.writerow(rows[-1])
                 handle.flush()
                 print("| " + " | ".join(_shown(rows[-1].get(c)) for c in COLUMNS) + " |", flush=True)

@@ -29,23 +29,23 @@ RUNS = 5
 
 def seconds(call: Callable[[], object]) -> float:
     call()
-    found = []
+    times = []
     for _ in range(RUNS):
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return statistics.median(found)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
 
 
 def allocated(call: Callable[[], object]) -> int:
     """Bytes that are allocated at the same time, beyond what there was, by torch's own account."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], profile_memory=True) as profile:
         call()
-    held = peak = 0
+    in_use = peak = 0
     for event in sorted(profile.profiler.kineto_results.events(), key=lambda e: e.start_ns()):
         if event.name() == "[memory]":
-            held += event.nbytes()
-            peak = max(peak, held)
+            in_use += event.nbytes()
+            peak = max(peak, in_use)
     return peak
 
 
@@ -55,7 +55,7 @@ def exact(adjacency: Adjacency, x: torch.Tensor, lam: float, tol: float) -> tupl
     solved, products = conjugate_gradients.solve(system(adjacency_operator(adjacency, x), lam), x, tol=tol)
     expanded = propagate(adjacency, x, lam=lam, solver=Chebyshev(tol))
     size = reference.norm()
-    errors = [float((found.double() - reference).norm() / size) for found in (solved, expanded)]
+    errors = [float((answer.double() - reference).norm() / size) for answer in (solved, expanded)]
     return products, errors[0], series.products_needed(lam, tol), errors[1]
 
 
@@ -92,13 +92,13 @@ def main() -> None:
         layer = SSGConv(F, F, alpha=0.05, K=S)
         ways["PyG SSGConv, edge_index"] = torch.no_grad()(lambda: layer(x, index))
         ways["PyG SSGConv, CSR"] = torch.no_grad()(lambda: layer(x, adjacency.tensor(x.dtype, x.device)))
-    found = {name: seconds(call) for name, call in ways.items()}
-    bare, ngc = found["16 bare products (torch.sparse.mm)"], found["NGC"]
+    times = {name: seconds(call) for name, call in ways.items()}
+    bare, ngc = times["16 bare products (torch.sparse.mm)"], times["NGC"]
     # compulsory traffic of a product: A once, X read and written once
     traffic = S * (12.0 * A.values().numel() + 8.0 * n * F)
     copied = seconds(lambda: x.clone())
-    for name, told in found.items():
-        print(f"{name:36} {told:8.3f} s   {told / bare:6.2f} bare   {told / ngc:6.2f} NGC")
+    for name, duration in times.items():
+        print(f"{name:36} {duration:8.3f} s   {duration / bare:6.2f} bare   {duration / ngc:6.2f} NGC")
     print(f"copy bandwidth {8 * n * F / copied / 1e9:.1f} GB/s; NGC moves its compulsory {traffic / ngc / 1e9:.1f} GB/s")
     unit = 4 * n * F
     for name in ("NGC", "NGC exact, 1e-3 (Chebyshev)", "RNGC"):

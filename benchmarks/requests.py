@@ -104,9 +104,9 @@ def run(name: str, raw: Raw, model: CertifiedGPR, count: int, every: int, rng: n
         request(raw, model, rng)
         times.append(time.perf_counter() - start)
         if k % every == 0 or k == count:
-            Z, told = raw.embedding(), model.certificate()
+            Z, certificate = raw.embedding(), model.certificate()
             off = max(off, float(np.abs(model.embedding() - Z).max()))
-            share = max(share, raw.gradient(Z, model, model._head.B) / told.spent)
+            share = max(share, raw.gradient(Z, model, model._head.B) / certificate.spent)
     print(
         f"{name}: {count} requests, checked at every {every}th: embedding off by at most {off:.2g}, gradient at most "
         f"{share:.4f} of what is certified; a request {1e3 * statistics.median(times):.1f} ms (median), {max(times):.2f} s "
@@ -119,8 +119,8 @@ def main() -> None:
     parser.add_argument("--requests", type=int, default=10_000)
     parser.add_argument("--every", type=int, default=250)
     parser.add_argument("--seed", type=int, default=0)
-    told = parser.parse_args()
-    rng = np.random.default_rng(told.seed)
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(arguments.seed)
     made = nareg.datasets.node_classification.synthetic(2000, 5, n_features=32, exponent=2.5, rng=rng)
     tasks = [("random graph", made, np.arange(1000))]
     try:
@@ -131,7 +131,7 @@ def main() -> None:
         X = data.dense_features().astype(float)
         model = CertifiedGPR(weights=WEIGHTS, rng=rng)
         model.fit(data.graph, X, data.labels, train, classes=np.unique(data.labels))
-        run(name, Raw(data.graph.adjacency, X, data.labels, train), model, told.requests, told.every, rng)
+        run(name, Raw(data.graph.adjacency, X, data.labels, train), model, arguments.requests, arguments.every, rng)
 
 
 if __name__ == "__main__":

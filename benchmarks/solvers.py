@@ -39,7 +39,7 @@ def ours(graph: nareg.Graph, w: np.ndarray, Y: np.ndarray, method: str) -> Answe
 
 
 def plain_cg(K: sp.csr_matrix, Y: np.ndarray) -> Answer:
-    x, most = np.empty_like(Y), 0
+    x, max_iterations = np.empty_like(Y), 0
     for t in track(range(Y.shape[1]), "plain CG, signal by signal", transient=True, console=Console(stderr=True)):
         count = [0]
 
@@ -47,8 +47,8 @@ def plain_cg(K: sp.csr_matrix, Y: np.ndarray) -> Answer:
             count[0] += 1
 
         x[:, t], _ = cg(K, Y[:, t], rtol=TOL, maxiter=5000, callback=tick)
-        most = max(most, count[0])
-    return x, most
+        max_iterations = max(max_iterations, count[0])
+    return x, max_iterations
 
 
 def superlu(K: sp.csr_matrix, Y: np.ndarray) -> Answer:

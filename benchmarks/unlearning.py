@@ -34,24 +34,24 @@ WEIGHTS = np.array([0.0, 0.0, 1.0])
 
 
 def seconds(call: Callable[[], object], runs: int) -> list[float]:
-    found = []
+    times = []
     for _ in range(runs):
         start = time.perf_counter()
         call()
-        found.append(time.perf_counter() - start)
-    return found
+        times.append(time.perf_counter() - start)
+    return times
 
 
 def some_edges(graph: LiveGraph, count: int, rng: np.random.Generator) -> np.ndarray:
     """Random edges that are there: a random neighbor of a node drawn in proportion to its degree."""
-    found: set[tuple[int, int]] = set()
+    edges: set[tuple[int, int]] = set()
     ends = np.cumsum(graph.live)
-    while len(found) < count:
+    while len(edges) < count:
         place = int(rng.integers(ends[-1]))
         u = int(np.searchsorted(ends, place, side="right"))
         v = int(graph.neighbors[graph.start[u] + place - (ends[u] - graph.live[u])])
-        found.add((min(u, v), max(u, v)))
-    return np.array(sorted(found))
+        edges.add((min(u, v), max(u, v)))
+    return np.array(sorted(edges))
 
 
 def propagation(n: int, degree: float, features: int, exponent: float, batches: dict[int, int], device: str | None) -> None:
@@ -60,8 +60,8 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
     print(f"\n{n} nodes, {live.n_edges} edges, degrees by a power law of exponent {exponent:g} (largest {live.live.max()}), "
           f"F = {features}, L = 2, {numba.get_num_threads()} threads")  # fmt: skip
     X = rng.standard_normal((n, features))
-    held = Propagation(live, X, WEIGHTS, np.arange(n // 2))
-    full = min(seconds(held.recompute, 3))
+    propagated = Propagation(live, X, WEIGHTS, np.arange(n // 2))
+    full = min(seconds(propagated.recompute, 3))
     if device is not None:
         there = Propagation(live, X, WEIGHTS, np.arange(n // 2), device=Device(device))
         on_device = min(seconds(there.recompute, 3))
@@ -74,7 +74,7 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
         print(f"full propagation: {full:.3f} s; by SciPy {min(seconds(lambda: P @ (P @ X), 3)):.3f} s")
         del A, P
         pairs = [some_edges(live, 1, rng)[0] for _ in range(201)]  # the first compiles
-        times = [seconds(lambda pair=pair: edge_factors(held, pair), 1)[0] for pair in pairs][1:]
+        times = [seconds(lambda pair=pair: edge_factors(propagated, pair), 1)[0] for pair in pairs][1:]
         print(f"factors of an edge: median {1e3 * statistics.median(times):.3f} ms, largest {1e3 * max(times):.1f} ms")
     else:
         print(f"full propagation: {full:.3f} s")
@@ -83,10 +83,10 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
         for _ in range(runs):
             change = Change(removed=some_edges(live, count, rng))
             start = time.perf_counter()
-            held.update(change)
+            propagated.update(change)
             times.append(time.perf_counter() - start)
-            reached, _ = held.scratch.reach(change.touched, held.order)
-            held.scratch.forget(reached)
+            reached, _ = propagated.scratch.reach(change.touched, propagated.order)
+            propagated.scratch.forget(reached)
             touched.append(reached.size)
         median = statistics.median(times)
         print(f"{count:5d} edges: median {1e3 * median:9.3f} ms, largest {1e3 * max(times):9.1f} ms, full propagation is "
@@ -112,9 +112,9 @@ def cora(removals: int, device: str | None = None) -> None:
     before, times, shares = right(model), [], []
     for pair in rng.permutation(np.argwhere(sp.triu(data.graph.adjacency).toarray()))[:removals]:
         start = time.perf_counter()
-        told = model.remove_edges([pair])
+        certificate = model.remove_edges([pair])
         times.append(time.perf_counter() - start)
-        shares.append(told.spent / told.budget)
+        shares.append(certificate.spent / certificate.budget)
     where = "" if device is None else f" on {device}"
     print(
         f"\nCora{where}, 1,433 features, 7 classes, 1,208 training nodes: fit {fitting:.2f} s, {100 * before:.1f} % right; "
@@ -129,17 +129,17 @@ def main() -> None:
     parser.add_argument("--products", action="store_true")
     parser.add_argument("--threads", type=int, default=numba.get_num_threads())
     parser.add_argument("--device", help="of torch, to compare with")
-    told = parser.parse_args()
-    numba.set_num_threads(told.threads)
-    if told.products:
-        propagation(2_449_029, 50.5, 100, 3.3, {1: 20, 1000: 3}, told.device)  # largest degree as there
+    arguments = parser.parse_args()
+    numba.set_num_threads(arguments.threads)
+    if arguments.products:
+        propagation(2_449_029, 50.5, 100, 3.3, {1: 20, 1000: 3}, arguments.device)  # largest degree as there
         return
     for exponent in (3.0, 2.5):
-        propagation(16_934 if told.small else 169_343, 14.2, 128, exponent, {1: 200, 25: 20, 125: 8}, told.device)
-    if not told.small:
+        propagation(16_934 if arguments.small else 169_343, 14.2, 128, exponent, {1: 200, 25: 20, 125: 8}, arguments.device)
+    if not arguments.small:
         cora(200)
-        if told.device is not None:
-            cora(200, told.device)
+        if arguments.device is not None:
+            cora(200, arguments.device)
 
 
 if __name__ == "__main__":

@@ -25,22 +25,22 @@ from experiments.beyond import NEEDS, TASKS
 
 #: Group of experiments -> the pages that show them.
 PAGES = {
-    "node-adaptive": ("reproduction.md", "when-to-use-what.md"),
-    "gnn": ("gnn.md", "gnn-reproduction.md"),
-    "herta": ("herta.md",),
-    "unlearning": ("unlearning.md",),
+    "node-adaptive": ("results/reproduction.md", "results/networks.md"),
+    "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
+    "herta": ("results/herta.md",),
+    "unlearning": ("results/unlearning.md",),
 }
 
 #: Stands where an experiment has not been run in full.
 NOT_RUN = "*Not run in full yet.*"
 
 
-def fragment(told: dict[str, Any], *, papers: bool = False) -> str:
+def fragment(record: dict[str, Any], *, papers: bool = False) -> str:
     """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
-    lines = [f"![{told['title']}](images/{told['figure']}.png)", ""]
-    if told["verdicts"]:
+    lines = [f"![{record['title']}](../images/{record['figure']}.png)", ""]
+    if record["verdicts"]:
         lines += ["| the paper says | verdict | measured |", "|---|---|---|"]
-    for v in told["verdicts"]:
+    for v in record["verdicts"]:
         measured = " ".join(f"{v['measured']} {v['why']}".split())  # one line: it is a table's cell
         lines.append(f"| {v['text']} ({place(v, papers)}) | **{v['finding']}** | {measured} |")
     return "\n".join(lines).rstrip().replace("<=", "≤") + "\n"
@@ -49,11 +49,11 @@ def fragment(told: dict[str, Any], *, papers: bool = False) -> str:
 def place(verdict: dict[str, Any], paper: bool) -> str:
     """Where a claim is made: sections and figures have numbers or, in papers whose text is at hand in parts, names."""
     section, figure = verdict["section"], verdict.get("figure", "")
-    told = [verdict["paper"]] if paper else []
-    told.append(f"Section {section}" if section[0].isupper() else section)
+    parts = [verdict["paper"]] if paper else []
+    parts.append(f"Section {section}" if section[0].isupper() else section)
     if figure:
-        told.append(f"Figure {figure}" if figure[0].isdigit() else figure)
-    return ", ".join(told)
+        parts.append(f"Figure {figure}" if figure[0].isdigit() else figure)
+    return ", ".join(parts)
 
 
 def heading(name: str) -> str:
@@ -123,14 +123,14 @@ def write(group: str, out: Path, docs: Path) -> None:
     """Put the results of those experiments of a group that were run in full in the documentation."""
     run = [name for name in GROUPS[group] if (out / f"{name}.json").is_file()]
     figures = {name: json.loads((out / f"{name}.json").read_text()) for name in run}
-    for name, told in figures.items():
+    for name, record in figures.items():
         figure = load(name)
-        if told["fingerprint"] != fingerprint(figure, figure.full):
+        if record["fingerprint"] != fingerprint(figure, figure.full):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colors are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
     pages = {docs / page: (docs / page).read_text() for page in PAGES[group]}
-    parts = {name: fragment(told, papers=group == "gnn") for name, told in figures.items()}
+    parts = {name: fragment(record, papers=group == "gnn") for name, record in figures.items()}
     parts["overview"] = overview(figures, GROUPS[group], "".join(pages.values()))
     if group == "gnn":
         from experiments import _tables  # needs torch
@@ -142,8 +142,8 @@ def write(group: str, out: Path, docs: Path) -> None:
         parts |= _herta_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif group == "unlearning":
         parts |= {
-            f"{name}-runs": f"Seeds from {told['settings']['seed']}, commit `{told['commit']}`."
-            for name, told in figures.items()
+            f"{name}-runs": f"Seeds from {record['settings']['seed']}, commit `{record['commit']}`."
+            for name, record in figures.items()
         }
     elif "beyond" in figures:
         parts |= rankings(out)

@@ -61,7 +61,7 @@ def fingerprint(figure: Figure, settings: Any) -> str:
     own = (figure.module, "_figure", *figure.helpers)
     others = tuple(part for part in OF_THEIR_OWN if not figure.name.startswith(part))
     apart = tuple(f"nareg/{part}/" for part in (*figure.apart_from, *others))
-    told = {
+    facts = {
         "figure": figure.name,
         "settings": asdict(settings),
         "source": {
@@ -71,7 +71,7 @@ def fingerprint(figure: Figure, settings: Any) -> str:
         },
         "versions": [nareg.__version__, *(version(name) for name in ("numpy", "scipy", *figure.versions))],
     }
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress: Progress | None = None) -> list[Row]:

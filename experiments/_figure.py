@@ -70,8 +70,8 @@ class Figure:
 def claims(figure: str) -> dict[str, dict[str, str]]:
     """The published claims of a figure: name -> text, paper, section, figure."""
     with (Path(__file__).parent / "published.toml").open("rb") as handle:
-        found: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
-    return found
+        published: dict[str, dict[str, str]] = tomllib.load(handle).get(figure, {})
+    return published
 
 
 def check_snr(snr_db: tuple[float, ...]) -> None:
@@ -92,11 +92,11 @@ def grade(holds: Any) -> Finding:
 def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:
     """Verdicts of the first setting, which is named, with what became of each claim in the others."""
     (name, first), *others = verdicts.items()
-    found = []
+    verdicts_of_all = []
     for k, v in enumerate(first):
-        told = "".join(f" {other[0].upper() + other[1:]}: {of[k].finding}." for other, of in others)
-        found.append(replace(v, measured=f"{name}: {v.measured}", why=(v.why + told).strip()))
-    return found
+        others_say = "".join(f" {other[0].upper() + other[1:]}: {of[k].finding}." for other, of in others)
+        verdicts_of_all.append(replace(v, measured=f"{name}: {v.measured}", why=(v.why + others_say).strip()))
+    return verdicts_of_all
 
 
 def mean_and_error(values: Any) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 import nareg
 from experiments._figure import Row
 from nareg.errors import NaregError
+from nareg.results import Status
 
 try:
     import torch
@@ -26,6 +27,9 @@ except ModuleNotFoundError as missing:
 
 #: What the figures of this kind rest on (see Figure).
 PARTS: dict[str, Any] = {"helpers": ("_herta",), "apart_from": ("design", "baselines"), "versions": ("torch",)}
+
+#: What :class:`nareg.herta.Optimizer` takes beyond a name.
+OPTIMIZER_SETTINGS = {field.name for field in fields(herta.Optimizer)} - {"name"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,9 +56,15 @@ class Loaded:
         ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
 
-    def fit(self, **told: Any) -> herta.TrainingResult:
-        """:func:`nareg.herta.fit` on this graph."""
-        return herta.fit(self.graph, self.features, self.labels, **told)
+    def fit(self, *, optimizer: str = "auto", loss: str = "mse", **options: Any) -> herta.TrainingResult:
+        """:func:`nareg.herta.fit` on this graph; settings of the optimizer and of the model may stand beside."""
+        how = {name: options.pop(name) for name in OPTIMIZER_SETTINGS & options.keys()}
+        model = {name: options.pop(name) for name in ("lam", "unrolled") if name in options}
+        decay = options.pop("weight_decay", 0.0)
+        return herta.fit(
+            self.graph, self.features, self.labels, lam=herta.Unfolding(**model), loss=herta.Regularized(loss, decay),
+            optimizer=herta.Optimizer(optimizer, **how), **options,
+        )  # fmt: skip
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
         """A sketched preconditioner for a grid of learning rates, factorized, and the seconds that it took.
@@ -63,8 +73,14 @@ class Loaded:
         """
         rng, began = np.random.default_rng(seed), time.perf_counter()
         if optimizer == "algorithm-1":
-            told: dict[str, Any] = {"unrolled": None, "device": None, "dtype": None, "weight_decay": 0.0, "kind": "normalized"}
-            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **told)
+            options: dict[str, Any] = {
+                "unrolled": None,
+                "device": None,
+                "dtype": None,
+                "weight_decay": 0.0,
+                "kind": "augmented",
+            }
+            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **options)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
             P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)
@@ -74,11 +90,11 @@ class Loaded:
 
     def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:
         """The smallest training loss, by accurate solves; that of separable classes is zero."""
-        told: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
+        options: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
         if loss == "mse":
-            return self.fit(**told, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
-        found = self.fit(**told, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
-        return 0.0 if found.status is herta.TrainingStatus.SEPARABLE else found.loss
+            return self.fit(**options, optimizer="direct", tol=1e-12, inner_tol=1e-11).loss
+        result = self.fit(**options, tol=1e-12, inner_tol=1e-10, max_iterations=5000)
+        return 0.0 if result.status is Status.SEPARABLE else result.loss
 
     def start(self, *, loss: str, train: np.ndarray) -> float:
         """The loss at W = 0."""
@@ -98,6 +114,6 @@ def median(rows: list[Row], key: str) -> float:
     return float(np.median(values)) if values else math.inf
 
 
-def said(number: float, most: float) -> str:
+def said(number: float, limit: float) -> str:
     """A count, or that it was not reached within what was allowed."""
-    return f"not in {most:g}" if math.isinf(number) else f"{number:g}"
+    return f"not in {limit:g}" if math.isinf(number) else f"{number:g}"

@@ -17,7 +17,7 @@ from experiments._tables import markdown_head
 DRAWS = (0.5, 2.0)
 
 
-def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[str, str]:
+def parts(options: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[str, str]:
     """Tables of those experiments that were run, by the name of their mark."""
     makers = {
         "herta-loss": loss,
@@ -27,22 +27,22 @@ def parts(told: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dict[s
         "herta-effects": effects,
         "herta-sparsifier": sparsifier,
     }
-    found: dict[str, str] = {}
+    result: dict[str, str] = {}
     for name, make in makers.items():
         if name in rows:
-            found |= make(told[name]["settings"], rows[name])
+            result |= make(options[name]["settings"], rows[name])
     for name in rows:
-        s = told[name]["settings"]
+        s = options[name]["settings"]
         slow = f" (the slow methods: {s['slow']})" if "slow" in s else ""
         average = "mean ± standard deviation" if name in ("herta-accuracy", "herta-decay") else "median"
         runs = f"{average} of {s['masks']} masks{slow}; " if "masks" in s else ""
-        found[f"{name}-runs"] = f"{runs}seeds from {s['seed']}, commit `{told[name]['commit']}`.".capitalize()
-    return found
+        result[f"{name}-runs"] = f"{runs}seeds from {s['seed']}, commit `{options[name]['commit']}`.".capitalize()
+    return result
 
 
 def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
     """Iterations of every method, and what "auto" takes against the best baseline and the best of all others."""
-    runs, found = chosen(rows, kind="run"), {}
+    runs, result = chosen(rows, kind="run"), {}
     for kind in s["losses"]:
         columns = list(itertools.product(s["datasets"], s["lams"]))
         lines = markdown_head(["method", *(f"{dataset} λ = {lam:g}" for dataset, lam in columns)])
@@ -52,7 +52,7 @@ def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
                 mine = chosen(runs, loss=kind, dataset=dataset, lam=lam, method=method)
                 cells.append(" / ".join(count(h.median(mine, f"iterations {gap:g}")) for gap in (1e-3, 1e-6)))
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
-        found[f"loss-{kind}"] = "\n".join(lines)
+        result[f"loss-{kind}"] = "\n".join(lines)
     lines = markdown_head(["", "auto took", "seconds", "products", "best baseline", "best of all others"])
     for kind, dataset, lam in itertools.product(s["losses"], s["datasets"], s["lams"]):
         here = chosen(runs, loss=kind, dataset=dataset, lam=lam)
@@ -69,7 +69,7 @@ def loss(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
             f"| {dataset}, {kind}, λ = {lam:g} | {first['optimizer']}, {first['preconditioner']} | {auto:.2f} | "
             f"{products:,.0f} | " + " | ".join(cells) + " |"
         )
-    return found | {"loss-seconds": "\n".join(lines)}
+    return result | {"loss-seconds": "\n".join(lines)}
 
 
 def count(number: float) -> str:
@@ -79,7 +79,7 @@ def count(number: float) -> str:
 
 def large(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
     """Seconds and iterations of every method on graphs of ogbn-arxiv's size, and seconds over those of the fastest."""
-    found = {}
+    result = {}
     for kind in s["losses"]:
         runs = chosen(rows, kind="run", loss=kind)
         columns = [(dataset, lam) for dataset in herta_large.datasets(runs) for lam in s["lams"]]
@@ -96,8 +96,8 @@ def large(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
                 there = f"{seconds:.3g} s ({over:.2f}), {steps:g}" if math.isfinite(seconds) else f"not in {s['most']}"
                 cells.append(there if mine else "not run")
             lines.append(f"| {method} | " + " | ".join(cells) + " |")
-        found[f"large-{kind}"] = "\n".join(lines)
-    return found
+        result[f"large-{kind}"] = "\n".join(lines)
+    return result
 
 
 def accuracy(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
@@ -124,10 +124,10 @@ def decay(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
     columns = list(itertools.product(s["datasets"], s["losses"]))
     lines = markdown_head(["weight decay", *(f"{dataset}, {kind}" for dataset, kind in columns)])
     ways: list[tuple[str, dict[str, Any]]] = [(f"{decay:g}", {"decay": decay}) for decay in s["decays"]]
-    for label, kept in [*ways, ("by validation", {})]:
+    for label, retained in [*ways, ("by validation", {})]:
         cells = []
         for dataset, kind in columns:
-            mine = herta_decay.selected(s["masks"], rows, dataset=dataset, loss=kind, **kept)
+            mine = herta_decay.selected(s["masks"], rows, dataset=dataset, loss=kind, **retained)
             cells.append(spread(mine))
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return {"decay-table": "\n".join(lines)}
@@ -152,8 +152,8 @@ def effects(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
         cells = []
         for dataset, lam in columns:
             mine = chosen(rows, dataset=dataset, lam=lam, **keys)
-            told = f"{h.median(mine, 'condition'):.3g}: {count(h.median(mine, 'iterations'))}" if mine else ""
-            cells.append(told)
+            options = f"{h.median(mine, 'condition'):.3g}: {count(h.median(mine, 'iterations'))}" if mine else ""
+            cells.append(options)
         lines.append(f"| {label} | " + " | ".join(cells) + " |")
     return {"effects-table": "\n".join(lines)}
 

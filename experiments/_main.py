@@ -64,13 +64,13 @@ def changed(settings: Any, assignments: Sequence[str]) -> Any:
     """Settings with "name=value" put in; a list is written with commas."""
     values: dict[str, Any] = {}
     for text in assignments:
-        name, equals, told = text.partition("=")
+        name, equals, value = text.partition("=")
         if not equals or name not in asdict(settings):
             raise InputError(f"--set {text!r} is not name=value with one of the names {', '.join(asdict(settings))}.")
         old = getattr(settings, name)
         kind = type(old[0] if isinstance(old, tuple) else old)
         try:
-            read = [_as(kind, part) for part in told.split(",")] if isinstance(old, tuple) else _as(kind, told)
+            read = [_as(kind, part) for part in value.split(",")] if isinstance(old, tuple) else _as(kind, value)
         except ValueError as error:
             raise InputError(f"--set {text!r}: {name} is {'a list of ' * isinstance(old, tuple)}{kind.__name__}.") from error
         values[name] = tuple(read) if isinstance(read, list) else read
@@ -110,9 +110,9 @@ def reproduce(
     for name in chosen:
         figure = _engine.load(name)
         settings = changed(figure.quick if quick else figure.full, assignments)
-        told = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
+        report = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
         try:
-            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=told)
+            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=report)
         except NaregError as error:
             if len(chosen) == 1:
                 raise
@@ -137,7 +137,7 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
     unknown = {v.claim for v in verdicts} ^ set(published)
     if unknown:
         raise AssertionError(f"{figure.name}: claims and verdicts differ in {sorted(unknown)}")
-    told = {
+    record = {
         "figure": figure.name,
         "title": figure.title,
         "quick": quick,
@@ -148,7 +148,7 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
         "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
     }
     with atomic_write(out / f"{stem}.json") as handle:
-        handle.write((json.dumps(told, indent=1) + "\n").encode())
+        handle.write((json.dumps(record, indent=1) + "\n").encode())
     return Done(figure, settings, quick, rows, verdicts, picture, table)
 
 
@@ -156,10 +156,10 @@ def commit() -> str:
     """The commit that the experiments are run at, "-dirty" where files were changed since; empty outside a checkout."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
     try:
-        told = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
     except OSError:  # no git
         return ""
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def page(done: Sequence[Done], failed: dict[str, NaregError], out: Path) -> Path:

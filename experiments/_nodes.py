@@ -91,12 +91,13 @@ def degree_groups(degrees: np.ndarray) -> np.ndarray:
     return groups
 
 
-def recipes(dataset: str, degrees: np.ndarray, told: Filter = Filter()) -> dict[str, Recipe]:
+def recipes(dataset: str, degrees: np.ndarray, defaults: Filter = Filter()) -> dict[str, Recipe]:
     """Every peer with the hyper-parameters that its authors give for the clean graph; none is tuned to the noise.
 
-    IRLS and S2GC have theirs by data set; where the authors give none, those of Pubmed and Cora. NGC and RNGC as told: their
-    paper has one setting for the citation graphs, and in other tables settings by the level of noise. Learned node weights are
-    tied by degree (one a node fits the training nodes better and the others worse) and trained like NGC.
+    IRLS and S2GC have theirs by data set; where the authors give none, those of Pubmed and Cora. NGC and RNGC take
+    ``defaults``: their paper has one setting for the citation graphs, and in other tables settings by the level of noise.
+    Learned node weights are tied by degree (one per node fits the training nodes better and the others worse) and trained
+    like NGC.
     """
     irls: tuple[dict[str, Any], float, float] = {
         "cora": ({"steps": 8, "dropout": 0.8}, 0.3, 5e-5),
@@ -104,11 +105,11 @@ def recipes(dataset: str, degrees: np.ndarray, told: Filter = Filter()) -> dict[
     }.get(dataset.removeprefix("metattack-"), ({"steps": 40, "dropout": 0.8}, 0.5, 5e-4))
     pubmed = dataset.removeprefix("metattack-") == "pubmed"
     decay = {"citeseer": 1e-4, "pubmed": 2e-5}.get(dataset.removeprefix("metattack-"), 1e-5)
-    head: dict[str, Any] = {"hidden": told.hidden, "dropout": told.dropout}
-    series: dict[str, Any] = {"lam": told.lam, "solver": Neumann(told.order), "normalization": told.normalization}
+    head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout}
+    series: dict[str, Any] = {"lam": defaults.lam, "solver": Neumann(defaults.order), "normalization": defaults.normalization}
 
     def filtered(**arguments: Any) -> Recipe:
-        return Recipe(lambda f, c: networks.FilteredNetwork(f, c, **head, **arguments), told.lr, told.weight_decay)
+        return Recipe(lambda f, c: networks.FilteredNetwork(f, c, **head, **arguments), defaults.lr, defaults.weight_decay)
 
     return {
         MLP: Recipe(peers.mlp),
@@ -123,9 +124,9 @@ def recipes(dataset: str, degrees: np.ndarray, told: Filter = Filter()) -> dict[
         GLP: Recipe(peers.glp),
         IRLS: Recipe(lambda f, c: peers.twirls(f, c, **irls[0]), irls[1], irls[2]),
         NGC: filtered(**series),
-        RNGC: filtered(**series, perturbation=Perturbation(told.eps)),
-        EXACT: filtered(lam=told.lam, solver="chebyshev"),
-        ADAPTIVE: Recipe(lambda f, c: Adaptive(f, c, degree_groups(degrees), told.lam), told.lr, told.weight_decay),
+        RNGC: filtered(**series, perturbation=Perturbation(defaults.eps)),
+        EXACT: filtered(lam=defaults.lam, solver="chebyshev"),
+        ADAPTIVE: Recipe(lambda f, c: Adaptive(f, c, degree_groups(degrees), defaults.lam), defaults.lr, defaults.weight_decay),
     }  # fmt: skip
 
 
@@ -142,7 +143,7 @@ def trained(
     models: Sequence[str],
     seed: list[int],
     *,
-    told: Filter = Filter(),
+    defaults: Filter = Filter(),
     epochs: int = 200,
     split: Any = None,
     adjacency: Adjacency | None = None,
@@ -151,7 +152,7 @@ def trained(
     """A row a model, all trained on these features; one thread, so that rounding does not depend on who else works."""
     torch.set_num_threads(1)
     data, _, graph = loaded(dataset)
-    known = chosen_recipes or recipes(dataset, graph.degrees, told)
+    known = chosen_recipes or recipes(dataset, graph.degrees, defaults)
     number = int(np.random.SeedSequence(seed).generate_state(1, np.uint64)[0] >> 2)
     rows = []
     for model in models:
@@ -184,8 +185,8 @@ def check_models(models: Sequence[str]) -> None:
 def published(table: str) -> dict[str, Any]:
     """Published numbers of a table: model -> data set -> level -> accuracy in per cent."""
     with (Path(__file__).parent / "published_cells.toml").open("rb") as handle:
-        found: dict[str, Any] = tomllib.load(handle).get(table, {})
-    return found
+        cells: dict[str, Any] = tomllib.load(handle).get(table, {})
+    return cells
 
 
 def judged(
@@ -214,9 +215,9 @@ def judged(
                 if not mine:
                     continue
                 near.append(ours is not None and not refused and abs(ours.mean - number) <= tolerance)
-                told = "" if ours is None else f" {ours.mean:.1f} ± {ours.deviation:.1f}"
-                told += f" {refused} of {len(mine)} diverged" if refused else ""
-                said.append(f"{model} {dataset} {name}:{told} (published {number:.1f})")
+                result = "" if ours is None else f" {ours.mean:.1f} ± {ours.deviation:.1f}"
+                result += f" {refused} of {len(mine)} diverged" if refused else ""
+                said.append(f"{model} {dataset} {name}:{result} (published {number:.1f})")
     if not said:
         return Verdict(claim, Finding.NOT_RUN, "none of the published cells was run.", why)
     count = f"{sum(near)} of {len(near)} cells within {tolerance:g} points. "

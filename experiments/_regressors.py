@@ -98,9 +98,9 @@ def train(
     """Least squares by Adam on four fifths of the signals; the epoch with the smallest error on the others is kept."""
     start = time.perf_counter()
     order = rng.permutation(U.shape[1])
-    held = max(U.shape[1] // 5, 1)
-    clean = torch.tensor(U[:, order[held:]], dtype=torch.float32)
-    other = torch.tensor(U[:, order[:held]], dtype=torch.float32)
+    n_others = max(U.shape[1] // 5, 1)
+    clean = torch.tensor(U[:, order[n_others:]], dtype=torch.float32)
+    other = torch.tensor(U[:, order[:n_others]], dtype=torch.float32)
     level = float(np.sqrt(variance))
     seeds = torch.Generator().manual_seed(int(rng.integers(2**62)))
     # validation noise is the same in every epoch: ten draws of each signal

@@ -78,8 +78,8 @@ def distances(coordinates: np.ndarray) -> np.ndarray:
 
 def variances(X: np.ndarray, snr_db: float) -> np.ndarray:
     """Noise variance of every signal: ``||x_t||^2 / (N SNR)``."""
-    found: np.ndarray = np.mean(X**2, axis=0) / 10 ** (snr_db / 10)
-    return found
+    noise: np.ndarray = np.mean(X**2, axis=0) / 10 ** (snr_db / 10)
+    return noise
 
 
 def limit(X: np.ndarray, snr_db: float, observed: np.ndarray | None = None) -> np.ndarray:
@@ -107,11 +107,11 @@ def oracle_prony(
     for x, variance in zip(X.T, variances(X, snr_db), strict=True):
         w = design.prony(graph, signals=x, noise=variance, lower=w0, scale="bound").weights
         rows.append(errors(matrix(graph, w, observed), x[:, None], np.array([variance]), draws, rng))
-    told: Row = {key: float(np.mean([row[key] for row in rows])) for key in ("bias", "variance", "nmse")}
+    means: Row = {key: float(np.mean([row[key] for row in rows])) for key in ("bias", "variance", "nmse")}
     if draws:
-        told["sampled"] = mean_and_error([row["sampled"] for row in rows])[0]
-        told["sampled_error"] = float(np.sqrt(np.sum([row["sampled_error"] ** 2 for row in rows])) / len(rows))
-    return told
+        means["sampled"] = mean_and_error([row["sampled"] for row in rows])[0]
+        means["sampled_error"] = float(np.sqrt(np.sum([row["sampled_error"] ** 2 for row in rows])) / len(rows))
+    return means
 
 
 def typical(X: np.ndarray) -> int:
@@ -148,7 +148,9 @@ def minmax_once(stations: Stations) -> dict[str, WeightDesign]:
     """
     X, w0 = stations.signals, published_weight(stations.graph, 1.0)
     ranges = {MM_PRONY: (X.min(axis=1), X.max(axis=1)), f"{MM_PRONY}, {PAIR}": (X.min(), X.max())}
-    return {name: design.minmax(stations.graph, low=low, high=high, lower=w0) for name, (low, high) in ranges.items()}
+    return {
+        name: design.minmax(stations.graph, signal_low=low, signal_high=high, lower=w0) for name, (low, high) in ranges.items()
+    }
 
 
 def bounded(stations: Stations, snr_db: float, once: dict[str, WeightDesign]) -> dict[str, Any]:
@@ -161,14 +163,14 @@ def bounded(stations: Stations, snr_db: float, once: dict[str, WeightDesign]) ->
     w0 = published_weight(graph, snr)
     factor = float(np.sqrt(w0 / published_weight(graph, 1.0)))
     one = float(np.mean(X[:, typical(X)] ** 2)) / snr
-    told: dict[str, Any] = {"noise": one, "lower": w0, "criterion": "mse"}
+    known: dict[str, Any] = {"noise": one, "lower": w0, "criterion": "mse"}
     return {
         NI: np.sqrt(w0),
         NI_THREE: 3 * np.sqrt(w0),
-        **{name: found.rescaled(factor) for name, found in once.items()},
+        **{name: weights.rescaled(factor) for name, weights in once.items()},
         MM_THREE: once[MM_PRONY].rescaled(3 * factor),
-        MM_SDR: design.minmax(graph, low=X.min(axis=1), high=X.max(axis=1), **told),
-        f"{MM_SDR}, {PAIR}": design.minmax(graph, low=X.min(), high=X.max(), **told),
+        MM_SDR: design.minmax(graph, signal_low=X.min(axis=1), signal_high=X.max(axis=1), **known),
+        f"{MM_SDR}, {PAIR}": design.minmax(graph, signal_low=X.min(), signal_high=X.max(), **known),
         BEST: design.node_invariant(graph, rule="oracle", signals=equal_power(X), noise=1 / snr),
     }
 

@@ -23,8 +23,8 @@ def table(rows: list[Row], lines: Mapping[str, Keys], columns: Mapping[str, Keys
     bold = {(a, b) for b in columns for a in leaders({a: cells[a, b] for a in lines})}
     text = markdown_head([corner, *columns])
     for a in lines:
-        told = [f"**{shown(cells[a, b])}**" if (a, b) in bold else shown(cells[a, b]) for b in columns]
-        text.append(f"| {a} | " + " | ".join(told) + " |")
+        texts = [f"**{shown(cells[a, b])}**" if (a, b) in bold else shown(cells[a, b]) for b in columns]
+        text.append(f"| {a} | " + " | ".join(texts) + " |")
     return "\n".join(text) + "\n"
 
 
@@ -35,12 +35,12 @@ def markdown_head(names: Sequence[str]) -> list[str]:
 
 def shown(rows: list[Row]) -> str:
     """What a cell says."""
-    told = n.cell(rows)
-    if told is None:
+    summary = n.cell(rows)
+    if summary is None:
         return "diverges" if any(row["refused"] for row in rows) else "not run"
-    refused = len(rows) - told.runs
-    spread = "" if told.runs == 1 else f" ± {told.deviation:.1f}"
-    return f"{told.mean:.1f}{spread}" + (f" ({refused} of {len(rows)} diverge)" if refused else "")
+    refused = len(rows) - summary.runs
+    spread = "" if summary.runs == 1 else f" ± {summary.deviation:.1f}"
+    return f"{summary.mean:.1f}{spread}" + (f" ({refused} of {len(rows)} diverge)" if refused else "")
 
 
 def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
@@ -53,14 +53,14 @@ def leaders(cells: Mapping[str, list[Row]]) -> set[str]:
     if len(values) < 2:
         return set()
     best = max(values, key=lambda name: np.mean(list(values[name].values())))
-    found = {best}
+    names = {best}
     for name in values:
         common = sorted(set(values[name]) & set(values[best]))
         if name != best and len(common) > 2:
             test = paired([values[best][run] for run in common], [values[name][run] for run in common])
             if test.difference <= test.half_width:
-                found.add(name)
-    return found
+                names.add(name)
+    return names
 
 
 def models(names: Iterable[str]) -> dict[str, Keys]:
@@ -68,28 +68,28 @@ def models(names: Iterable[str]) -> dict[str, Keys]:
     return {name: {"model": name} for name in names}
 
 
-def provenance(told: dict[str, Any]) -> str:
+def provenance(record: dict[str, Any]) -> str:
     """Where the numbers of a table come from."""
-    s, commit = told["settings"], f"seeds from {told['settings']['seed']}, commit `{told['commit']}`"
+    s, commit = record["settings"], f"seeds from {record['settings']['seed']}, commit `{record['commit']}`"
     if "repeats" in s:
         return f"Mean of {s['repeats']} repeats; {commit}.\n"
-    if told["figure"] == "gnn-products":
+    if record["figure"] == "gnn-products":
         return f"One run; {commit}.\n"
     return f"Test accuracy in %, mean ± standard deviation of {s['runs']} runs; {commit}.\n"
 
 
-def noise(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
+def noise(record: dict[str, Any], rows: list[Row], dataset: str) -> str:
     """Models against levels of noise, and the control of noise alone."""
-    s = told["settings"]
+    s = record["settings"]
     levels = [level_of(dataset, level) for level in s["levels"]]
     columns = {f"ξ = {level:g}": {"level": level, "kind": "noise"} for level in levels}
     columns["noise alone"] = {"level": levels[-1], "kind": "pure noise"}
     return table(chosen(rows, dataset=dataset), models(s["models"]), columns)
 
 
-def clean(told: dict[str, Any], rows: list[Row]) -> str:
+def clean(record: dict[str, Any], rows: list[Row]) -> str:
     """Models against data sets, ours (published)."""
-    s, known = told["settings"], n.published("gnn-clean")
+    s, known = record["settings"], n.published("gnn-clean")
     text = markdown_head(["model", *s["datasets"]])
     for model in s["models"]:
         cells = []
@@ -101,9 +101,9 @@ def clean(told: dict[str, Any], rows: list[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
-def tuned(told: dict[str, Any], rows: list[Row]) -> str:
+def tuned(record: dict[str, Any], rows: list[Row]) -> str:
     """Models against data sets, every model tuned alike, and the configuration that was chosen."""
-    s = told["settings"]
+    s = record["settings"]
     columns = {}
     for dataset in s["datasets"]:
         level = level_of(dataset, s["levels"][0])
@@ -119,17 +119,19 @@ def tuned(told: dict[str, Any], rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def grids(told: dict[str, Any]) -> str:
+def grids(record: dict[str, Any]) -> str:
     """What every model could choose from, on the first data set."""
-    dataset = told["settings"]["datasets"][0]
+    dataset = record["settings"]["datasets"][0]
     known = gnn_tuned.candidates(dataset, np.ones(1))
     lines = [f"| configurations on {dataset}, the published one first |", "|---|"]
-    return "\n".join([*lines, *(f"| **{model}**: {'; '.join(known[model])} |" for model in told["settings"]["models"])]) + "\n"
+    return (
+        "\n".join([*lines, *(f"| **{model}**: {'; '.join(known[model])} |" for model in record["settings"]["models"])]) + "\n"
+    )
 
 
-def row_normalization(told: dict[str, Any], rows: list[Row]) -> str:
+def row_normalization(record: dict[str, Any], rows: list[Row]) -> str:
     """NGC by the way to normalize rows and A~."""
-    s = told["settings"]
+    s = record["settings"]
     lines = {f"rows {k}, A~ {w}": {"kind": k, "normalization": w} for k in s["rows"] for w in s["normalizations"]}
     lines |= {f"rows {k}, noise alone": {"kind": k, "normalization": "pure noise"} for k in s["rows"]}
     columns = {f"{d} {level:g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]}
@@ -138,21 +140,21 @@ def row_normalization(told: dict[str, Any], rows: list[Row]) -> str:
 
 def by_level(s: Mapping[str, Any], alone: str) -> dict[str, Keys]:
     """A column a data set and level, and the control of a data set at its last level."""
-    found: dict[str, Keys] = {}
+    columns: dict[str, Keys] = {}
     for dataset in s["datasets"]:
-        found |= {f"{dataset} {x:g}": {"dataset": dataset, "level": x, "what": "features"} for x in s["levels"]}
-        found[f"{dataset}, {alone}"] = {"dataset": dataset, "level": s["levels"][-1], "what": "pure noise"}
-    return found
+        columns |= {f"{dataset} {x:g}": {"dataset": dataset, "level": x, "what": "features"} for x in s["levels"]}
+        columns[f"{dataset}, {alone}"] = {"dataset": dataset, "level": s["levels"][-1], "what": "pure noise"}
+    return columns
 
 
-def flips(told: dict[str, Any], rows: list[Row], kind: str) -> str:
+def flips(record: dict[str, Any], rows: list[Row], kind: str) -> str:
     """Models against probabilities of a flip."""
-    return table(chosen(rows, kind=kind), models(told["settings"]["models"]), by_level(told["settings"], "flips alone"))
+    return table(chosen(rows, kind=kind), models(record["settings"]["models"]), by_level(record["settings"], "flips alone"))
 
 
-def depth(told: dict[str, Any], rows: list[Row], kind: str) -> str:
+def depth(record: dict[str, Any], rows: list[Row], kind: str) -> str:
     """NGC by its depth S."""
-    s = told["settings"]
+    s = record["settings"]
     lines = {f"S = {S}": {"depth": S} for S in s["depths"]}
     columns = {
         f"{d} {gnn_depth.size_of(d, level):g}": {"dataset": d, "level": level} for d in s["datasets"] for level in s["levels"]
@@ -160,21 +162,21 @@ def depth(told: dict[str, Any], rows: list[Row], kind: str) -> str:
     return table(chosen(rows, model=n.NGC, kind=kind), lines, columns, corner="NGC")
 
 
-def attack(told: dict[str, Any], rows: list[Row], dataset: str) -> str:
+def attack(record: dict[str, Any], rows: list[Row], dataset: str) -> str:
     """Models against attacks."""
-    s = told["settings"]
+    s = record["settings"]
     return table(chosen(rows, dataset=dataset), models(s["models"]), {a: {"attack": a} for a in s["attacks"]})
 
 
-def heterophily(told: dict[str, Any], rows: list[Row], split: str, kind: str) -> str:
+def heterophily(record: dict[str, Any], rows: list[Row], split: str, kind: str) -> str:
     """Models against data sets and noise."""
-    s = told["settings"]
+    s = record["settings"]
     return table(chosen(rows, split=split, kind=kind), models(s["models"]), by_level(s, "noise alone"))
 
 
-def coauthor(told: dict[str, Any], rows: list[Row]) -> str:
+def coauthor(record: dict[str, Any], rows: list[Row]) -> str:
     """Models against data sets, noise and the way to normalize rows; the control of a data set last."""
-    s = told["settings"]
+    s = record["settings"]
     columns: dict[str, Keys] = {
         f"{d.removeprefix('coauthor-')} {level:g}, {kind}": {"dataset": d, "level": level, "kind": kind, "what": "features"}
         for d in s["datasets"] for level in s["levels"] for kind in s["rows"]
@@ -185,9 +187,9 @@ def coauthor(told: dict[str, Any], rows: list[Row]) -> str:
     return table(rows, models(s["models"]), columns)
 
 
-def adaptive(told: dict[str, Any], rows: list[Row]) -> str:
+def adaptive(record: dict[str, Any], rows: list[Row]) -> str:
     """Ways to choose node weights against data sets and noise."""
-    s = told["settings"]
+    s = record["settings"]
     lines = {
         f"{way}; {pipeline}": {"model": way, "pipeline": pipeline}
         for pipeline in (gnn_adaptive.FIRST, gnn_adaptive.LAST) for way in gnn_adaptive.WAYS
@@ -212,9 +214,9 @@ def cost(rows: list[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
-def filters(told: dict[str, Any], rows: list[Row]) -> str:
+def filters(record: dict[str, Any], rows: list[Row]) -> str:
     """Designed filters and trained networks: NMSE with half of the signals and with the fewest, numbers, seconds."""
-    s = told["settings"]
+    s = record["settings"]
     tasks = [(network, snr) for network in s["networks"] for snr in s["snr_db"]]
     few = min(count for count in s["training"] if count)
     text = markdown_head(["method", *(f"{network} {snr:g} dB" for network, snr in tasks), "numbers", "seconds"])
@@ -234,46 +236,46 @@ def filters(told: dict[str, Any], rows: list[Row]) -> str:
 
 def nmse(rows: list[Row]) -> str:
     """Mean over repeats, and how many of them were refused."""
-    told, refused = gnn_filters.shown(rows), sum(row["nmse"] is None for row in rows)
-    if told is None:
+    summary, refused = gnn_filters.shown(rows), sum(row["nmse"] is None for row in rows)
+    if summary is None:
         return "refused" if refused else "not run"
-    return f"{told[0]:.3f}" + (f" ({refused} of {len(rows)} refused)" if refused else "")
+    return f"{summary[0]:.3f}" + (f" ({refused} of {len(rows)} refused)" if refused else "")
 
 
 def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) -> dict[str, str]:
     """Every table of the experiments that were run, by the name of its mark on the pages."""
-    found = {f"{name}-runs": provenance(told) for name, told in figures.items()}
-    for name, told in figures.items():
-        s, mine = told["settings"], rows[name]
+    tables = {f"{name}-runs": provenance(record) for name, record in figures.items()}
+    for name, record in figures.items():
+        s, mine = record["settings"], rows[name]
         match name:
             case "gnn-clean":
-                found["clean-table"] = clean(told, mine)
+                tables["clean-table"] = clean(record, mine)
             case "gnn-noise":
-                found |= {f"noise-{d}": noise(told, mine, d) for d in s["datasets"]}
+                tables |= {f"noise-{d}": noise(record, mine, d) for d in s["datasets"]}
             case "gnn-noise-signed":
-                found |= {f"signed-{d}": noise(told, mine, d) for d in s["datasets"]}
+                tables |= {f"signed-{d}": noise(record, mine, d) for d in s["datasets"]}
             case "gnn-tuned":
-                found |= {"tuned-table": tuned(told, mine), "tuned-grids": grids(told)}
+                tables |= {"tuned-table": tuned(record, mine), "tuned-grids": grids(record)}
             case "gnn-rows":
-                found["rows-table"] = row_normalization(told, mine)
+                tables["rows-table"] = row_normalization(record, mine)
             case "gnn-flips":
-                found |= {f"flips-{kind}": flips(told, mine, kind) for kind in s["rows"]}
+                tables |= {f"flips-{kind}": flips(record, mine, kind) for kind in s["rows"]}
             case "gnn-depth":
-                found |= {f"depth-{kind}": depth(told, mine, kind) for kind in s["rows"]}
+                tables |= {f"depth-{kind}": depth(record, mine, kind) for kind in s["rows"]}
             case "gnn-attack":
-                found |= {f"attack-{d}": attack(told, mine, d) for d in s["datasets"]}
+                tables |= {f"attack-{d}": attack(record, mine, d) for d in s["datasets"]}
             case "gnn-heterophily":
-                found |= {
-                    f"heterophily-{split}-{kind}": heterophily(told, mine, split, kind)
+                tables |= {
+                    f"heterophily-{split}-{kind}": heterophily(record, mine, split, kind)
                     for split in s["splits"]
                     for kind in s["rows"]
                 }
             case "gnn-coauthor":
-                found["coauthor-table"] = coauthor(told, mine)
+                tables["coauthor-table"] = coauthor(record, mine)
             case "gnn-products":
-                found["cost-table"] = cost(mine)
+                tables["cost-table"] = cost(mine)
             case "gnn-filters":
-                found["filters-table"] = filters(told, mine)
+                tables["filters-table"] = filters(record, mine)
             case "gnn-adaptive":
-                found["adaptive-table"] = adaptive(told, mine)
-    return found
+                tables["adaptive-table"] = adaptive(record, mine)
+    return tables

@@ -76,10 +76,10 @@ class Loaded:
     train: np.ndarray
     test: np.ndarray
 
-    def fitted(self, method: str, rng: np.random.Generator, **told: Any) -> CertifiedGPR:
-        """A model with the published lam and alpha, r_max = 0, and what is told."""
+    def fitted(self, method: str, rng: np.random.Generator, **options: Any) -> CertifiedGPR:
+        """A model with the published lam and alpha, r_max = 0, and these options."""
         lam, alpha = PUBLISHED.get(self.name, LARGE)
-        model = METHODS[method](**{"lam": lam, "alpha": alpha, "rng": rng, **told})
+        model = METHODS[method](**{"lam": lam, "alpha": alpha, "rng": rng, **options})
         with quietly():
             return model.fit(
                 self.graph, self.features, self.labels, self.train, classes=np.unique(self.labels[self.labels >= 0])
@@ -113,18 +113,18 @@ class Loaded:
         vulnerable[self.test] = degrees[self.test] <= max(9, np.quantile(degrees, 0.1))
         upper = sp.triu(self.graph.adjacency, format="coo")
         u, v = upper.row, upper.col
-        kept = (vulnerable[u] | vulnerable[v]) & (self.labels[u] == self.labels[v])
-        found = np.stack([u[kept], v[kept]], axis=1)
-        if len(found) < count:
-            raise InputError(f"count is {count}, but {self.name} has {len(found)} such edges.")
-        return rng.permutation(found)[:count]
+        same_class = (vulnerable[u] | vulnerable[v]) & (self.labels[u] == self.labels[v])
+        edges = np.stack([u[same_class], v[same_class]], axis=1)
+        if len(edges) < count:
+            raise InputError(f"count is {count}, but {self.name} has {len(edges)} such edges.")
+        return rng.permutation(edges)[:count]
 
     def with_adversarial_edges(
         self, count: int, rng: np.random.Generator, *, targets: np.ndarray | None = None
     ) -> tuple[Loaded, np.ndarray]:
         """The data with so many edges more, between random nodes of unlike classes (an end in ``targets``); and these."""
         n, upper = self.labels.size, sp.triu(self.graph.adjacency, format="coo")
-        held = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
+        present = np.stack([upper.row, upper.col], axis=1).astype(np.int64)
         added = np.empty((0, 2), dtype=np.int64)
         while len(added) < count:
             ends = rng.integers(n, size=(2 * count, 2))
@@ -132,10 +132,10 @@ class Loaded:
                 ends[:, 0] = rng.choice(targets, len(ends))
             ends = np.sort(ends, axis=1)
             ends = ends[(ends[:, 0] != ends[:, 1]) & (self.labels[ends[:, 0]] != self.labels[ends[:, 1]])]
-            new = ends[~np.isin(code(ends, n), code(np.concatenate([held, added]), n))]
+            new = ends[~np.isin(code(ends, n), code(np.concatenate([present, added]), n))]
             _, first = np.unique(code(new, n), return_index=True)
             added = np.concatenate([added, new[np.sort(first)]])[:count]
-        every = np.concatenate([held, added])
+        every = np.concatenate([present, added])
         graph = joined(np.concatenate([every, every[:, ::-1]]), n)
         return replace(self, graph=graph), added
 
@@ -150,8 +150,8 @@ def quietly() -> Iterator[None]:
 
 def code(edges: np.ndarray, n_nodes: int) -> np.ndarray:
     """A number for each ordered pair."""
-    found: np.ndarray = edges[:, 0].astype(np.int64) * n_nodes + edges[:, 1]
-    return found
+    codes: np.ndarray = edges[:, 0].astype(np.int64) * n_nodes + edges[:, 1]
+    return codes
 
 
 def joined(pairs: np.ndarray, n_nodes: int) -> nareg.Graph:
@@ -233,8 +233,8 @@ def removed_in_parts(
         rest = [remove(part[timed:])] if timed < len(part) else []
         rows.append({
             "removed": first + len(part), "accuracy": data.accuracy(model),
-            "total": float(np.mean([sum(one.seconds.values()) for one in alone])),
-            "propagation": float(np.mean([one.seconds["propagation"] for one in alone])),
+            "total": float(np.mean([sum(one.timings.values()) for one in alone])),
+            "propagation": float(np.mean([one.timings["propagation"] for one in alone])),
             "spent": max(one.spent / one.budget for one in alone + rest), "timed": len(alone),
             "retrained": sum(one.retrained for one in alone), "rest retrained": sum(one.retrained for one in rest),
         })  # fmt: skip
@@ -259,10 +259,10 @@ def against_published(rows: list[Row], published: Published, every: int, **keys:
     """Whether our accuracy is within 3 points of what is published before any removal, and falls as much to within 1.5."""
     ours, anew = published[OURS][0], published[RETRAINED][0]
     removed = [every * k for k in range(len(ours)) if chosen(rows, method=OURS, removed=every * k, **keys)]
-    found = [mean(rows, "accuracy", method=OURS, removed=n, **keys) for n in removed]
-    cells = [f"{a:.1f} ({ours[n // every]:.1f}, {anew[n // every]:.1f})" for a, n in zip(found, removed, strict=True)]
-    fall = (found[0] - found[-1]) - (ours[0] - ours[len(found) - 1])
-    return [abs(found[0] - ours[0]) < 3, abs(fall) < 1.5], ", ".join(cells)
+    accuracies = [mean(rows, "accuracy", method=OURS, removed=n, **keys) for n in removed]
+    cells = [f"{a:.1f} ({ours[n // every]:.1f}, {anew[n // every]:.1f})" for a, n in zip(accuracies, removed, strict=True)]
+    fall = (accuracies[0] - accuracies[-1]) - (ours[0] - ours[len(accuracies) - 1])
+    return [abs(accuracies[0] - ours[0]) < 3, abs(fall) < 1.5], ", ".join(cells)
 
 
 def compared_times(
@@ -274,12 +274,14 @@ def compared_times(
     cells = []
     for m in methods:
         anew, timed = (sum(known(rows, key, method=m, **keys)) for key in ("retrained", "timed"))
-        told = (
+        compared = (
             ""
             if published is None or m not in published
             else "; published {:.0f}, {:.0f}".format(*(1e3 * value for value in published[m]))
         )
-        cells.append(f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f}{told}), trained anew {anew:.0f} of {timed:.0f} times")
+        cells.append(
+            f"{m} {1e3 * total[m]:.0f} ms ({1e3 * share[m]:.1f}{compared}), trained anew {anew:.0f} of {timed:.0f} times"
+        )
     return [all(ours[OURS] < ours[m] for m in others) for ours in (total, share)], "; ".join(cells)
 
 
@@ -287,16 +289,16 @@ def compared_tables(
     rows: list[Row], key: str, published: dict[str, Published], every: int, methods: tuple[str, ...], names: tuple[str, ...]
 ) -> tuple[Verdict, Verdict]:
     """Accuracies with those published, and times with those of the other methods, of every table, by its name under ``key``."""
-    near, told, faster, times = [], [], [], []
+    near, texts, faster, times = [], [], [], []
     for name in names:
         good, cells = against_published(rows, published[name], every, **{key: name})
         known_times = {method: (total, share) for method, (_, total, share) in published[name].items()}
         first, seconds = compared_times(rows, methods, known_times, **{key: name})
         near += good
-        told.append(f"{name} {cells}")
+        texts.append(f"{name} {cells}")
         faster += first
         times.append(f"{name}: {seconds}")
-    after = f"With nareg after 0, {every}, ... removals (published: ScaleGUN, retrained): {'; '.join(told)} %."
+    after = f"With nareg after 0, {every}, ... removals (published: ScaleGUN, retrained): {'; '.join(texts)} %."
     scaled = "Features standardized and divided by the longest row."
     between = "Between those that are timed the others' removals go at once, after which they are trained anew."
     return (

@@ -140,14 +140,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
                 error[SUBSET] = _nmse(min(filters, key=lambda h: risk(h, R, noise)), test, noise)
                 fit = seen / noise if unequal else seen.astype(float)  # no data term where nothing is read
                 for name, of in ((EXACT_SUBSET, design.exact), (EDGE_SUBSET, design.edge)):
-                    found = of(graph, signals=train, noise=noise, fit=fit)
-                    error[name] = _nmse(matrix(graph, found, seen), test, noise)
+                    solution = of(graph, signals=train, noise=noise, fit=fit)
+                    error[name] = _nmse(matrix(graph, solution, seen), test, noise)
                 over |= {name: error[name] / error[SINGLE] for name in (SUBSET, EXACT_SUBSET, EDGE_SUBSET)}
             for name in (name for name in NEEDS if name in error):
                 solved = weights.get(name)
                 status = solved.status.name if isinstance(solved, WeightDesign) else ""
-                told = {"nmse": error[name], "over_single": over[name]}
-                rows.append({"task": task, "nodes": n, "repeat": repeat, "method": name, "status": status, **told})
+                scores = {"nmse": error[name], "over_single": over[name]}
+                rows.append({"task": task, "nodes": n, "repeat": repeat, "method": name, "status": status, **scores})
     return rows
 
 
@@ -159,36 +159,34 @@ def _nmse(H: np.ndarray, X: np.ndarray, noise: np.ndarray) -> float:
 
 def known_history(graph: Graph, train: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
     """Weights from clean training signals, or from what is known of them."""
-    told: dict[str, Any] = {"noise": noise, "fit": "noise" if unequal else None}
-    known = {"signals": train, **told}
-    bounds = {"low": train.min(axis=1), "high": train.max(axis=1)}
+    given: dict[str, Any] = {"noise": noise, "fit": "noise" if unequal else None}
+    known = {"signals": train, **given}
+    bounds = {"signal_low": train.min(axis=1), "signal_high": train.max(axis=1)}
     rough = float(np.max(np.sum(train * (graph.laplacian() @ train), axis=0)))
-    found = {
+    result = {
         RULE: design.node_invariant(graph, rule="chen-liu", **known),
         SINGLE: design.node_invariant(graph, rule="oracle", **known),
         "Prony": design.prony(graph, **known, scale="bound"),
         "relaxation (SDR)": design.relaxation(graph, **known),
-        "min-max relaxation, corners": design.minmax(graph, criterion="mse", **bounds, **told),
-        "min-max, smooth box": design.minmax(
-            graph, criterion="mse", uncertainty="smooth-box", smoothness=rough, **bounds, **told
-        ),
+        "min-max relaxation, corners": design.minmax(graph, criterion="mse", **bounds, **given),
+        "min-max, smooth box": design.minmax(graph, criterion="mse", uncertainty=design.SmoothBox(rough), **bounds, **given),
         "exact": design.exact(graph, **known),
         "edge": design.edge(graph, **known),
     }
     if unequal:
-        found[SINGLE_PLAIN] = design.node_invariant(graph, rule="oracle", signals=train, noise=noise)
-        found[EXACT_PLAIN] = design.exact(graph, signals=train, noise=noise)
-    return found
+        result[SINGLE_PLAIN] = design.node_invariant(graph, rule="oracle", signals=train, noise=noise)
+        result[EXACT_PLAIN] = design.exact(graph, signals=train, noise=noise)
+    return result
 
 
 def known_readings(graph: Graph, readings: np.ndarray, noise: np.ndarray, unequal: bool) -> dict[str, Any]:
     """Weights from noisy readings. GCV needs no variances, but takes them where it is to weigh the readings."""
-    told: dict[str, Any] = {"measurements": readings, "noise": noise, "fit": "noise" if unequal else None}
-    gcv = told if unequal else {"measurements": readings}
+    given: dict[str, Any] = {"measurements": readings, "noise": noise, "fit": "noise" if unequal else None}
+    gcv = given if unequal else {"measurements": readings}
     return {
         "one weight, GCV": design.node_invariant(graph, rule="gcv", **gcv),
-        "one weight, SURE": design.node_invariant(graph, rule="sure", **told),
-        "blind": design.blind(graph, **told),
+        "one weight, SURE": design.node_invariant(graph, rule="sure", **given),
+        "blind": design.blind(graph, **given),
     }
 
 
@@ -211,8 +209,8 @@ def kriging(coordinates: np.ndarray, readings: np.ndarray, noise: np.ndarray) ->
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a part that the data do not ask for ends at its limit
         process = GaussianProcessRegressor(kernel, alpha=noise / power).fit(place, readings / np.sqrt(power))
-    found: np.ndarray = power * process.kernel_(place)
-    return found
+    covariance: np.ndarray = power * process.kernel_(place)
+    return covariance
 
 
 def principal_components(train: np.ndarray, noise: np.ndarray, observed: np.ndarray | None) -> np.ndarray:

@@ -45,13 +45,13 @@ METHODS = ("one weight (NI rule)", "one weight, GCV", "Prony", "relaxation (SDR)
 
 def points(s: Settings) -> list[Point]:
     """The default, and every other value of every choice, on every network."""
-    found = []
+    result = []
     for network in s.networks:
-        found.append({"network": network, "choice": "default", "value": "default"})
+        result.append({"network": network, "choice": "default", "value": "default"})
         for choice, values in CHOICES.items():
             others = [value for value in values if value != DEFAULT[choice]]
-            found += [{"network": network, "choice": choice, "value": v} for v in (others[:1] if s.few else others)]
-    return found
+            result += [{"network": network, "choice": choice, "value": v} for v in (others[:1] if s.few else others)]
+    return result
 
 
 def _graph(coordinates: np.ndarray, neighbors: int, kernel: str) -> Graph:

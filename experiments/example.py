@@ -65,7 +65,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for level, snr_db in enumerate(s.snr_db):
         noise = power / 10 ** (snr_db / 10)
         known: dict[str, Any] = {"signals": train, "noise": noise}
-        found = {
+        designs = {
             ONE: design.node_invariant(graph, rule="oracle", **known),
             TWO: design.exact(graph, groups=part.astype(int), **known),
             NODES: design.exact(graph, **known),
@@ -73,7 +73,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         }
         variance = np.full(test.shape[1], noise)
         seed = [s.seed, point["graph"], level]
-        for name, w in found.items():
+        for name, w in designs.items():
             draws = np.random.default_rng(seed)
             rows.append({"snr_db": snr_db, "method": name, **errors(matrix(graph, w), test, variance, s.draws, draws)})
         rows.append({"snr_db": snr_db, "method": TV, "nmse": _total_variation(graph, test, noise, seed)})
@@ -93,11 +93,11 @@ def _total_variation(graph: Any, X: np.ndarray, noise: float, seed: list[int]) -
 
 def averages(s: Settings, rows: list[Row]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Method -> mean NMSE over graphs and its standard error at every SNR."""
-    found = {}
+    result = {}
     for name in NAMES:
         cells = [mean_and_error([row["nmse"] for row in chosen(rows, method=name, snr_db=x)]) for x in s.snr_db]
-        found[name] = (np.array([cell[0] for cell in cells]), np.array([cell[1] for cell in cells]))
-    return found
+        result[name] = (np.array([cell[0] for cell in cells]), np.array([cell[1] for cell in cells]))
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -58,27 +58,27 @@ def compute(s: Settings, point: Point) -> list[Row]:
 def averages(rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
     """Method -> quantity -> means over graphs, one a scale; "bias error" and so on are their standard errors."""
     scales = sorted({row["w0"] for row in rows})
-    found: dict[str, dict[str, np.ndarray]] = {}
+    result: dict[str, dict[str, np.ndarray]] = {}
     for name in (NI, NA, SAME):
         cells = [chosen(rows, method=name, w0=w0) for w0 in scales]
-        found[name] = {"w0": np.array(scales)}
+        result[name] = {"w0": np.array(scales)}
         for key in ("bias", "variance", "nmse"):
             pairs = [mean_and_error([row[key] for row in cell]) for cell in cells]
-            found[name] |= {key: np.array([p[0] for p in pairs]), f"{key} error": np.array([p[1] for p in pairs])}
-    return found
+            result[name] |= {key: np.array([p[0] for p in pairs]), f"{key} error": np.array([p[1] for p in pairs])}
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
     """Bias, variance and NMSE against the scale; bands of two standard errors over graphs."""
     import matplotlib.pyplot as plt
 
-    found = averages(rows)
+    means = averages(rows)
     figure, axes = plt.subplots(1, 3, figsize=(12, 3.8), layout="constrained")
     for axis, (key, label) in zip(
         axes, (("bias", "bias² / power"), ("variance", "variance / power"), ("nmse", "NMSE")), strict=True
     ):
         for name, style in ((NI, "C0-"), (NA, "C1-"), (SAME, "C2--")):
-            scale, mean, error = (found[name][part] for part in ("w0", key, f"{key} error"))
+            scale, mean, error = (means[name][part] for part in ("w0", key, f"{key} error"))
             axis.semilogx(scale, mean, style, label=name)
             axis.fill_between(scale, mean - 2 * error, mean + 2 * error, color=style[:2], alpha=0.2, linewidth=0)
         axis.set(xlabel="scale w0", ylabel=label)
@@ -89,14 +89,14 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     """Where NA has less variance and less error than NI, and whether one larger weight does the same."""
-    found = averages(rows)
-    ni, na, same = found[NI], found[NA], found[SAME]
+    means = averages(rows)
+    ni, na, same = means[NI], means[NA], means[SAME]
     lower = (na["variance"] <= ni["variance"]) & (na["nmse"] <= ni["nmse"])
     slight = lower & (na["bias"] - ni["bias"] <= 0.1 * ni["nmse"])
     at = np.flatnonzero(slight)
     span = f"w0 from {ni['w0'][at[0]]:.2g} to {ni['w0'][at[-1]]:.2g}" if at.size else "no w0"
     gain = float(np.max(1 - na["nmse"][slight] / ni["nmse"][slight])) if at.size else 0.0
-    best = {name: float(f["nmse"].min()) for name, f in found.items()}
+    best = {name: float(f["nmse"].min()) for name, f in means.items()}
     apart = float(np.max(np.abs(na["nmse"] / same["nmse"] - 1)))
     return [
         Verdict(

@@ -92,15 +92,15 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def averages(s: Settings, rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
     """Method -> means over graphs at every SNR: expected, sampled, and the standard errors of both means."""
-    found: dict[str, dict[str, np.ndarray]] = {}
+    result: dict[str, dict[str, np.ndarray]] = {}
     for name in STYLES:
         cells = [chosen(rows, method=name, snr_db=snr_db) for snr_db in s.snr_db]
         expected = np.array([mean_and_error([row["nmse"] for row in cell]) for cell in cells])
         sampled = np.array([np.mean([row["sampled"] for row in cell]) for cell in cells])
         # what the draws add, the graphs being the same in both means
         noise = np.array([np.sqrt(np.sum([row["sampled_error"] ** 2 for row in cell])) / len(cell) for cell in cells])
-        found[name] = {"nmse": expected[:, 0], "error": expected[:, 1], "sampled": sampled, "sampled_error": noise}
-    return found
+        result[name] = {"nmse": expected[:, 0], "error": expected[:, 1], "sampled": sampled, "sampled_error": noise}
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -77,16 +77,16 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
 def averages(s: Settings, rows: list[Row]) -> dict[str, dict[str, np.ndarray]]:
     """Method -> expected and sampled means over graphs for every number of observed nodes."""
-    found: dict[str, dict[str, np.ndarray]] = {}
+    result: dict[str, dict[str, np.ndarray]] = {}
     for name in NAMES:
         cells = [[row["nmse"] for row in chosen(rows, method=name, observed=m)] for m in s.observed]
         sampled = [mean_and_error([row["sampled"] for row in chosen(rows, method=name, observed=m)]) for m in s.observed]
-        found[name] = {
+        result[name] = {
             "nmse": np.array([np.mean(cell) for cell in cells]),
             "sampled": np.array([pair[0] for pair in sampled]),
             "error": np.array([pair[1] for pair in sampled]),
         }
-    return found
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

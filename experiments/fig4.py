@@ -78,12 +78,12 @@ SCENARIOS = ("learned", "bounds")
 
 def points(s: Settings) -> list[Point]:
     """A point a network, scenario and SNR; the other units on the first network."""
-    found: list[Point] = []
+    result: list[Point] = []
     for scenario in SCENARIOS:
-        found += [{"stations": n, "unit": s.unit, "scenario": scenario, "snr_db": x} for n in s.stations for x in s.snr_db]
+        result += [{"stations": n, "unit": s.unit, "scenario": scenario, "snr_db": x} for n in s.stations for x in s.snr_db]
         other = {"stations": s.stations[0], "scenario": scenario, "snr_db": s.unit_snr_db}
-        found += [{**other, "unit": unit} for unit in s.other_units]
-    return found
+        result += [{**other, "unit": unit} for unit in s.other_units]
+    return result
 
 
 def compute(s: Settings, point: Point) -> list[Row]:

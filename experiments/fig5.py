@@ -71,19 +71,19 @@ def compute(s: Settings, point: Point) -> list[Row]:
         observed = random_nodes(n, number, seed)
         filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
         filters |= ridges(graph, X, s.snr_db, s.sigma2, s.mu, observed) | {LIMIT: limit(X, s.snr_db, observed)}
-        found = compared(filters, X, variances(X, s.snr_db), s.draws, seed)
-        rows += [{"observed": number, "subset": subset, **row} for row in found]
+        compared_rows = compared(filters, X, variances(X, s.snr_db), s.draws, seed)
+        rows += [{"observed": number, "subset": subset, **row} for row in compared_rows]
     return rows
 
 
 def averages(rows: list[Row]) -> dict[str, tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Method -> numbers of observed stations, mean over subsets, and its standard error (0 where all are observed)."""
     numbers = list(dict.fromkeys(row["observed"] for row in rows))
-    found = {}
+    result = {}
     for name in dict.fromkeys(row["method"] for row in rows):
         cells = np.array([mean_and_error(column(rows, "nmse", method=name, observed=m)) for m in numbers])
-        found[name] = (np.array(numbers), cells[:, 0], np.nan_to_num(cells[:, 1]))
-    return found
+        result[name] = (np.array(numbers), cells[:, 0], np.nan_to_num(cells[:, 1]))
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -81,8 +81,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
             observed = random_nodes(stations.n, number, seed)
             filters = {name: matrix(graph, w, observed) for name, w in weights.items()}
             filters |= ridges(graph, shown, 0.0, s.sigma2, s.mu, observed) | {LIMIT: limit(shown, 0.0, observed)}
-            found = compared(filters, shown, variances(shown, 0.0), 0, seed)
-            rows += [{"observed": number, "subset": subset, **row} for row in found]
+            compared_rows = compared(filters, shown, variances(shown, 0.0), 0, seed)
+            rows += [{"observed": number, "subset": subset, **row} for row in compared_rows]
     return rows
 
 
@@ -94,18 +94,18 @@ def saved(snr_db: np.ndarray, reference: np.ndarray, other: np.ndarray) -> np.nd
     falling = np.minimum.accumulate(reference)[::-1]
     inside = (other >= falling[0]) & (other <= falling[-1])
     reached = np.interp(np.log(other), np.log(falling), snr_db[::-1])
-    found: np.ndarray = np.where(inside, reached - snr_db, np.nan)
-    return found
+    gains: np.ndarray = np.where(inside, reached - snr_db, np.nan)
+    return gains
 
 
 def averages(s: Settings, rows: list[Row]) -> dict[str, tuple[np.ndarray, np.ndarray]]:
     """Method -> mean NMSE of interpolation over subsets and its standard error."""
     mine = chosen(rows, part="interpolation")
-    found = {}
+    result = {}
     for name in dict.fromkeys(row["method"] for row in mine):
         cells = [mean_and_error(column(mine, "nmse", method=name, observed=m)) for m in s.observed]
-        found[name] = (np.array([cell[0] for cell in cells]), np.array([cell[1] for cell in cells]))
-    return found
+        result[name] = (np.array([cell[0] for cell in cells]), np.array([cell[1] for cell in cells]))
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -143,16 +143,16 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     growing = (ratio[NI] < 1).any() and ratio[NI][-1] < ratio[NI][0]
     substitute = f" {s.dataset} is a substitute for the paper's network." * (s.dataset != "noaa-hourly")
 
-    def told(name: str) -> str:
+    def gains(name: str) -> str:
         return ", ".join(f"{g:+.1f} at {x:g} dB" for g, x in zip(gain[name], snr, strict=True) if np.isfinite(g))
 
     return [
         Verdict(
             "three-db",
             finding,
-            f"For the NMSE of min-max Prony at the bound NI needs, in dB of SNR, {told(MM_PRONY)}.",
-            f"For that at three times the bound: {told(MM_THREE)}; but for that of one weight of three times the rule: "
-            f"{told(NI_THREE)}, and of the best single weight: {told(BEST)}. The gain at low SNR is the scale's.{substitute}",
+            f"For the NMSE of min-max Prony at the bound NI needs, in dB of SNR, {gains(MM_PRONY)}.",
+            f"For that at three times the bound: {gains(MM_THREE)}; but for that of one weight of three times the rule: "
+            f"{gains(NI_THREE)}, and of the best single weight: {gains(BEST)}. The gain at low SNR is the scale's.{substitute}",
         ),
         Verdict(
             "interpolation",

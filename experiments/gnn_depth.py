@@ -44,7 +44,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
         n.S2GC: n.Recipe(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
     }
-    return n.trained(dataset, x, s.models, seed, told=told, epochs=s.epochs, chosen_recipes=known)
+    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

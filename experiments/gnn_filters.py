@@ -104,7 +104,10 @@ def ways(
         PRONY: filtered(lambda: design.prony(graph, **known, lower=w0), N),
         SDR: filtered(lambda: design.relaxation(graph, **known, lower=w0), N),
         MINMAX: filtered(
-            lambda: design.minmax(graph, low=low, high=high, noise=variance, criterion="mse", uncertainty="box", lower=w0), N
+            lambda: design.minmax(
+                graph, signal_low=low, signal_high=high, noise=variance, criterion="mse", uncertainty="box", lower=w0
+            ),
+            N,
         ),
         EXACT: filtered(lambda: design.exact(graph, **known), N),
         BLIND: filtered(lambda: design.blind(graph, measurements=noisy, noise=variance), N),

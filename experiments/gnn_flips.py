@@ -44,7 +44,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     clean = features if point["what"] == "features" else np.zeros_like(features)
     x = n.noise.normalize_rows(n.noise.flip(clean, level, np.random.default_rng(seed)), point["kind"])
     told = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
-    return n.trained(dataset, x, s.models, seed, told=told, epochs=s.epochs)
+    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

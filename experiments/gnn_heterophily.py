@@ -46,7 +46,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     told = n.Filter(
         16 if small else 2, 1.0 if level < 1 else 1024.0, 1.0 if small else 1e-5, 0.2, 5e-4, hidden=(16,), dropout=0.5
     )
-    return n.trained(dataset, x, s.models, seed, told=told, epochs=s.epochs, split=split)
+    return n.trained(dataset, x, s.models, seed, defaults=told, epochs=s.epochs, split=split)
 
 
 def majority(dataset: str) -> float:

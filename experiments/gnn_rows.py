@@ -41,7 +41,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     # only the Neumann filters are told how to normalize A~; without normalized rows RNGC's perturbation has no other scale
     models = s.models if told.normalization == "sym" else [m for m in s.models if m in (n.NGC, n.RNGC)]
     adjacency = n.Adjacency(data.graph, normalization=told.normalization)
-    return n.trained(point["dataset"], x, models, seed, told=told, epochs=s.epochs, adjacency=adjacency)
+    return n.trained(point["dataset"], x, models, seed, defaults=told, epochs=s.epochs, adjacency=adjacency)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -40,7 +40,7 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     task = h.loaded(point["dataset"])
-    train, held, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
+    train, stored, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
     seed = [s.seed, point["mask"], 1]
     P, built = task.built("adam", lam=point["lam"], train=train, seed=seed)  # for all learning rates, and for both losses
     ways: list[tuple[str, float | None, float, dict[str, Any]]] = [(AUTO, None, 0.0, {"max_iterations": 500})]
@@ -49,30 +49,30 @@ def compute(s: Settings, point: Point) -> list[Row]:
         ways += [(name, lr, dropout, {**adam, "preconditioner": how}) for name, how in ((HERTA, P), (ADAM, "none"))]
     rows: list[Row] = []
     for loss, (method, rate, dropout, how) in itertools.product(s.losses, ways):
-        found = task.fit(
-            lam=point["lam"], loss=loss, train=train, validation=held, tol=1e-4, patience=how["max_iterations"],
+        result = task.fit(
+            lam=point["lam"], loss=loss, train=train, validation=stored, tol=1e-4, patience=how["max_iterations"],
             rng=np.random.default_rng(seed), **how,
         )  # fmt: skip
-        curve = found.validation
+        curve = result.validation
         assert curve is not None
         best = int(curve.argmax())
         rows.append({
             "loss": loss, "method": method, "rate": rate, "dropout": dropout, "validation": float(curve[best]), "epoch": best,
-            "test": float((found.predict()[test] == task.labels[test]).mean()),
+            "test": float((result.predict()[test] == task.labels[test]).mean()),
             "oscillates": int((np.abs(np.diff(curve)) > JUMP).sum() > OSCILLATIONS),
-            "seconds": float(found.seconds[min(best, found.seconds.size - 1)]) + (built if method == HERTA else 0.0),
-            "status": found.status.name, "curve": ",".join(f"{value:.4f}" for value in curve[: s.epochs + 1]),
+            "seconds": float(result.seconds[min(best, result.seconds.size - 1)]) + (built if method == HERTA else 0.0),
+            "status": result.status.name, "curve": ",".join(f"{value:.4f}" for value in curve[: s.epochs + 1]),
         })  # fmt: skip
     return rows
 
 
 def selected(masks: int, rows: list[Row], **keys: Any) -> list[Row]:
     """Per mask the configuration with the best validation accuracy, of those that do not oscillate."""
-    found = []
+    result = []
     for mask in range(masks):
         mine = [row for row in chosen(rows, mask=mask, **keys) if not row["oscillates"] or row["method"] == AUTO]
-        found += [max(mine, key=lambda row: (row["validation"], -row["epoch"]))] if mine else []
-    return found
+        result += [max(mine, key=lambda row: (row["validation"], -row["epoch"]))] if mine else []
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -98,7 +98,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    better, told = [], []
+    better, options = [], []
     for dataset, loss in itertools.product(s.datasets, s.losses):
         best = {m: selected(s.masks, rows, dataset=dataset, loss=loss, method=m) for m in METHODS}
         tests = {m: {row["mask"]: 100 * row["test"] for row in best[m]} for m in METHODS}
@@ -106,10 +106,10 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         difference, error = mean_and_error([tests[HERTA][mask] - tests[ADAM][mask] for mask in both])
         better.append(difference >= 0 or difference > -2 * error)
         shown = ", ".join(f"{m} {np.mean(list(tests[m].values())):.1f}" for m in METHODS)
-        told.append(f"{dataset} {loss}: {shown} (difference {difference:+.1f} ± {error:.1f})")
+        options.append(f"{dataset} {loss}: {shown} (difference {difference:+.1f} ± {error:.1f})")
     return [
         Verdict(
-            "accuracy", grade(better), f"Test accuracy in %, mean of {s.masks} masks: " + "; ".join(told) + ".",
+            "accuracy", grade(better), f"Test accuracy in %, mean of {s.masks} masks: " + "; ".join(options) + ".",
             "± is the standard error; not worse is what counts here.",
         )
     ]  # fmt: skip

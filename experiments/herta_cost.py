@@ -50,17 +50,17 @@ def compute(s: Settings, point: Point) -> list[Row]:
     def timed(step: str, seconds: float, products: float | None = None) -> None:
         rows.append({"step": step, "seconds": seconds, "products": products, "made": made, "nodes": n})
 
-    found = herta.sparsify(graph, lam=s.lam, epsilon=0.5, rng=rng, scores="approximate", draws=made, measure=False)
-    timed(SCORES, found.timings["scores"])
-    timed(SPARSIFIED, found.timings["draws"])
+    result = herta.sparsify(graph, lam=s.lam, epsilon=0.5, rng=rng, scores="approximate", draws=made, measure=False)
+    timed(SCORES, result.timings["scores"])
+    timed(SPARSIFIED, result.timings["draws"])
     start = time.perf_counter()
     herta.precondition(graph, X, lam=s.lam, how="sketched", rng=rng)
     timed(BUILT, time.perf_counter() - start)
-    told: dict[str, Any] = {"lam": s.lam, "rng": rng}
+    options: dict[str, Any] = {"lam": s.lam, "rng": rng}
     timed(GRADIENT, *gradient(graph, X, s.lam, s.classes, rng))
     for step, loss in ((SQUARED, "mse"), (CROSS, "ce")):
         start = time.perf_counter()
-        trained = herta.fit(graph, X, labels, loss=loss, tol=1e-6, **told)
+        trained = herta.fit(graph, X, labels, loss=loss, optimizer=herta.Optimizer(tol=1e-6), **options)
         timed(step, time.perf_counter() - start, trained.products)
         rows[-1] |= {"status": trained.status.name, "optimizer": trained.optimizer, "preconditioner": trained.preconditioner}
     return rows
@@ -73,7 +73,7 @@ def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random
     from nareg.herta._model import losses, unfolded
     from nareg.herta._train import inputs, objective
 
-    given: dict[str, Any] = {"lam": lam, "train": None, "kind": "normalized", "unrolled": None, "device": None, "dtype": None}
+    given: dict[str, Any] = {"lam": lam, "train": None, "kind": "augmented", "unrolled": None, "device": None, "dtype": None}
     system, features, index = inputs.model(graph, X, **given)
     W = torch.as_tensor(rng.standard_normal((X.shape[1], classes)))
     seconds, before = 0.0, 0
@@ -81,7 +81,7 @@ def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random
         before = system.products
         map_ = unfolded.Implicit(system, features, torch.as_tensor(index))
         target = losses.SquaredError(torch.zeros((index.size, classes), dtype=torch.float64))
-        training = objective.Problem(map_, target, features, weight_decay=0.0, tol=1e-6)
+        training = objective.TrainingProblem(map_, target, features, weight_decay=0.0, tol=1e-6)
         start = time.perf_counter()
         training.evaluate(W)
         seconds = time.perf_counter() - start
@@ -112,8 +112,8 @@ def values(rows: list[Row], step: str, key: str) -> list[float]:
 
 def slope(rows: list[Row], step: str, key: str) -> float:
     """Growth from the smallest to the largest graph, as a power of the edges."""
-    edges, told = column(rows, "made", step=step), values(rows, step, key)
-    return float(np.log(told[-1] / told[0]) / np.log(edges[-1] / edges[0]))
+    edges, options = column(rows, "made", step=step), values(rows, step, key)
+    return float(np.log(options[-1] / options[0]) / np.log(edges[-1] / edges[0]))
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
@@ -131,7 +131,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     first, last = (8e-6 * s.features * nodes for nodes in column(rows, "nodes", step=GRADIENT)[:: len(edges) - 1])
     return [
         Verdict(
-            "linear", grade([*(found < 1.1 for found in work), *(found < 1.2 for found in clock)]),
+            "linear", grade([*(result < 1.1 for result in work), *(result < 1.2 for result in clock)]),
             f"{edges[0]} to {edges[-1]} edges. Products of one column: {'; '.join(counted)}. Seconds: {'; '.join(timed)}.",
             f"Seconds grow faster as vectors leave the cache: {s.features} columns take {first:.2g} to {last:.3g} MB.",
         )

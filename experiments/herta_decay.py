@@ -36,26 +36,26 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     task = h.loaded(point["dataset"])
-    train, held, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
+    train, stored, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
     rows: list[Row] = []
     for loss, decay in itertools.product(s.losses, s.decays):
-        found = task.fit(lam=point["lam"], loss=loss, train=train, weight_decay=decay, tol=1e-4,
+        result = task.fit(lam=point["lam"], loss=loss, train=train, weight_decay=decay, tol=1e-4,
                          rng=np.random.default_rng([s.seed, point["mask"], 1]))  # fmt: skip
-        right = found.predict() == task.labels
+        right = result.predict() == task.labels
         rows.append({
-            "loss": loss, "decay": decay, "validation": float(right[held].mean()), "test": float(right[test].mean()),
-            "optimizer": found.optimizer, "status": found.status.name, "seconds": float(found.seconds[-1]),
+            "loss": loss, "decay": decay, "validation": float(right[stored].mean()), "test": float(right[test].mean()),
+            "optimizer": result.optimizer, "status": result.status.name, "seconds": float(result.seconds[-1]),
         })  # fmt: skip
     return rows
 
 
 def selected(masks: int, rows: list[Row], **keys: Any) -> list[Row]:
     """Per mask the row with the best validation accuracy; among equals the one with more decay, then smaller lam."""
-    found = []
+    result = []
     for mask in range(masks):
         mine = chosen(rows, mask=mask, **keys)
-        found += [max(mine, key=lambda row: (row["validation"], row["decay"], -row["lam"]))] if mine else []
-    return found
+        result += [max(mine, key=lambda row: (row["validation"], row["decay"], -row["lam"]))] if mine else []
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
@@ -80,21 +80,24 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    better, told = [], []
+    better, options = [], []
     for dataset, loss in itertools.product(s.datasets, s.losses):
         here = {"dataset": dataset, "loss": loss}
         without, best = (
-            {row["mask"]: 100 * row["test"] for row in selected(s.masks, rows, **here, **kept)} for kept in ({"decay": 0.0}, {})
+            {row["mask"]: 100 * row["test"] for row in selected(s.masks, rows, **here, **retained)}
+            for retained in ({"decay": 0.0}, {})
         )
         difference, error = mean_and_error([best[mask] - without[mask] for mask in best])
         if dataset in SMALL:
             better.append(difference > 2 * error)
         means = (np.mean(list(tests.values())) for tests in (without, best))
-        told.append("{} {}: {:.1f} without, {:.1f} with it ({:+.1f} ± {:.1f})".format(dataset, loss, *means, difference, error))
+        options.append(
+            "{} {}: {:.1f} without, {:.1f} with it ({:+.1f} ± {:.1f})".format(dataset, loss, *means, difference, error)
+        )
     return [
         Verdict(
             "regularized", grade(better), f"Test accuracy at the optimum in %, mean of {s.masks} masks, weight decay chosen by "
-            f"validation: {'; '.join(told)}.", f"± is the standard error; {' and '.join(SMALL)} count.",
+            f"validation: {'; '.join(options)}.", f"± is the standard error; {' and '.join(SMALL)} count.",
         )
     ]  # fmt: skip
 

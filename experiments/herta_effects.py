@@ -49,14 +49,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
     from nareg.herta._model import unfolded
     from nareg.herta._model.system import System
     from nareg.herta._precondition import build, hadamard
-    from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner
+    from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
     from nareg.herta._train import inputs
 
     data = h.loaded(point["dataset"])
     rng = np.random.default_rng([s.seed, point["mask"]])
     (train,) = data.parts((0.8,), rng)
-    told: dict[str, Any] = {"lam": point["lam"], "train": train, "unrolled": None, "device": None, "dtype": None}
-    problem = inputs.read(data.graph, data.features, data.labels, loss="mse", kind="normalized", weight_decay=0.0, **told)
+    options: dict[str, Any] = {"lam": point["lam"], "train": train, "unrolled": None, "device": None, "dtype": None}
+    problem = inputs.read(data.graph, data.features, data.labels, loss="mse", kind="augmented", weight_decay=0.0, **options)
     lowest = data.optimum(loss="mse", lam=point["lam"], train=train)
     rank = int(np.linalg.matrix_rank(data.features.toarray() if hasattr(data.features, "toarray") else data.features))
 
@@ -65,12 +65,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     everything = torch.arange(problem.system.n_nodes)
     F, d, ridge = rows(problem.system, problem.train), problem.features.shape[1], RIDGE[torch.float64]
-    found: list[Row] = []
+    result: list[Row] = []
 
     def tried(effect: str, value: float | str, Q: Any, ridge: float = ridge, **more: Any) -> None:
-        P = Preconditioner([Factor(Q, ridge=ridge)], "exact", Q.shape[0])
+        P = Preconditioner([GramFactor(Q, ridge=ridge)], "exact", Q.shape[0])
         condition, steps = run(s, problem, P, lowest)
-        found.append({"effect": effect, "value": value, "condition": condition, "iterations": steps, "rank": rank, **more})
+        result.append({"effect": effect, "value": value, "condition": condition, "iterations": steps, "rank": rank, **more})
 
     tried("mask", MASKED, F)
     tried("mask", UNMASKED, rows(problem.system, everything))
@@ -88,18 +88,18 @@ def compute(s: Settings, point: Point) -> list[Row]:
         sparse = sparsify(data.graph, lam=point["lam"], epsilon=0.5, rng=rng, draws=made, measure=False)
         share = sparse.n_edges / sparse.n_edges_before
         tried("edges", share, rows(System(sparse.laplacian, point["lam"]), problem.train), draws=draws)
-    return found
+    return result
 
 
 def run(s: Settings, problem: Any, P: Any, lowest: float) -> tuple[float | None, int | None]:
     """Condition number as conjugate gradients see it, and iterations to the gap (None: not within the limit)."""
     from nareg.herta._model.unfolded import Implicit
-    from nareg.herta._train.objective import Problem
+    from nareg.herta._train.objective import TrainingProblem
     from nareg.herta._train.optimizers import Step, conjugate_gradients
     from nareg.herta._train.spectrum import Ritz
 
     model = Implicit(problem.system, problem.features, problem.train)
-    training, ritz = Problem(model, problem.loss, problem.features, weight_decay=0.0, tol=1e-8), Ritz()
+    training, ritz = TrainingProblem(model, problem.loss, problem.features, weight_decay=0.0, tol=1e-8), Ritz()
     steps: Iterator[Step] = conjugate_gradients(training, P, training.zeros(problem.like), ritz)
     for k, step in enumerate(itertools.islice(steps, s.most + 1)):
         if step.loss <= lowest * (1 + GAP):
@@ -113,11 +113,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
     figure, axes = plt.subplots(1, 4, figsize=(14, 3.6), layout="constrained", sharey=True)
     lines = list(itertools.product(s.datasets, s.lams))
-    told = {
+    options = {
         "mask": "rows that P is made of", "ridge": "ridge, relative",
         "sketch": "rows of the sketch, in multiples of F", "edges": "share of the edges kept",
     }  # fmt: skip
-    for axis, (effect, label) in zip(axes, told.items(), strict=True):
+    for axis, (effect, label) in zip(axes, options.items(), strict=True):
         for k, (dataset, lam) in enumerate(lines):
             mine = chosen(rows, effect=effect, dataset=dataset, lam=lam)
             key = "draws" if effect == "edges" else "value"
@@ -135,25 +135,25 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     masks, ranks, sizes = [], [], []
-    told = []
+    options = []
     for dataset, lam in itertools.product(s.datasets, s.lams):
         here = chosen(rows, dataset=dataset, lam=lam)
         conditions = [h.median(chosen(here, effect="mask", value=value), "condition") for value in (UNMASKED, MASKED)]
         steps = [h.median(chosen(here, effect="mask", value=value), "iterations") for value in (UNMASKED, MASKED)]
         masks.append(steps[0] < 2 * steps[1])
-        told.append(
+        options.append(
             f"{dataset} λ {lam:g}: condition number {conditions[0]:.3g}, {h.said(steps[0], s.most)} iterations with all rows, "
             f"{conditions[1]:.3g}, {h.said(steps[1], s.most)} with the training rows"
         )
         four = [r for r in chosen(here, effect="edges") if r["draws"] > 0]
         sizes.append(all(r["iterations"] is not None for r in four))
         ranks.append(here[0]["rank"])
-    kept = [r["value"] for r in chosen(rows, effect="edges", draws=4.0)]
+    shares = [r["value"] for r in chosen(rows, effect="edges", draws=4.0)]
     return [
-        Verdict("mask", grade(masks), "; ".join(told) + ".", "The algorithm as printed has no mask: its P is of all rows."),
+        Verdict("mask", grade(masks), "; ".join(options) + ".", "The algorithm as printed has no mask: its P is of all rows."),
         Verdict(
             "sparsified", grade(sizes),
-            f"With 4 draws an edge {min(kept):.0%} to {max(kept):.0%} of the edges are kept; iterations in the picture.",
+            f"With 4 draws an edge {min(shares):.0%} to {max(shares):.0%} of the edges are kept; iterations in the picture.",
             f"Ranks of X: {', '.join(f'{name} {rank}' for name, rank in zip(s.datasets, ranks[:: len(s.lams)], strict=True))}.",
         ),
     ]  # fmt: skip

@@ -97,41 +97,42 @@ def measured(
     with_curves: bool,
 ) -> list[Row]:
     """Every method's way to the optimum: a row each, and rows of its curve."""
-    told: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
-    lowest, start = task.optimum(**told), task.start(loss=loss, train=train)
+    options: dict[str, Any] = {"loss": loss, "lam": lam, "train": train}
+    lowest, start = task.optimum(**options), task.start(loss=loss, train=train)
     zero = lowest < ZERO * start
     scale = start if zero else lowest
     rows: list[Row] = []
     for method in methods:
         how = METHODS[loss][method]
-        arguments = {key: value for key, value in how.items() if key != "rates"}
+        arguments: dict[str, Any] = {key: value for key, value in how.items() if key != "rates"}
         runs, built = [], 0.0
         if "rates" in how and how.get("preconditioner") != "none":
             P, built = task.built(how["optimizer"], lam=lam, train=train, seed=seed)
             arguments |= {"optimizer": how["optimizer"].replace("algorithm-1", "gd"), "preconditioner": P}
         for rate in RATES if "rates" in how else (None,):
-            found = task.fit(
-                **told, stop_below=lowest + GAPS[-1] * scale, tol=1e-10, max_iterations=most,
-                rng=np.random.default_rng(seed), **arguments, **({} if rate is None else {"learning_rate": rate}),
+            step: dict[str, Any] = {} if rate is None else {"learning_rate": rate}
+            result = task.fit(
+                **options, stop_below=lowest + GAPS[-1] * scale, tol=1e-10, max_iterations=most,
+                rng=np.random.default_rng(seed), **arguments, **step,
             )  # fmt: skip
-            losses = np.where(np.isfinite(found.losses), found.losses, np.inf)
-            runs.append((rate, found, (np.minimum.accumulate(losses) - lowest) / scale))
+            losses = np.where(np.isfinite(result.losses), result.losses, np.inf)
+            runs.append((rate, result, (np.minimum.accumulate(losses) - lowest) / scale))
         # the rate that got furthest, and of those that got all the way the fastest
-        rate, found, gaps = min(runs, key=lambda run: (max(float(run[2][-1]), GAPS[-1]), run[2].size))
-        last = min(float((found.loss - lowest) / scale), 1e9)
+        rate, result, gaps = min(runs, key=lambda run: (max(float(run[2][-1]), GAPS[-1]), run[2].size))
+        last = min(float((result.loss - lowest) / scale), 1e9)
         row: Row = {"kind": "run", "method": method, "rate": rate, "zero": int(zero), "final": float(gaps[-1]), "last": last}
         for gap in GAPS:  # at the best rate for each
             reached = [(first_below(curve, gap), run) for _, run, curve in runs]
             at, run = min(reached, key=lambda pair: math.inf if pair[0] is None else pair[0])
             row |= {f"iterations {gap:g}": at, f"seconds {gap:g}": None if at is None else built + float(run.seconds[at])}
         row |= {
-            "products": found.products, "evaluations": found.evaluations + found.hessian_products,
-            "condition": found.condition, "optimizer": found.optimizer, "preconditioner": found.preconditioner,
+            "products": result.products, "evaluations": result.evaluations + result.hessian_products,
+            "condition": result.condition, "optimizer": result.optimizer, "preconditioner": result.preconditioner,
         }  # fmt: skip
         rows.append(row)
         if with_curves:
             for i in np.unique(np.round(np.geomspace(1, gaps.size, SHOWN)).astype(int) - 1):
-                where = {"iteration": int(i), "second": built + float(found.seconds[i]), "gap": float(gaps[i])}
+                where = {"iteration": int(i), "second": built + float(result.seconds[i]), "gap": float(gaps[i])}
                 rows.append({"kind": "curve", "method": method, **where})
     return rows
 
@@ -187,7 +188,7 @@ def panels(rows: list[Row], datasets: tuple[str, ...], losses: tuple[str, ...], 
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     runs = chosen(rows, kind="run")
-    ten, fast, told = [], [], []
+    ten, fast, options = [], [], []
     for dataset in s.datasets:
         for loss in s.losses:
             theirs = {"mse": ("Algorithm 1, the paper's rates", "gradient descent, the paper's rates"),
@@ -199,10 +200,10 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
                 ten += [counts[ours] <= 10 for ours, _ in pairs]
                 fast += [counts[ours] < counts[plain] for ours, plain in pairs]
                 compared = ", ".join(f"{h.said(counts[a], s.most)} / {h.said(counts[b], s.most)}" for a, b in pairs)
-                told.append(f"{dataset} {loss} λ {lam:g}: {compared}; auto {h.said(counts['auto'], s.most)}")
+                options.append(f"{dataset} {loss} λ {lam:g}: {compared}; auto {h.said(counts['auto'], s.most)}")
     text = (
         "Iterations to a relative gap of 1e-3 at the best of the paper's learning rates, preconditioned / plain, gradient "
-        "descent, then Adam: " + "; ".join(told) + "."
+        "descent, then Adam: " + "; ".join(options) + "."
     )
     return [
         Verdict("ten", grade(ten), text),

@@ -67,14 +67,18 @@ def compute(s: Settings, point: Point) -> list[Row]:
     if point["what"] == "checked":
         return [checked(s, graph, point["lam"])]
     m, rows = graph.raw.nnz // 2, []
-    told = {"lam": point["lam"], "epsilon": s.epsilon, "kind": "combinatorial" if point["graph"] in SYNTHETIC else "normalized"}
+    options = {
+        "lam": point["lam"],
+        "epsilon": s.epsilon,
+        "kind": "combinatorial" if point["graph"] in SYNTHETIC else "augmented",
+    }
     for k, scores in enumerate(SCORES):
         for share in s.draws:
             rng = np.random.default_rng([s.seed, point["repeat"], k])
-            found = sparsify(graph, rng=rng, scores=scores, draws=max(round(share * m), 1), **told)
+            result = sparsify(graph, rng=rng, scores=scores, draws=max(round(share * m), 1), **options)
             rows.append({
-                "scores": scores, "draws": share, "kept": found.n_edges / m, "error": found.error,
-                "dimension": found.effective_dimension, "edges": m, "seconds": sum(found.timings.values()),
+                "scores": scores, "draws": share, "kept": result.n_edges / m, "error": result.error,
+                "dimension": result.effective_dimension, "edges": m, "seconds": sum(result.timings.values()),
             })  # fmt: skip
     return rows
 
@@ -83,17 +87,18 @@ def checked(s: Settings, graph: Any, lam: float) -> Row:
     """How often the accuracy asked for holds, by all eigenvalues; what it took, in the paper's unit of draws."""
     import scipy.linalg
 
-    eye, held, kept, constants = np.eye(graph.n_nodes), [], [], []
+    eye, stored, kept_share, constants = np.eye(graph.n_nodes), [], [], []
     for seed in range(s.checks):
-        found = sparsify(graph, lam=lam, epsilon=s.epsilon, rng=np.random.default_rng([s.seed, seed]))
-        values = scipy.linalg.eigvalsh(eye + lam * graph.normalized_laplacian.toarray(), eye + lam * found.laplacian.toarray())
-        held.append(max(values[-1] - 1, 1 - values[0]) <= s.epsilon)
-        kept.append(found.n_edges / found.n_edges_before)
-        unit = found.effective_dimension * math.log(graph.n_nodes) / s.epsilon**2
-        constants.append(found.draws / unit)
+        result = sparsify(graph, lam=lam, epsilon=s.epsilon, rng=np.random.default_rng([s.seed, seed]))
+        values = scipy.linalg.eigvalsh(eye + lam * graph.augmented_laplacian.toarray(), eye + lam * result.laplacian.toarray())
+        stored.append(max(values[-1] - 1, 1 - values[0]) <= s.epsilon)
+        kept_share.append(result.n_edges / result.n_edges_before)
+        unit = result.effective_dimension * math.log(graph.n_nodes) / s.epsilon**2
+        constants.append(result.draws / unit)
     return {
-        "scores": "auto", "held": float(np.mean(held)), "kept": float(np.mean(kept)), "constant": float(np.mean(constants)),
-        "dimension": found.effective_dimension, "edges": found.n_edges_before,
+        "scores": "auto", "held": float(np.mean(stored)), "kept": float(np.mean(kept_share)),
+        "constant": float(np.mean(constants)),
+        "dimension": result.effective_dimension, "edges": result.n_edges_before,
     }  # fmt: skip
 
 
@@ -123,19 +128,19 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     checks = chosen(rows, what="checked")
-    held = "; ".join(f"λ {r['lam']:g}: within ε = {s.epsilon:g} for {r['held']:.1%} of {s.checks} seeds" for r in checks)
+    stored = "; ".join(f"λ {r['lam']:g}: within ε = {s.epsilon:g} for {r['held']:.1%} of {s.checks} seeds" for r in checks)
     took = "; ".join(
         f"λ {r['lam']:g}: {r['constant']:.2g} times n_λ ln(n) / ε² draws (n_λ = {r['dimension']:.4g}), {r['kept']:.0%} of the "
         f"{r['edges']} edges of a dense random graph kept"
         for r in checks
     )
-    sparse, told = [], []
+    sparse, options = [], []
     for graph, lam in itertools.product([g for g in s.graphs if g not in SYNTHETIC], s.lams):
         here = chosen(rows, what="compared", graph=graph, lam=lam, scores="auto")
         good = [share for share in s.draws if np.mean(column(here, "error", draws=share)) <= s.epsilon]
-        kept = min((float(np.mean(column(here, "kept", draws=share))) for share in good), default=1.0)
-        sparse.append(kept < 0.5)
-        told.append(f"{graph} λ {lam:g}: {kept:.0%}")
+        kept_share = min((float(np.mean(column(here, "kept", draws=share))) for share in good), default=1.0)
+        sparse.append(kept_share < 0.5)
+        options.append(f"{graph} λ {lam:g}: {kept_share:.0%}")
     where = []
     for graph, lam in itertools.product(s.graphs, s.lams):
         last = s.draws[-1]
@@ -146,7 +151,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         where.append(f"{graph} λ {lam:g}: {mine:.3g} / {other:.3g}")
     return [
         Verdict(
-            "holds", grade(r["held"] >= 0.95 for r in checks), held + ".",
+            "holds", grade(r["held"] >= 0.95 for r in checks), stored + ".",
             "nareg draws until its measured error holds: what can fail here is the measurement.",
         ),
         Verdict(
@@ -154,7 +159,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         ),
         Verdict(
             "sparse", grade(sparse),
-            f"Edges of the citation graphs that have to be kept for ε = {s.epsilon:g}: " + "; ".join(told) + ".",
+            f"Edges of the citation graphs that have to be kept for ε = {s.epsilon:g}: " + "; ".join(options) + ".",
             "Error with the most draws, leverage / uniform: " + "; ".join(where) + ".",
         ),
     ]  # fmt: skip

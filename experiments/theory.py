@@ -50,20 +50,20 @@ def compute(s: Settings, point: Point) -> list[Row]:
     tally: dict[str, Any] = {name: {"cases": 0, "violations": 0, "worst": 0.0, "example": ""} for name in STATEMENTS}
 
     def count(name: str, value: float, limit: float, case: dict[str, Any]) -> None:
-        told = tally[name]
-        told["cases"] += 1
-        told["violations"] += value > limit * (1 + 1e-9)
-        if value / limit > told["worst"]:
-            told.update(worst=value / limit, example=_shown(case))
+        entry = tally[name]
+        entry["cases"] += 1
+        entry["violations"] += value > limit * (1 + 1e-9)
+        if value / limit > entry["worst"]:
+            entry.update(worst=value / limit, example=_shown(case))
 
     for _ in range(s.cases):
         case = _random_case(rng)
         A, w, w0, x, noise = (case[key] for key in ("A", "w", "w0", "x", "noise"))
         g = Graph(A)
-        equal = design.conditions(g, w, w0=w0, signal=x, noise=noise)
+        equal = design.conditions(g, w, strength=w0, signal=x, noise=noise)
         count(EQUAL, equal.variance, equal.variance_scalar, case)
         spread = noise * 10 ** rng.uniform(-1, 1, len(w))
-        other = design.conditions(g, w, w0=w0, signal=x, noise=spread)
+        other = design.conditions(g, w, strength=w0, signal=x, noise=spread)
         count(UNEQUAL, other.variance, other.variance_scalar, {**case, "noise": spread})
         L = g.laplacian().toarray()
         H, H0 = (np.linalg.inv(np.eye(len(w)) + np.outer(v, v) * L) for v in (w, np.full(len(w), np.sqrt(w0))))
@@ -90,7 +90,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         corners = max(values[0], values[-1])
         if corners > 0:
             count(BOX, float(values.max()), float(corners), {"A": g.adjacency.toarray(), "w": w, "low": low, "high": high})
-    return [{"statement": name, **told} for name, told in tally.items()]
+    return [{"statement": name, **entry} for name, entry in tally.items()]
 
 
 def _random_case(rng: np.random.Generator) -> dict[str, Any]:
@@ -119,28 +119,28 @@ def _shown(case: dict[str, Any]) -> str:
 
 def totals(rows: list[Row]) -> dict[str, dict[str, Any]]:
     """Statement -> cases, violations, worst ratio and its case."""
-    found = {}
+    result = {}
     for name in STATEMENTS:
         mine = chosen(rows, statement=name)
         worst = max(mine, key=lambda row: row["worst"])
-        found[name] = {
+        result[name] = {
             "cases": sum(row["cases"] for row in mine),
             "violations": sum(row["violations"] for row in mine),
             "worst": worst["worst"],
             "example": worst["example"],
         }
-    return found
+    return result
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
     """Share of cases against each statement."""
     import matplotlib.pyplot as plt
 
-    found = totals(rows)
+    counts = totals(rows)
     figure, axis = plt.subplots(figsize=(9, 3.8), layout="constrained")
-    share = [100 * t["violations"] / max(t["cases"], 1) for t in found.values()]
-    bars = axis.barh(list(found), share, color=["C2" if v == 0 else "C3" for v in share])
-    axis.bar_label(bars, [f"{t['violations']:,} of {t['cases']:,}" for t in found.values()], padding=4)
+    share = [100 * t["violations"] / max(t["cases"], 1) for t in counts.values()]
+    bars = axis.barh(list(counts), share, color=["C2" if v == 0 else "C3" for v in share])
+    axis.bar_label(bars, [f"{t['violations']:,} of {t['cases']:,}" for t in counts.values()], padding=4)
     axis.set(xlabel="cases that go against the statement (%)", xlim=(0, 130))
     axis.invert_yaxis()
     return figure
@@ -150,7 +150,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     """One verdict a statement."""
     t = totals(rows)
 
-    def told(name: str, what: str) -> str:
+    def sentence(name: str, what: str) -> str:
         f = t[name]
         return f"{name}: {f['violations']:,} of {f['cases']:,} cases against it, {what} up to {f['worst']:.4g} times."
 
@@ -161,28 +161,28 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         Verdict(
             "lemma1",
             finding(EQUAL, UNEQUAL),
-            told(EQUAL, "variance") + " " + told(UNEQUAL, "variance"),
+            sentence(EQUAL, "variance") + " " + sentence(UNEQUAL, "variance"),
             "For equal noise it follows from Ostrowski's theorem. The printed proof orders the matrices instead, "
             f"which fails in {t[LOEWNER]['violations']:,} of {t[LOEWNER]['cases']:,}.",
         ),
-        Verdict("theorem1", finding(THEOREM), told(THEOREM, "MSE"), f"Worst case: {t[THEOREM]['example']}."),
+        Verdict("theorem1", finding(THEOREM), sentence(THEOREM, "MSE"), f"Worst case: {t[THEOREM]['example']}."),
         Verdict(
             "corollary1",
             finding(COROLLARY, COROLLARY_MSE),
-            told(COROLLARY, "left over right side of (15b)") + " " + told(COROLLARY_MSE, "MSE"),
+            sentence(COROLLARY, "left over right side of (15b)") + " " + sentence(COROLLARY_MSE, "MSE"),
             f"The conditions follow from one another; Theorem 1, which they lead to, fails. {t[COROLLARY_MSE]['example']}.",
         ),
         Verdict(
             "rank",
             finding(RANK),
-            told(RANK, "1 + second over first eigenvalue"),
+            sentence(RANK, "1 + second over first eigenvalue"),
             "With one known signal a rank-one solution exists; with a second moment of several it is an exception, and weights "
             "have to be rounded and made feasible again.",
         ),
         Verdict(
             "box",
             finding(BOX),
-            told(BOX, "worst vertex over corner"),
+            sentence(BOX, "worst vertex over corner"),
             "The maximum of a convex function over a box is at a vertex, of which there are 2^N, not two.",
         ),
     ]

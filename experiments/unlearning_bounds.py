@@ -10,7 +10,7 @@ import numpy as np
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
 from nareg.unlearning import head, published_bounds
-from nareg.unlearning.objective import LOSSES, Objective
+from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
@@ -53,10 +53,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
         held = ApproximatePropagation(LiveGraph(data.graph), X.copy(), WEIGHTS, data.train, r_max=r_max)
     both = [held] if held is exact else [held, exact]
 
-    def objective(of: Any) -> Objective:
+    def objective(of: Any) -> ClassifierObjective:
         targets = np.where(data.labels[of.train][:, None] == largest, 1.0, -1.0)
         S, scales = of.trained()
-        return Objective(S, scales, targets, LOSS, s.lam, np.zeros((X.shape[1], 1)))
+        return ClassifierObjective(S, scales, targets, LOSS, s.lam, np.zeros((X.shape[1], 1)))
 
     def gradient(of: Any, w: np.ndarray) -> np.ndarray:
         found: np.ndarray = objective(of).evaluate(w).gradient
@@ -103,7 +103,7 @@ def removal(kind: str, graph: LiveGraph, what: np.ndarray, n_features: int) -> t
 def worst_case(kind: str, held: Any, change: Change, lam: float, r_max: float) -> float:
     """Theorems 4.2 to 4.4, with degrees before the removal."""
     graph, degrees = held.graph, held.graph.degrees
-    assumed = published_bounds.WorstCase(
+    assumed = published_bounds.WorstCaseBounds(
         n_features=held.features.shape[1], n_train=held.train.size, lam=lam, c=C, c1=LOSS.c1, gamma1=LOSS.gamma1,
         error=published_bounds.embedding_error(graph.n_nodes, held.order, r_max),
     )  # fmt: skip

@@ -80,7 +80,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     model, _ = fitted(s, what, data, data.graph, seed)
     rows: list[Row] = [kept | {"removed": 0, "accuracy": data.accuracy(model)}]
     for last in range(size, len(edges) + 1, size):
-        seconds = model.remove_edges(edges[last - size : last]).seconds
+        seconds = model.remove_edges(edges[last - size : last]).timings
         rows.append(kept | {
             "removed": last, "accuracy": data.accuracy(model), "total": sum(seconds.values()),
             "propagation": seconds["propagation"],
@@ -94,7 +94,11 @@ def fitted(
     """And the seconds that it took."""
     start = time.perf_counter()
     model = DeepGPR(
-        basis=BASES[what], hidden=s.hidden, epochs=epochs or s.epochs, more=s.more, rng=np.random.default_rng([*seed, 1])
+        basis=BASES[what],
+        hidden=s.hidden,
+        epochs=epochs or s.epochs,
+        update_epochs=s.more,
+        rng=np.random.default_rng([*seed, 1]),
     )
     with u.quietly():
         model.fit(graph, data.features, data.labels, data.train)

@@ -128,11 +128,11 @@ class _Attacker:
     """Logistic regression of presence on sorted posteriors."""
 
     def __init__(self, seen: np.ndarray, present: np.ndarray) -> None:
-        from nareg.unlearning.objective import LOSSES, Objective
+        from nareg.unlearning.objective import LOSSES, ClassifierObjective
 
         self.mean, self.scale = seen.mean(0), seen.std(0) + 1e-12
         X, y = self._inputs(seen), np.where(present[:, None], 1.0, -1.0)
-        problem = Objective(X, np.ones(len(X)), y, LOSSES["logistic"], 1e-4, np.zeros((X.shape[1], 1)))
+        problem = ClassifierObjective(X, np.ones(len(X)), y, LOSSES["logistic"], 1e-4, np.zeros((X.shape[1], 1)))
         self.w = problem.minimize(np.zeros((X.shape[1], 1)), 1e-6).W
 
     def _inputs(self, seen: np.ndarray) -> np.ndarray:

@@ -10,8 +10,7 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
-from nareg.errors import DatasetNotFoundError
-from nareg.unlearning import CertificateError
+from nareg.errors import CertificateError, DatasetNotFoundError
 from nareg.unlearning.forgetting import checked_weights
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -64,7 +63,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     except CertificateError as error:
         return [row | {"refused": str(error)}]
     return [row | {
-        "total": float(np.median([sum(one.seconds.values()) for one in told])),
+        "total": float(np.median([sum(one.timings.values()) for one in told])),
         "retrained": sum(one.retrained for one in told), "approximation": max(one.approximation / one.budget for one in told),
     }]  # fmt: skip
 
@@ -73,7 +72,7 @@ def propagated(data: u.Loaded, edges: np.ndarray, r_max: float) -> Row:
     """Median seconds of an update of the embedding alone, and whether residues wait in it."""
     if not r_max:
         model = data.fitted(u.OURS, np.random.default_rng(0))
-        told = [model.remove_edges([pair]).seconds["propagation"] for pair in edges]
+        told = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
         return {"propagation": float(np.median(told)), "waiting": 0}
     held = ApproximatePropagation(
         LiveGraph(data.graph), data.features.copy(), checked_weights(2, None), np.sort(data.train), r_max=r_max

@@ -4,7 +4,8 @@ The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: se
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
 :mod:`nareg.unlearning` for taking things back, :mod:`nareg.spacetime` for following a network in time,
 :mod:`nareg.quality` for finding faulty sensors,
-:mod:`nareg.datasets` for real networks. :func:`nareg.clean` cleans a table of readings in one call.
+:mod:`nareg.datasets` for real networks, :mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of
+readings in one call.
 """
 
 from __future__ import annotations
@@ -25,8 +26,12 @@ if TYPE_CHECKING:
     from nareg import gnn as gnn
     from nareg import graphs as graphs
     from nareg import herta as herta
+    from nareg import io as io
+    from nareg import plotting as plotting
+    from nareg import progress as progress
     from nareg import quality as quality
     from nareg import spacetime as spacetime
+    from nareg import typing as typing
     from nareg import unlearning as unlearning
     from nareg.cleaning import clean as clean
 
@@ -41,8 +46,12 @@ _SUBMODULES = (
     "gnn",
     "graphs",
     "herta",
+    "io",
+    "plotting",
+    "progress",
     "quality",
     "spacetime",
+    "typing",
     "unlearning",
 )
 #: Functions at the top, and where they are.

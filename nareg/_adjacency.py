@@ -45,9 +45,7 @@ def checked(value: Any) -> sp.csr_array:
     loops = matrix.diagonal()
     if loops.any():
         i = int(np.flatnonzero(loops)[0])
-        raise InputError(
-            f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops have no place in a Laplacian, set the diagonal to zero."
-        )
+        raise InputError(f"adjacency[{i}, {i}] is {loops[i]:g}: self-loops are not stored; set the diagonal to zero.")
     gap = sp.csr_array(abs(matrix - matrix.T))
     # entry by entry, so that a faint edge in one direction only is not taken for rounding
     allowed = sp.csr_array(tolerance * matrix.maximum(matrix.T))

@@ -1,4 +1,4 @@
-"""NumPy's files from strangers: what a header declares is checked against the file before anything is allocated.
+"""Safe readers of NumPy's files: what a header declares is checked against the file before anything is allocated.
 
 A file of a few bytes can declare an array of any size, and a compressed one can expand a thousandfold. Nothing is unpickled.
 """
@@ -23,9 +23,9 @@ from nareg.errors import InputError, TooLargeError
 
 #: Bytes that a file of any size may expand to, and how many times its own size a larger one may.
 FREE, EXPANSION = 2**28, 200
-#: How NumPy compresses; others need memory that no header tells.
+#: NumPy's compression; other methods need memory that no header declares.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-#: Bit of a member that is encrypted.
+#: Flag of an encrypted member.
 ENCRYPTED = 0x1
 
 _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -33,7 +33,7 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 @dataclass(frozen=True)
 class Header:
-    """Shape and type of an array that was not read yet."""
+    """Shape and type of an array that is not read yet."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -41,7 +41,7 @@ class Header:
 
 
 class Npz:
-    """The arrays of an open ``.npz`` file: their headers, read and checked, and each array when it is asked for."""
+    """An open ``.npz`` file: its headers, checked, and each array on demand."""
 
     def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
         self._archive, self._path = archive, path
@@ -84,8 +84,8 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """All arrays of an ``.npz`` file; raises as :func:`open_npz`."""
-    with open_npz(path) as held:
-        return {name: held.read(name) for name in held.headers}
+    with open_npz(path) as archive:
+        return {name: archive.read(name) for name in archive.headers}
 
 
 def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
@@ -99,13 +99,13 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:
-    """A folder, or a pipe that would be waited for: what can be read is a file."""
+    """Refuse folders, and pipes, which would block."""
     if not stat.S_ISREG(os.stat(path).st_mode):
         raise InputError(f"{path} is a folder or a device, a file is expected.")
 
 
 def refuse_expanding(path: str | os.PathLike[str], n_bytes: int, *, remedy: str = "write it again uncompressed") -> None:
-    """Refuse more than a file of this size plausibly stands for."""
+    """Refuse more bytes than a file of this size can plausibly hold."""
     size = os.stat(path).st_size
     if n_bytes > FREE + EXPANSION * size:
         raise TooLargeError(
@@ -127,10 +127,10 @@ def _header(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> H
     if dtype.hasobject:
         raise InputError(f"{what} holds Python objects, which are not read from files: write numbers or texts.")
     if any(length < 0 for length in shape):
-        raise InputError(f"{what} has the shape {shape}.")
+        raise InputError(f"{what} has the shape {shape}: it is damaged.")
     count = math.prod(shape)
     if count and not dtype.itemsize:
-        raise InputError(f"{what} has {count} values of no size.")
+        raise InputError(f"{what} declares {count} values of no size: it is damaged.")
     n_bytes = count * dtype.itemsize
     rest = size - np.lib.format.MAGIC_LEN - counted.count
     if n_bytes > rest or (n_bytes < rest and not more):
@@ -139,18 +139,18 @@ def _header(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> H
 
 
 class _Counted:
-    """A handle that counts what is read: members of an archive do not tell where they stand."""
+    """A handle that counts the bytes read: members of an archive have no position."""
 
     def __init__(self, handle: IO[bytes]) -> None:
         self._handle, self.count = handle, 0
 
     def read(self, size: int = -1, /) -> bytes:
         """So many bytes, or all that are left."""
-        found = self._handle.read(size)
-        self.count += len(found)
-        return found
+        data = self._handle.read(size)
+        self.count += len(data)
+        return data
 
 
 def _array(handle: Any) -> np.ndarray:
-    found: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
-    return found
+    array: np.ndarray = np.lib.format.read_array(handle, allow_pickle=False)
+    return array

@@ -44,7 +44,7 @@ def array_of(name: str, value: Any) -> np.ndarray:
 
 
 def covariance(variances: Floats) -> Floats:
-    """A checked noise covariance as a matrix, whether it is held as (N,) variances or as (N, N)."""
+    """A checked noise covariance as a matrix, whether it comes as (N,) variances or as (N, N)."""
     return np.diag(variances) if variances.ndim == 1 else variances
 
 
@@ -139,9 +139,9 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
         raise InputError(
             f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: set observed to False there."
         )
-    kept = np.where(seen, array, array.dtype.type(0))
-    _squares(name, kept)
-    return kept
+    readings = np.where(seen, array, array.dtype.type(0))
+    _squares(name, readings)
+    return readings
 
 
 def measurements(value: Any, observed: Any, n_nodes: int) -> tuple[Floats, Bools | None]:
@@ -158,9 +158,9 @@ def measurements(value: Any, observed: Any, n_nodes: int) -> tuple[Floats, Bools
             raise InputError("observed marks nothing as observed: at least one reading is needed.")
     else:
         seen = mask("observed", seen, n_nodes, array.shape[1] if array.ndim == 2 else None)
-    kept = partially_observed("measurements", array, seen, n_nodes).astype(np.float64).reshape(n_nodes, -1)
-    spread = seen.reshape(n_nodes, -1) & np.ones(kept.shape, dtype=bool)
-    return kept, None if spread.all() else spread
+    readings = partially_observed("measurements", array, seen, n_nodes).astype(np.float64).reshape(n_nodes, -1)
+    spread = seen.reshape(n_nodes, -1) & np.ones(readings.shape, dtype=bool)
+    return readings, None if spread.all() else spread
 
 
 def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:

@@ -8,9 +8,9 @@ from typing import Any
 
 import numba
 
-#: Array elements below which a loop stays in the calling thread. Threads would save it microseconds, and lose it
-#: milliseconds wherever another process wants the cores: each call then waits for a thread that has none. (50 nodes,
-#: 10 columns, two processes on two cores: 1.2 ms a call with threads, 12 microseconds without.)
+#: Array elements below which a loop stays in the calling thread. Threads would save microseconds, but cost milliseconds
+#: where another process uses the cores: each call waits for a thread without a core. (50 nodes, 10 columns, two processes
+#: on two cores: 1.2 ms per call with threads, 12 microseconds without.)
 SHARED = 2**16
 
 
@@ -23,10 +23,10 @@ def serial(function: Callable[..., Any]) -> Callable[..., Any]:
 def parallel(
     function: Callable[..., Any], *, size: Callable[..., int] | None = None, fastmath: Collection[str] = ()
 ) -> Callable[..., Any]:
-    """``numba.njit(parallel=True, cache=True)``, with threads only where there is much to do.
+    """``numba.njit(parallel=True, cache=True)``, with threads only for large arguments.
 
-    ``size`` tells from the arguments how many array elements the loop goes through; without it, all that they have.
-    ``fastmath`` are the liberties with floating point that LLVM may take.
+    ``size`` computes from the arguments how many array elements the loop visits; by default all of theirs. ``fastmath``
+    lists the floating-point transformations that LLVM may apply.
     """
     compiled = numba.njit(parallel=True, cache=True, fastmath=set(fastmath))(function)
 
@@ -35,8 +35,8 @@ def parallel(
         threads = numba.get_num_threads()
         if threads == 1:
             return compiled(*arguments)
-        much = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
-        if much >= SHARED:
+        elements = size(*arguments) if size is not None else sum(getattr(a, "size", 0) for a in arguments)
+        if elements >= SHARED:
             return compiled(*arguments)
         numba.set_num_threads(1)
         try:

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and what a killed write has left."""
+"""Atomic writes: a file appears whole or not at all; drafts that killed writes left are removed."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from nareg.errors import InputError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # pragma: no cover (a system without: nothing is locked, and nothing cleared away)
+except ModuleNotFoundError:  # pragma: no cover (a system without locks: drafts stay)
     fcntl = None  # type: ignore[assignment]
 
-#: Without it some systems change line ends.
+#: Some systems convert line ends without it.
 BINARY = getattr(os, "O_BINARY", 0)
-#: Ends the name of a draft: no file of a user's.
+#: Suffix of a draft's name, which no user's file has.
 DRAFT = "nareg-part"
-#: Bytes that a name may have with all that a draft's adds to it.
+#: Longest name in bytes that leaves room for a draft's suffix.
 LONGEST = 220
 
 
 class atomic_write:
     """Context manager: a binary handle whose content appears at ``path`` whole or not at all.
 
-    A file that is there keeps its mode, and a link what it points to. What earlier writes to the same path have left when they
-    were killed goes.
+    An existing file keeps its mode, and a link its target. Drafts of earlier writes to the same path that were killed are
+    removed.
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -43,7 +43,7 @@ class atomic_write:
             if self._target.is_dir():
                 raise IsADirectoryError("it is a folder")
             clear_drafts(self._target)
-            self._draft, self._handle = _begun(self._target)
+            self._draft, self._handle = _open_draft(self._target)
         except OSError as error:
             raise self._refusal(error) from None
         return self._handle
@@ -55,7 +55,7 @@ class atomic_write:
                 os.fsync(self._handle.fileno())
                 if self._target.exists():
                     os.chmod(self._draft, stat.S_IMODE(self._target.stat().st_mode))
-                if fcntl is not None:  # while it is locked: else others could take it for left behind
+                if fcntl is not None:  # while it is locked: others remove unlocked drafts
                     os.replace(self._draft, self._target)
             self._handle.close()
             if kind is None and fcntl is None:  # pragma: no cover (a system that renames no open files)
@@ -63,10 +63,10 @@ class atomic_write:
         except OSError as error:
             raise self._refusal(error) from None
         finally:
-            with suppress(OSError):  # what could not be written is written once more
+            with suppress(OSError):  # closing writes what is still buffered
                 self._handle.close()
             self._draft.unlink(missing_ok=True)
-        if isinstance(raised, OSError):  # a full disk may show while it is being written
+        if isinstance(raised, OSError):  # a full disk may show during the write
             raise self._refusal(raised) from None
 
     def _refusal(self, error: OSError) -> InputError:
@@ -74,7 +74,7 @@ class atomic_write:
 
 
 def resolved(path: Path) -> Path:
-    """Where links lead to.
+    """The path with all links followed.
 
     Raises
     ------
@@ -88,16 +88,16 @@ def resolved(path: Path) -> Path:
 
 
 def clear_drafts(target: Path) -> None:
-    """Remove the drafts of writes to this file that nobody is at work on any more.
+    """Remove drafts of this file that no process writes any more.
 
-    Whoever writes one has it locked, and a system takes the locks of a process that ends: what can be locked is left behind.
+    A writer locks its draft, and the system releases the locks of a process that ends: a draft that can be locked is stale.
     """
     if fcntl is None:  # pragma: no cover
         return
     ours = re.compile(rf"{re.escape(_stem(target))}\.[0-9a-f]{{8}}\.{DRAFT}")
     with suppress(OSError), os.scandir(target.parent) as entries:
         for left in [entry.path for entry in entries if ours.fullmatch(entry.name)]:
-            with suppress(OSError):  # somebody else's, or gone meanwhile: it is in nobody's way
+            with suppress(OSError):  # another user's, or removed meanwhile: harmless
                 handle = os.open(left, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
                 try:
                     fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -106,22 +106,22 @@ def clear_drafts(target: Path) -> None:
                     os.close(handle)
 
 
-def _begun(target: Path) -> tuple[Path, Any]:
-    """An empty draft, locked where that can be done."""
+def _open_draft(target: Path) -> tuple[Path, Any]:
+    """An empty draft, locked where the file system has locks."""
     while True:
         draft = target.with_name(f"{_stem(target)}.{secrets.token_hex(4)}.{DRAFT}")
         # 0o666 less the umask, as an ordinary new file has it
         handle = os.open(draft, os.O_RDWR | os.O_CREAT | os.O_EXCL | BINARY, 0o666)
         if fcntl is not None:
-            with suppress(OSError):  # a file system without locks: then nobody else can lock it either
+            with suppress(OSError):  # a file system without locks: no other process can lock it either
                 fcntl.flock(handle, fcntl.LOCK_EX)
         if os.fstat(handle).st_nlink:
             return draft, os.fdopen(handle, "w+b")
-        os.close(handle)  # taken for left behind before it was locked
+        os.close(handle)  # another process removed it before it was locked
 
 
 def _stem(target: Path) -> str:
-    """How the names of drafts begin."""
+    """First part of the names of drafts."""
     name = target.name
     if len(os.fsencode(name)) > LONGEST:
         name = hashlib.sha256(os.fsencode(name)).hexdigest()

@@ -17,9 +17,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
 from nareg.results import WeightDesign
@@ -72,7 +72,7 @@ def penalty(graph: Any) -> Penalty:
                 "pass a Laplacian, or an adjacency through nareg.Graph."
             )
     elif not _is_dominant(matrix):
-        lowest, size = _lowest_found(matrix)
+        lowest, size = _lowest_estimate(matrix)
         if lowest < -1e-8 * size:
             scaled = f"x^T L x = {lowest:g} ||x||^2 for some x (its diagonal scaled to ones)"
             raise InputError(
@@ -82,10 +82,10 @@ def penalty(graph: Any) -> Penalty:
     return Penalty(matrix, is_laplacian(matrix), lambda i: f"node {i}")
 
 
-def _lowest_found(matrix: sp.csr_array) -> tuple[float, float]:
-    """The smallest Rayleigh quotient that some hundred Lanczos steps find, and a bound on the largest.
+def _lowest_estimate(matrix: sp.csr_array) -> tuple[float, float]:
+    """The smallest Rayleigh quotient of about a hundred Lanczos steps, and a bound on the largest.
 
-    Of the matrix with its diagonal scaled to ones; a negative one refutes semidefiniteness.
+    The matrix's diagonal is scaled to ones first. A negative quotient refutes semidefiniteness.
     """
     diagonal = matrix.diagonal()
     inverse = 1.0 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0))
@@ -93,12 +93,8 @@ def _lowest_found(matrix: sp.csr_array) -> tuple[float, float]:
     size = float(np.max(np.asarray(abs(scaled).sum(axis=1)).ravel()))
     if abs(matrix[diagonal == 0]).sum() > 0:
         return -np.inf, size
-    start = np.random.default_rng(0).standard_normal(matrix.shape[0])
-    try:
-        values = eigsh(scaled, k=1, which="SA", v0=start, maxiter=20, tol=1e-3, return_eigenvectors=False)
-    except ArpackNoConvergence as unfinished:
-        values = unfinished.eigenvalues
-    return float(np.min(values, initial=np.inf)), size
+    lowest = extreme_eigenvalue(scaled, "SA", tol=1e-3, max_iterations=20)
+    return np.inf if lowest is None else lowest, size
 
 
 def is_laplacian(matrix: sp.csr_array) -> bool:

@@ -105,21 +105,21 @@ def read_npz(path: str | os.PathLike[str]) -> sp.csr_array:
         One of ``nareg.errors.UNREADABLE`` if it is no such file.
     """
     refuse = _refusal(str(path))
-    with open_npz(path) as held:
-        if "format" not in held.headers or held.headers["format"].n_bytes > 64:
+    with open_npz(path) as archive:
+        if "format" not in archive.headers or archive.headers["format"].n_bytes > 64:
             raise InputError(f"{path} does not say what format its matrix has: write it with scipy.sparse.save_npz.")
-        told = held.read("format")
-        text = told.item().decode("ascii", "replace") if told.dtype.kind == "S" and told.size == 1 else str(told)
+        form = archive.read("format")
+        text = form.item().decode("ascii", "replace") if form.dtype.kind == "S" and form.size == 1 else str(form)
         if text not in _FORMATS:
             raise InputError(f"{path} holds a matrix of format {text!r}: {', '.join(_FORMATS)} are read.")
         needed, build = _FORMATS[text]
-        absent = [name for name in ("shape", *needed) if name not in held.headers]
+        absent = [name for name in ("shape", *needed) if name not in archive.headers]
         if absent:
             raise refuse(f"it has no array {absent[0]!r}")
-        shape = _shape(held.read("shape"), refuse)
+        shape = _shape(archive.read("shape"), refuse)
         # a compressed row or column that is empty takes a number all the same
         refuse_expanding(path, 8 * sum(shape), remedy="leave out rows and columns without entries")
-        return build(*(held.read(name) for name in needed), shape, str(path))
+        return build(*(archive.read(name) for name in needed), shape, str(path))
 
 
 def read_matrix_market(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
@@ -143,11 +143,11 @@ def read_matrix_market(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarra
         raise InputError(f"{path} holds {field} numbers, real ones are expected.")
     if layout != "array":
         refuse_expanding(path, 8 * (rows + columns), remedy="leave out rows and columns without entries")
-    found = scipy.io.mmread(path)
-    if not sp.issparse(found):
-        return _values(found, _refusal(str(path)))
-    found = sp.coo_array(found)
-    return from_entries(found.data, found.coords[0], found.coords[1], found.shape, what=str(path))
+    matrix = scipy.io.mmread(path)
+    if not sp.issparse(matrix):
+        return _values(matrix, _refusal(str(path)))
+    matrix = sp.coo_array(matrix)
+    return from_entries(matrix.data, matrix.coords[0], matrix.coords[1], matrix.shape, what=str(path))
 
 
 def _csc(data: Any, indices: Any, indptr: Any, shape: tuple[int, int], what: str) -> sp.csr_array:

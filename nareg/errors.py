@@ -77,5 +77,40 @@ class BusyError(NaregError, RuntimeError):
     """A model is in the middle of another call; nothing was changed, and the call can be made again when that has returned."""
 
 
+class CertificateError(NaregError, RuntimeError):
+    """A removal cannot be certified; nothing was changed.
+
+    Examples
+    --------
+    >>> import nareg, numpy as np
+    >>> from nareg.unlearning import CertifiedGPR
+    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
+    >>> model = CertifiedGPR(alpha=0.0).fit(data.graph, data.features, data.labels, np.arange(200))
+    >>> try:
+    ...     model.remove_nodes([5])
+    ... except nareg.errors.CertificateError as error:
+    ...     print(error)
+    alpha is 0: without a noise term nothing is certified; fit with alpha above 0.
+    """
+
+
+class LedgerError(NaregError, RuntimeError):
+    """A store of a model that unlearns cannot be read or written; its content is as it was.
+
+    Examples
+    --------
+    >>> import nareg, pathlib, tempfile
+    >>> from nareg.unlearning import Ledger
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = pathlib.Path(folder, "notes.txt")
+    ...     _ = path.write_text("no store, but long enough to be looked at")
+    ...     try:
+    ...         Ledger(path)
+    ...     except nareg.errors.LedgerError as error:
+    ...         print(str(error).partition(": ")[2])
+    file is not a database. Nothing was changed.
+    """
+
+
 class SolverError(NaregError, RuntimeError):
     """A numerical solver returned nothing usable."""

@@ -6,9 +6,15 @@ Conventions, written once and followed everywhere
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
 * Nothing is symmetrized silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
   k nearest; every other builder refuses an asymmetric input.
-* Combinatorial Laplacian ``L = D - A`` with ``D = diag(A 1)``. Normalized Laplacian
-  ``I - D^-1/2 A D^-1/2`` on nodes with neighbors; the row of an isolated node is zero in both, so that a
-  filter leaves an isolated node's reading as it is.
+* Three Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
+  leaves an isolated node's reading as it is:
+
+  ===================  ==============================================================================
+  ``"combinatorial"``  ``D - A``
+  ``"normalized"``     ``I - D^-1/2 A D^-1/2`` on nodes with neighbors
+  ``"augmented"``      ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``: the normalized one of the graph with
+                       a self-loop of weight one at every node, as graph neural networks use it
+  ===================  ==============================================================================
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
 * Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
 * On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometers.
@@ -18,7 +24,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,12 +37,18 @@ from nareg.errors import InputError, MissingDependencyError
 
 if TYPE_CHECKING:
     import networkx
+    import pygsp
+    import torch
+
+    from nareg.typing import ArrayLike, Sparse
 
 Kernel = Callable[[np.ndarray], np.ndarray]
 
 
 #: Ways to measure how far two positions are apart.
 METRICS = ("euclidean", "haversine")
+#: Laplacians that :meth:`Graph.laplacian` offers.
+LAPLACIANS = ("combinatorial", "normalized", "augmented")
 
 
 class Graph:
@@ -74,7 +86,12 @@ class Graph:
     __slots__ = ("__weakref__", "_adjacency", "_cache", "_coordinates", "_metric", "_names")
 
     def __init__(
-        self, adjacency: Any, *, coordinates: Any = None, names: Sequence[str] | None = None, metric: str = "euclidean"
+        self,
+        adjacency: ArrayLike | Sparse,
+        *,
+        coordinates: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        metric: str = "euclidean",
     ) -> None:
         matrix = _adjacency.checked(adjacency)
         n = matrix.shape[0]
@@ -159,19 +176,39 @@ class Graph:
         """Hash of the weighted adjacency: two graphs have the same hash when they have the same edges."""
         return operator_hash(self._adjacency)
 
-    def laplacian(self, kind: str = "combinatorial") -> sp.csr_array:
-        """Graph Laplacian, sparse (N, N), positive semidefinite.
+    def laplacian(self, kind: Literal["combinatorial", "normalized", "augmented"] = "combinatorial") -> sp.csr_array:
+        """Graph Laplacian, positive semidefinite.
 
         Parameters
         ----------
-        kind : {"combinatorial", "normalized"}
-            ``D - A`` or ``I - D^-1/2 A D^-1/2`` (zero rows for isolated nodes).
+        kind : {"combinatorial", "normalized", "augmented"}
+            ``D - A``; ``I - D^-1/2 A D^-1/2``; or ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``, which gives every node a
+            self-loop of weight one. Rows of isolated nodes are zero.
+
+        Returns
+        -------
+        (N, N) CSR array, float64
+            Its arrays are read-only: copy to change.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> g = nareg.Graph([[0, 1], [1, 0]])
+        >>> g.laplacian("normalized").toarray()
+        array([[ 1., -1.],
+               [-1.,  1.]])
+        >>> g.laplacian("augmented").toarray().round(3)
+        array([[ 0.5, -0.5],
+               [-0.5,  0.5]])
         """
-        kind = _checks.choice("kind", kind, ("combinatorial", "normalized"))
+        _checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:
             degrees = self.degrees
             if kind == "combinatorial":
                 matrix = sp.diags_array(degrees) - self._adjacency
+            elif kind == "augmented":
+                half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
+                matrix = sp.diags_array(degrees / (degrees + 1.0)) - half @ self._adjacency @ half
             else:
                 scale = np.zeros_like(degrees)
                 np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
@@ -180,8 +217,24 @@ class Graph:
             self._cache[kind] = _adjacency.read_only(sp.csr_array(matrix))
         return self._cache[kind]
 
-    def subgraph(self, nodes: Any) -> Graph:
-        """The graph induced by ``nodes`` (boolean mask or indices), coordinates and names kept."""
+    def subgraph(self, nodes: ArrayLike) -> Graph:
+        """The graph of some nodes and the edges between them, with their coordinates and names.
+
+        Parameters
+        ----------
+        nodes : (N,) bool array or sequence of distinct int
+            The nodes, in the order of the new graph.
+
+        Returns
+        -------
+        Graph
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.graphs.grid((2, 3)).subgraph([0, 1, 2])
+        Graph(n_nodes=3, n_edges=2)
+        """
         index = node_indices("nodes", nodes, self.n_nodes)
         return Graph(
             self._adjacency[index][:, index],
@@ -191,7 +244,14 @@ class Graph:
         )
 
     def describe_node(self, i: int) -> str:
-        """``node 3`` or ``node 3 ('BREST')``: how messages name a node."""
+        """The node as messages name it.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph([[0, 1], [1, 0]], names=["BREST", "LORIENT"]).describe_node(0)
+        "node 0 ('BREST')"
+        """
         return f"node {i}" + (f" ({self._names[i]!r})" if self._names else "")
 
     def __repr__(self) -> str:
@@ -218,7 +278,7 @@ class Graph:
     @classmethod
     def from_knn(
         cls,
-        coordinates: Any,
+        coordinates: ArrayLike,
         k: int,
         *,
         metric: str = "euclidean",
@@ -271,7 +331,7 @@ class Graph:
         if k >= n:
             raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
         if scale is not None and kernel != "gaussian":
-            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: leave it out.")
+            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
         metric = _checks.choice("metric", metric, METRICS)
         neighbors, distances = nearest(points, k, metric)
         rows = np.repeat(np.arange(n), k)
@@ -302,6 +362,12 @@ class Graph:
         """From an undirected networkx graph: edge attribute ``weight`` (1 if absent), node ``pos``.
 
         Node labels 0 .. N - 1 in order leave :attr:`names` empty; any other labels become names, as strings.
+
+        Examples
+        --------
+        >>> import networkx as nx, nareg
+        >>> nareg.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).names
+        ('a', 'b', 'c')
         """
         import networkx as nx
 
@@ -326,7 +392,14 @@ class Graph:
         )
 
     def to_networkx(self) -> networkx.Graph:
-        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``."""
+        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> sorted(nareg.graphs.grid((3,)).to_networkx().edges)
+        [(0, 1), (1, 2)]
+        """
         import networkx as nx
 
         result = nx.from_scipy_sparse_array(self._adjacency)
@@ -337,16 +410,26 @@ class Graph:
         return result
 
     @classmethod
-    def from_pygsp(cls, graph: Any) -> Graph:
-        """From a PyGSP graph: its ``W`` and ``coords``."""
+    def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
+        """From an undirected PyGSP graph: its ``W`` and ``coords``.
+
+        A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
+        than ``"combinatorial"`` is refused, because filters would use a Laplacian that it does not have.
+        """
         if not all(hasattr(graph, part) for part in ("W", "is_directed")):
             raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
         if graph.is_directed():
             raise InputError("graph is directed: symmetrize its W before converting.")
+        kind = getattr(graph, "lap_type", "combinatorial")
+        if kind != "combinatorial":
+            raise InputError(
+                f"graph has lap_type={kind!r}, which a nareg.Graph does not carry: pass graph.L in the place of a graph, or "
+                "convert nareg.Graph(graph.W) and take its laplacian('normalized')."
+            )
         coordinates = getattr(graph, "coords", None)
         return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
 
-    def to_pygsp(self) -> Any:
+    def to_pygsp(self) -> pygsp.graphs.Graph:
         """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
         try:
             from pygsp import graphs
@@ -355,7 +438,13 @@ class Graph:
         return graphs.Graph(sp.csr_matrix(self._adjacency.copy()), coords=self._coordinates)
 
     @classmethod
-    def from_edge_index(cls, edge_index: Any, *, n_nodes: int | None = None, edge_weight: Any = None) -> Graph:
+    def from_edge_index(
+        cls,
+        edge_index: ArrayLike | torch.Tensor,
+        *,
+        n_nodes: int | None = None,
+        edge_weight: ArrayLike | torch.Tensor | None = None,
+    ) -> Graph:
         """From PyTorch Geometric's ``edge_index`` (2, 2M), both directions listed.
 
         Parameters
@@ -365,6 +454,12 @@ class Graph:
             Default: the largest index plus one.
         edge_weight : (2M,) array or tensor, optional
             Default: ones.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph.from_edge_index([[0, 1], [1, 0]], n_nodes=3)
+        Graph(n_nodes=3, n_edges=1)
         """
         index = _checks.array_of("edge_index", as_numpy(edge_index))
         if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
@@ -389,12 +484,26 @@ class Graph:
         return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """``edge_index`` (2, 2M) int64, both directions in row order, and ``edge_weight`` (2M,)."""
+        """Edges as PyTorch Geometric has them.
+
+        Returns
+        -------
+        edge_index : (2, 2M) int64 array
+            Both directions of every edge, in row order.
+        edge_weight : (2M,) float64 array
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.graphs.grid((2,)).to_edge_index()
+        (array([[0, 1],
+               [1, 0]]), array([1., 1.]))
+        """
         coo = self._adjacency.tocoo()
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
 
 
-def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
+def node_indices(name: str, value: ArrayLike, n_nodes: int) -> np.ndarray:
     """Distinct node indices from a boolean mask or an integer array."""
     array = np.atleast_1d(np.asarray(value))
     if array.dtype == bool and array.shape == (n_nodes,):

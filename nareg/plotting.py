@@ -6,6 +6,7 @@ them apart; every curve also has its own marker and dash.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from matplotlib.figure import Figure
 
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D", "#A0522D")
 MARKERS = "osD^vP*Xh<"
@@ -35,7 +37,7 @@ STYLE = {
 
 def network(
     graph: Graph,
-    values: np.ndarray | None = None,
+    values: ArrayLike | None = None,
     *,
     ax: Axes | None = None,
     label: str = "",
@@ -55,9 +57,22 @@ def network(
         Nodes with NaN are drawn as empty rings; the color scale is that of the others.
     ax : matplotlib Axes, optional
     label : str
-        Of the color bar, with the unit.
+        Label of the color bar, with the unit.
     limits : (low, high), optional
-        Of the color scale. Default: the smallest and the largest finite value.
+        Limits of the color scale. Default: the smallest and the largest finite value.
+    cmap : str
+        Name of a matplotlib color map.
+    colorbar : bool
+        Whether to draw the color bar.
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> axes = nareg.plotting.network(nareg.graphs.grid((3, 3)), np.arange(9.0), label="°C")
     """
     if graph.coordinates is None or graph.coordinates.shape[1] != 2:
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")
@@ -105,7 +120,29 @@ def curves(
     ylabel: str = "NMSE",
     ax: Axes | None = None,
 ) -> Axes:
-    """One curve a method on a logarithmic axis, error bars where given; ``limit`` names the lower bound."""
+    """One curve per method on a logarithmic axis, with error bars where given.
+
+    Parameters
+    ----------
+    x : sequence of T numbers
+    lines : mapping of str to T numbers
+        One curve per name.
+    errors : mapping of str to T numbers, optional
+        Half lengths of error bars.
+    limit : str, optional
+        Name of the line that is a lower bound; it is drawn dotted.
+    xlabel, ylabel : str
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nareg
+    >>> axes = nareg.plotting.curves([-5, 0, 5], {"exact": [0.3, 0.1, 0.05], "limit": [0.2, 0.1, 0.04]}, limit="limit")
+    """
     axes = ax if ax is not None else plt.subplots(figsize=(7, 4.6))[1]
     for k, (name, values) in enumerate(lines.items()):
         if name == limit:
@@ -131,7 +168,25 @@ def curves(
 
 
 def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | None = None, ax: Axes | None = None) -> Axes:
-    """Stacked bars of normalized bias and variance, one a method; ``limit`` is drawn as a line."""
+    """Stacked bars of normalized bias and variance, one per method.
+
+    Parameters
+    ----------
+    rows : mapping of str to (bias, variance)
+        Squared bias and variance over the signal power, one pair per method.
+    limit : float, optional
+        A lower bound, drawn as a line.
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import nareg
+    >>> axes = nareg.plotting.bias_variance({"exact": (0.02, 0.05), "one weight": (0.04, 0.06)}, limit=0.06)
+    """
     axes = ax if ax is not None else plt.subplots(figsize=(7, 0.42 * len(rows) + 1.4))[1]
     names = list(rows)
     bias = np.array([rows[name][0] for name in names])
@@ -151,8 +206,25 @@ def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | Non
     return axes
 
 
-def series(times: Sequence[Any], lines: Mapping[str, np.ndarray], *, ylabel: str, ax: Axes | None = None) -> Axes:
-    """Readings of one station over time: the first line as dots (the noisy readings), the rest as curves."""
+def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax: Axes | None = None) -> Axes:
+    """Readings of one station over time: the first line as dots (the noisy readings), the rest as curves.
+
+    Parameters
+    ----------
+    times : (T,) array of numbers or datetime64
+    lines : mapping of str to (T,) array
+    ylabel : str
+    ax : matplotlib Axes, optional
+
+    Returns
+    -------
+    matplotlib Axes
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> axes = nareg.plotting.series(np.arange(3), {"readings": np.ones(3), "exact": np.ones(3)}, ylabel="°C")
+    """
     axes = ax if ax is not None else plt.subplots(figsize=(9, 3.4))[1]
     for k, (name, values) in enumerate(lines.items()):
         if k == 0:
@@ -171,8 +243,22 @@ def series(times: Sequence[Any], lines: Mapping[str, np.ndarray], *, ylabel: str
     return axes
 
 
-def save(figure: Figure, path: Any) -> None:
-    """Write a figure as PNG, whole or not at all, and close it."""
+def save(figure: Figure, path: str | os.PathLike[str]) -> None:
+    """Write a figure as PNG, whole or not at all, and close it.
+
+    Parameters
+    ----------
+    figure : matplotlib Figure
+    path : path
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, nareg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "network.png"
+    >>> nareg.plotting.save(nareg.plotting.network(nareg.graphs.grid((3, 3))).figure, path)
+    >>> path.exists()
+    True
+    """
     from nareg.results import atomic_write
 
     with atomic_write(path) as handle:

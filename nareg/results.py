@@ -86,8 +86,8 @@ class Solution:
         small against the readings can be large against the row of an unobserved node with a small weight.
     rounds, messages : int or None
         For distributed methods: communication rounds, and numbers sent over edges in all rounds per signal.
-    seconds : float
-        Wall time.
+    timings : dict of seconds
+        ``"total"``: wall time.
     """
 
     x: np.ndarray
@@ -98,11 +98,11 @@ class Solution:
     residual: float
     rounds: int | None = None
     messages: int | None = None
-    seconds: float = 0.0
+    timings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DesignCertificate:
     """What was recomputed after a design was solved.
 
     Attributes
@@ -146,12 +146,12 @@ class WeightDesign:
         The method's objective at these weights, recomputed in float64 (in the coordinates ``C^1/2 x`` for the
         published designs inside a weighted data term).
     status : Status
-    certificate : Certificate
+    certificate : DesignCertificate
     method : str
     penalty : (N, N) CSR array
         The ``L`` that the weights were designed for.
     fit : (N,) array or None
-        Data-term weights ``c`` of the design; ``denoise`` uses them unless told otherwise.
+        Data-term weights ``c`` of the design; ``denoise`` uses them unless ``fit`` is given.
     omega : (N, N) array or None
         The SDP matrix, if there is one.
     timings : dict of seconds
@@ -164,7 +164,7 @@ class WeightDesign:
     weights: np.ndarray
     objective: float
     status: Status
-    certificate: Certificate
+    certificate: DesignCertificate
     method: str
     penalty: sp.csr_array
     fit: np.ndarray | None
@@ -267,7 +267,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
             weights=arrays["weights"],
             objective=meta["objective"],
             status=Status[meta["status"]],
-            certificate=Certificate(**meta["certificate"]),
+            certificate=DesignCertificate(**meta["certificate"]),
             method=meta["method"],
             penalty=penalty,
             fit=arrays.get("fit"),

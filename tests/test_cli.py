@@ -1,4 +1,4 @@
-"""The command line as a user runs it: a process, its exit status, what it prints and writes."""
+"""The command line as a user runs it: its exit status, what it prints and writes; two processes, the rest in this one."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import scipy.io
 
 import nareg
 from nareg import io
+from tests.command_line import run
 
 
-def run(*arguments: object, cwd=None) -> subprocess.CompletedProcess[str]:
+def process(*arguments: object, cwd=None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "nareg", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False
     )
@@ -45,10 +46,10 @@ def error(x: np.ndarray, truth: np.ndarray) -> float:
 @pytest.mark.parametrize("out", ["weights.csv", "design.npz"])
 def test_design_then_denoise(files, tmp_path, out):
     folder, truth, noisy, _, names = files
-    done = run("design", folder / "stations.csv", folder / "readings.csv", "--noise", 9, "--out", tmp_path / out)
+    done = process("design", folder / "stations.csv", folder / "readings.csv", "--noise", 9, "--out", tmp_path / out)
     assert done.returncode == 0, done.stderr
     assert "blind: " in done.stdout
-    done = run(
+    done = process(
         "denoise", folder / "stations.csv", folder / "readings.csv", "--weights", tmp_path / out, "--out", tmp_path / "x.csv"
     )
     assert done.returncode == 0, done.stderr
@@ -292,7 +293,9 @@ def test_a_graph_in_matrixmarket_format(tmp_path, rng):
 
 
 def test_datasets_commands(tmp_path):
-    assert "us-weather" in run("datasets", "list").stdout
+    listed = run("datasets", "list", columns=80).stdout
+    for name in nareg.datasets.names():  # whole, in a terminal of the least width
+        assert f" {name} " in listed
     shown = run("datasets", "info", "molene").stdout
     for phrase in ("Licence Ouverte", "EUSIPCO 2015", "molene.npz"):
         assert phrase in shown
@@ -311,8 +314,8 @@ def test_neither_inputs_nor_settings_of_a_design_are_lost(files, tmp_path):
     for more, words in (
         (("--out", "link.csv"), "--out link.csv is readings.csv"),
         (("--out", "d.npz"), "--out d.npz is d.npz"),
-        (("-k", 3), "--neighbors 3: d.npz was designed with 7"),
-        (("--center", "station"), "--center station: d.npz was designed with global"),
+        (("-k", 3), "--neighbors 3: d.npz uses k = 7: omit --neighbors or redesign."),
+        (("--center", "station"), "--center station: d.npz uses center = global: omit --center or redesign."),
     ):
         done = run(*common, *more, cwd=tmp_path)
         assert done.returncode == 2
@@ -407,6 +410,14 @@ def test_bad_input_ends_with_one_sentence_and_status_2(tmp_path, change, words):
     assert not (tmp_path / "design.npz").exists()
 
 
+def test_a_process_shows_a_sentence_and_no_traceback(tmp_path):
+    done = process("design", "absent.csv", "readings.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("absent.csv does not exist.")
+    assert "Traceback" not in done.stderr
+    assert process("--version").stdout.strip() == f"nareg {nareg.__version__}"
+
+
 def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
     folder, *_, names = files
     common = ("denoise", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "x.csv", "--weights")
@@ -423,7 +434,7 @@ def test_bad_weights_end_with_one_sentence_and_status_2(files, tmp_path):
         ("text.csv", "'heavy' is not a number"),
         ("bad.npz", "is not a design"),
         ("other.npz", "another graph"),
-        ("twice.csv", "'station 0' is listed twice"),
+        ("twice.csv", "'station 0' appears twice"),
         ("absent.csv", "does not exist"),
         ("absent.npz", "does not exist"),
     ):

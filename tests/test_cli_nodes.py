@@ -23,7 +23,7 @@ from nareg.errors import InputError
 def test_every_pair_of_a_file_is_read(text, tmp_path):
     (tmp_path / "pairs.csv").write_text(text, encoding="utf-8", newline="")
     np.testing.assert_array_equal(read.pairs(str(tmp_path / "pairs.csv")), [[3, 5], [7, 9]])
-    with pytest.raises(InputError, match="2 values, but one number a line is expected"):
+    with pytest.raises(InputError, match="2 values, but one number per line is expected"):
         read.numbers(str(tmp_path / "pairs.csv"))
 
 
@@ -72,7 +72,7 @@ def test_labels_of_a_spreadsheet(tmp_path):
     np.testing.assert_array_equal(train, [False, True, False, False])
     for rows, words in (
         ("1,2,yes\n", "line 2: train is 'yes', 0 or 1 is expected"),
-        ("1,2,1\n0,1\n", "line 3: 2 cells where the heading has 3"),
+        ("1,2,1\n0,1\n", "line 3: 2 cells where the header has 3"),
         ("1,-7,1\n", "line 2: label -7: classes are numbered from 0"),
         ('1,2,"1\n0,1,1\n2,1,1\n', "cannot be read"),
     ):

@@ -1,9 +1,11 @@
-"""``nareg unlearn`` as a user runs it, on files."""
+"""``nareg unlearn`` as a user runs it, on files: one process, the rest in this one."""
 
 from __future__ import annotations
 
 import csv
 import json
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.unlearning import CertifiedGPR
-from tests.test_cli import run
+from tests.command_line import run
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,21 @@ def fitted(files, store, graph="graph.mtx", features="features.npy"):
     return done.stdout
 
 
+@pytest.fixture(scope="module")
+def service(files, tmp_path_factory):
+    """A store beside the files, two copies with the endings of what is written, and files that are no features."""
+    folder = tmp_path_factory.mktemp("stores")
+    for path in files[0].iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    np.save(folder / "scalar.npy", np.float64(1))
+    (folder / "empty.npy").touch()
+    fitted(files, folder / "s")
+    stores = (folder / "s").read_bytes()
+    for name in ("t.csv", "k.json"):
+        (folder / name).write_bytes(stores)
+    return folder, stores
+
+
 @pytest.mark.parametrize(
     ("graph", "features"), [("graph.mtx", "features.npy"), ("edges.csv", "features.npz"), ("graph.mtx", "features.mtx")]
 )
@@ -46,7 +63,7 @@ def test_fit_from_files_of_every_kind(files, tmp_path, graph, features):
     text = fitted(files, tmp_path / "s", graph, features)
     assert "(2, 0.0001)-certified: fit of 60" in text
     assert f"remaining: 60 nodes, {len(edges)} edges, 40 training nodes" in text
-    assert "and the key of its hashes" in text
+    assert "key of its hashes" in text
     assert sorted(path.name for path in tmp_path.iterdir()) == ["s", "s.key"]
 
 
@@ -98,7 +115,7 @@ def test_forget_predict_and_verify(files, tmp_path):
     done = run("unlearn", "verify", "s", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "the last certificate holds; 4 requests" in done.stdout
-    assert "100.00% of the predictions alike" in done.stdout
+    assert "100.00% of the predictions agree" in done.stdout
 
 
 def test_prove_shows_which_request_it_was(files, tmp_path):
@@ -111,10 +128,10 @@ def test_prove_shows_which_request_it_was(files, tmp_path):
         assert (done.returncode, f"request {what}, 0.0001)-certified: remove" in done.stdout) == (0, True)
     for named in (("--nodes", "4"), ("--features", "7", "--labels"), ("--edges", "-".join(map(str, edges[1])))):
         done = run("unlearn", "prove", "s", *named, cwd=tmp_path)
-        assert (done.returncode, "removed just this" in done.stdout) == (1, True)
+        assert (done.returncode, "removed exactly this" in done.stdout) == (1, True)
     (tmp_path / "s.key").unlink()
     done = run("unlearn", "prove", "s", "--nodes", "4,9", cwd=tmp_path)
-    assert (done.returncode, "nothing can be shown without" in done.stderr) == (2, True)
+    assert (done.returncode, "nothing can be proved" in done.stderr) == (2, True)
 
 
 def test_classes_that_were_told_may_lose_their_last_training_node(files, tmp_path):
@@ -209,71 +226,78 @@ def test_a_graph_grows(files, tmp_path):
     np.save(tmp_path / "one.npy", np.ones((1, 5)))
     done = run("unlearn", "add", "s", "--nodes", "one.npy", "--edges", "63-64", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nodes are 0 to 63. Before that nodes 63 to 63 were added, and stay so: do not ask again" in done.stderr
+    assert "nodes are 0 to 63. Before that nodes 63 to 63 were added: do not repeat them" in done.stderr
     assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("add", "s"), "name something to add"),
-        (("add", "s", "--labels", "0", "--edges", "0-1"), "--labels goes with --nodes"),
+        (("add", "s"), "nothing to add: pass --nodes or --edges"),
+        (("add", "s", "--labels", "0", "--edges", "0-1"), "--labels needs --nodes"),
         (("add", "s", "--edges", "0-60"), "edges has (0, 60) but nodes are 0 to 59"),
         (("add", "s", "--nodes", "labels.csv"), "features are read from .npy"),
-        (("remove", "s"), "name something to remove"),
+        (("remove", "s"), "nothing to remove: pass"),
         (("remove", "s", "--nodes", "60"), "nodes holds 60 but there are 60 nodes"),
         (("remove", "s", "--nodes", "x"), "x is neither a file nor a list of numbers"),
         (("remove", "s", "--nodes", "3,"), "'' is no whole number"),
         (("remove", "s", "--nodes", "9" * 20), "is too large"),
         (("remove", "s", "--edges", "1-2-3"), "pairs of nodes are expected"),
-        (("remove", "nowhere", "--nodes", "1"), "nowhere is no store"),
-        (("certificate", "nowhere"), "nowhere is no store"),
+        (("remove", "nowhere", "--nodes", "1"), "nowhere is not a nareg store"),
+        (("certificate", "nowhere"), "nowhere is not a nareg store"),
         (("remove", "s", "--nodes", ",".join(map(str, range(1, 400, 2)))), "nodes holds 399 but there are 60 nodes"),
-        (("remove", "s", "--nodes", "features.npy"), "features.npy cannot be read"),
-        (("remove", "s", "--nodes", "3", "--labels"), "--labels goes with --features"),
+        (("remove", "s", "--nodes", "features.npy"), "features.npy holds zero bytes"),
+        (("remove", "s", "--nodes", "3", "--labels"), "--labels needs --features"),
         (("remove", "s", "--nodes=-1"), "nodes holds -1: nodes are numbered from 0"),
         (("predict", "s", "--out", "s"), "must end in .csv"),
         (("predict", "t.csv", "--out", "t.csv"), "--out t.csv is t.csv, which would be lost"),
-        (("predict", "nowhere", "--out", "labels.csv"), "nowhere is no store"),
+        (("predict", "nowhere", "--out", "labels.csv"), "nowhere is not a nareg store"),
         (("certificate", "s", "--out", "s.key"), "must end in .json"),
         (("certificate", "k.json", "--out", "k.json"), "--out k.json is k.json, which would be lost"),
-        (("remove", "s", "--nodes", "edges.csv"), "edges.csv, line 2: 2 values, but one number a line"),
+        (("remove", "s", "--nodes", "edges.csv"), "edges.csv, line 2: 2 values, but one number per line"),
         (("remove", "s", "--features", "3", "--nodes", "5,999"), "nodes holds 999"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "s"), "key is s, which exists"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "t"), "key is t, the store itself"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--alpha", "0"), "--alpha is 0"),
         (("fit", "s", "--dataset", "cora"), "s exists"),
-        (("fit", "t"), "give graph, features and labels"),
-        (("fit", "t", "--dataset", "us-weather"), "no node classification data set"),
+        (("fit", "t"), "data are missing: pass the files graph, features and labels"),
+        (("fit", "t", "--dataset", "us-weather"), "not a node classification data set"),
         (("fit", "t", "graph.mtx", "labels.csv", "labels.csv"), "features are read from .npy"),
         (("fit", "t", "graph.mtx", "features.npy", "edges.csv"), "must name the columns node, label, train"),
-        (("fit", "t", "graph.mtx", "features.npy", "absent.csv"), "absent.csv cannot be read"),
+        (("fit", "t", "graph.mtx", "features.npy", "absent.csv"), "absent.csv does not exist"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--delta", "1"), "delta is 1"),
-        (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,x"), "--weights 1,x: numbers with commas"),
+        (
+            ("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,x"),
+            "--weights 1,x: numbers separated",
+        ),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,1"), "absolute values sum to 2"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--loss", "hinge"), "loss is 'hinge'"),
-        (("preview", "s", "--edge", "0-0"), "the loop at a node is not an edge"),
+        (("preview", "s", "--edge", "0-0"), "a self-loop is not an edge"),
         (("preview", "s", "--edge", "3"), "pairs of nodes are expected"),
         (("fit", "t", "graph.mtx", "scalar.npy", "labels.csv"), "scalar.npy holds an array of shape ()"),
         (("fit", "t", "graph.mtx", "empty.npy", "labels.csv"), "empty.npy cannot be read"),
-        (("fit", "t", "graph.mtx", "--dataset", "cora"), "--dataset is in the place of the files"),
-        (("compare", "--dataset", "cora", "--edges", "0-1", "--random", "3"), "--random goes without --edges"),
-        (("compare",), "give graph, features and labels"),
+        (("fit", "t", "graph.mtx", "--dataset", "cora"), "--dataset replaces the files"),
+        (("compare", "--dataset", "cora", "--edges", "0-1", "--random", "3"), "--random replaces --edges and --nodes"),
+        (("compare",), "data are missing: pass the files graph, features and labels"),
         (("compare", "graph.mtx", "features.npy", "labels.csv", "--nodes", "60"), "nodes holds 60"),
         (("compare", "graph.mtx", "features.npy", "labels.csv", "--out", "c.txt"), "must end in .csv"),
     ],
 )
-def test_what_cannot_work_ends_with_one_sentence_and_status_2(files, tmp_path, arguments, words):
-    folder, _ = files
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    np.save(tmp_path / "scalar.npy", np.float64(1))
-    (tmp_path / "empty.npy").touch()
-    fitted(files, tmp_path / "s")
-    for copy in ("t.csv", "k.json"):  # stores with the endings of what is written
-        (tmp_path / copy).write_bytes((tmp_path / "s").read_bytes())
-    done = run("unlearn", *arguments, cwd=tmp_path)
+def test_what_cannot_work_ends_with_one_sentence_and_status_2(service, arguments, words):
+    folder, stores = service
+    files = sorted(folder.iterdir())
+    done = run("unlearn", *arguments, cwd=folder)
     assert done.returncode == 2
-    assert (tmp_path / "t.csv").read_bytes() == (tmp_path / "k.json").read_bytes() == (tmp_path / "s").read_bytes()
+    assert all((folder / name).read_bytes() == stores for name in ("s", "t.csv", "k.json"))
+    assert sorted(folder.iterdir()) == files
     assert words in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
+def test_a_process_shows_one_sentence_and_no_traceback(service):
+    folder, _ = service
+    command = [sys.executable, "-m", "nareg", "unlearn", "predict", "nowhere", "--out", "labels.csv"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=folder, check=False)
+    assert done.returncode == 2
+    assert done.stderr.strip().endswith("nowhere is not a nareg store: pass a file written by save().")
     assert "Traceback" not in done.stderr

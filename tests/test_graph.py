@@ -206,6 +206,27 @@ def test_edge_index_takes_torch_tensors():
     assert nareg.Graph.from_edge_index(index, n_nodes=g.n_nodes, edge_weight=weight) == g
 
 
+@pytest.mark.parametrize("kind", ["normalized", "augmented"])
+def test_laplacians_are_those_of_their_formulas(kind, rng):
+    A = np.triu(rng.random((6, 6)) * (rng.random((6, 6)) < 0.5), 1)
+    A[:, 5] = 0.0  # an isolated node
+    A = A + A.T
+    loops = A + np.eye(6) * (kind == "augmented")
+    half = np.diag([1 / np.sqrt(d) if d else 0.0 for d in loops.sum(axis=1)])
+    expected = np.diag((loops.sum(axis=1) > 0).astype(float)) - half @ loops @ half
+    found = nareg.Graph(A).laplacian(kind)
+    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-14, atol=1e-15)
+    assert not found.toarray()[5].any()
+
+
+def test_a_pygsp_graph_with_another_laplacian_is_refused(rng):
+    pygsp = pytest.importorskip("pygsp", reason="PyGSP is not installed")
+    there = pygsp.graphs.Graph(nareg.graphs.grid((3, 3)).adjacency.toarray(), lap_type="normalized")
+    with pytest.raises(InputError, match=r"lap_type='normalized'.*pass graph\.L"):
+        nareg.Graph.from_pygsp(there)
+    nareg.filters.denoise(there.L, 1.0, rng.standard_normal(9))  # the remedy
+
+
 def test_pygsp_round_trip_is_exact(rng):
     pytest.importorskip("pygsp", reason="PyGSP is not installed")
     g = nareg.graphs.sensor(25, rng=rng)

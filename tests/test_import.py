@@ -45,6 +45,12 @@ def test_clean_is_a_function_and_does_not_shadow_its_package():
     assert {"clean", "cleaning"} <= set(dir(nareg))
 
 
+def test_every_public_module_is_an_attribute():
+    assert "matplotlib" in loaded_after("import nareg\nnareg.plotting.network")
+    for name in nareg.__all__:
+        assert getattr(nareg, name) is not None
+
+
 def test_unknown_attribute_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = nareg.nonsense

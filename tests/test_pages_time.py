@@ -12,7 +12,7 @@ import pytest
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 
 
-@pytest.mark.parametrize(("page", "count"), [("clean.md", 3), ("spacetime.md", 11), ("theory-time.md", 1)])
+@pytest.mark.parametrize(("page", "count"), [("guides/clean.md", 3), ("guides/spacetime.md", 11), ("theory/spacetime.md", 1)])
 @pytest.mark.slow
 def test_examples_run(page, count, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", (DOCS / page).read_text(), re.DOTALL)
@@ -27,7 +27,7 @@ def test_the_page_lists_the_options_of_the_command():
 
     from nareg.cli import app
 
-    listed = set(re.findall(r"^\| `(--[a-z-]+)` \|", (DOCS / "clean.md").read_text(), re.MULTILINE))
+    listed = set(re.findall(r"^\| `(--[a-z-]+)` \|", (DOCS / "guides" / "clean.md").read_text(), re.MULTILINE))
     command = typer.main.get_command(app).commands["clean"]
     known = {name for parameter in command.params for name in parameter.opts if name.startswith("--")}
     assert listed == known - {"--help"}

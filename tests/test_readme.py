@@ -18,16 +18,7 @@ def test_readme_example_prints_what_it_says():
     assert re.sub(r"\[\w+\]", "[]", done.stdout) == re.sub(r"\[\w+\]", "[]", printed)
 
 
-def test_guide_examples_run():
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "guide.md").read_text(), re.DOTALL)
-    assert len(blocks) == 4
-    code = "\n".join([*blocks[:2], "y = X[:, 200]", "import numpy as np", "observed = np.arange(140) % 5 > 0", *blocks[2:]])
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_links_in_the_documents_lead_somewhere():
-    for document in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
-        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text()):
-            if not target.startswith("http"):
-                assert (document.parent / target).exists(), f"{document.name} links to {target}"
+def test_readme_is_read_in_three_minutes():
+    prose = re.sub(r"```.*?```", "", (ROOT / "README.md").read_text(), flags=re.DOTALL)
+    words = [word for line in prose.splitlines() if not line.startswith("|") for word in line.split()]
+    assert len(words) <= 650

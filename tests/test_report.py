@@ -14,7 +14,7 @@ from nareg.graph import Graph
 
 @pytest.fixture(scope="module")
 def outcome():
-    return protocol.run(protocol.Settings(snr_db=(0.0,), seed=3))
+    return protocol.run(protocol.DemoSettings(snr_db=(0.0,), seed=3))
 
 
 @pytest.mark.slow
@@ -53,7 +53,7 @@ def test_demo_scores_are_consistent(outcome):
 
 @pytest.mark.slow
 def test_demo_is_reproducible(outcome):
-    again = protocol.run(protocol.Settings(snr_db=(0.0,), seed=3))
+    again = protocol.run(protocol.DemoSettings(snr_db=(0.0,), seed=3))
     for a, b in zip(outcome.scores, again.scores, strict=True):
         assert (a.method, a.nmse, a.removed) == (b.method, b.nmse, b.removed)
 

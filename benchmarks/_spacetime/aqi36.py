@@ -51,28 +51,28 @@ def _network_mean() -> np.ndarray:
 
 
 def _kriging() -> Found:
-    found = baselines.kriging(network().coordinates, network().signals, metric="haversine")
-    return Found(found.x, np.sqrt(found.std**2 + found.noise))
+    kriged = baselines.kriging(network().coordinates, network().signals, metric="haversine")
+    return Found(kriged.x, np.sqrt(kriged.std**2 + kriged.noise))
 
 
 def _spacetime(**options: Any) -> Found:
-    found = library.spacetime(network().graph, network().signals, _times(), **options)
-    return Found(found.smoothed.median, found.std)
+    estimate = library.spacetime(network().graph, network().signals, _times(), **options)
+    return Found(estimate.smoothed.median, estimate.std)
 
 
 def _other_months() -> Found:
     """Parameters from the months that are not scored; the smoother then reads the whole year."""
     month = network().times.astype("datetime64[M]").astype(int) % 12 + 1
     other = ~np.isin(month, (3, 6, 9, 12))
-    found = library.spacetime(network().graph, network().signals[:, other], _times()[other])
-    smoothed = found.model.smooth(network().signals, times=_times())
+    estimate = library.spacetime(network().graph, network().signals[:, other], _times()[other])
+    smoothed = estimate.model.smooth(network().signals, times=_times())
     return Found(smoothed.median, smoothed.std)
 
 
 def _clean() -> Found:
     data = network()
-    found = library.clean(data.signals, data.names, data.coordinates, _times())
-    return Found(found.x, found.std)
+    cleaned = library.clean(data.signals, data.names, data.coordinates, _times())
+    return Found(cleaned.x, cleaned.std)
 
 
 METHODS: dict[str, Callable[[], Found]] = {
@@ -98,10 +98,10 @@ def points(options: argparse.Namespace) -> list[Row]:
 
 def compute(point: Row) -> list[Row]:
     start = time.perf_counter()
-    found = METHODS[point["method"]]()
+    answer = METHODS[point["method"]]()
     seconds = time.perf_counter() - start
     hidden, reference = network().held_out, network().reference
-    error = (found.x - reference)[hidden]
+    error = (answer.x - reference)[hidden]
     row: Row = {"mae": float(np.abs(error).mean()), "rmse": float(np.sqrt(np.mean(error**2))), "seconds": seconds}
     return [row]
 

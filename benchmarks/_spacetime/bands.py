@@ -30,17 +30,17 @@ def gaussian(center: np.ndarray, std: np.ndarray) -> Bands:
 
 
 def kriging(hidden: Hidden) -> tuple[np.ndarray, Bands]:
-    found = baselines.kriging(hidden.network.coordinates, hidden.readings, metric="haversine")
-    return found.x[hidden.cells], gaussian(found.x[hidden.cells], np.sqrt(found.std**2 + found.noise)[hidden.cells])
+    kriged = baselines.kriging(hidden.network.coordinates, hidden.readings, metric="haversine")
+    return kriged.x[hidden.cells], gaussian(kriged.x[hidden.cells], np.sqrt(kriged.std**2 + kriged.noise)[hidden.cells])
 
 
 def spacetime(hidden: Hidden) -> tuple[np.ndarray, Bands]:
-    found = library.spacetime(hidden.network.graph, hidden.readings, hidden.times)
+    estimate = library.spacetime(hidden.network.graph, hidden.readings, hidden.times)
     bands = {}
     for level in LEVELS:
-        low, high = library.reading_band(found, level)
+        low, high = library.reading_band(estimate, level)
         bands[level] = low[hidden.cells], high[hidden.cells]
-    return found.x[hidden.cells], bands
+    return estimate.x[hidden.cells], bands
 
 
 def linear(hidden: Hidden) -> tuple[np.ndarray, Bands]:

@@ -28,14 +28,14 @@ class Estimate:
 def _function(module: str, name: str) -> Any:
     """A function of a part of the library; :class:`NotThere` where this version lacks either."""
     try:
-        found = importlib.import_module(f"nareg.{module}")
+        part = importlib.import_module(f"nareg.{module}")
     except ModuleNotFoundError as error:
         if error.name != f"nareg.{module}":
             raise
         raise NotThere(f"nareg.{module}") from None
-    if not hasattr(found, name):
+    if not hasattr(part, name):
         raise NotThere(f"nareg.{module}.{name}")
-    return getattr(found, name)
+    return getattr(part, name)
 
 
 def spacetime(graph: nareg.Graph, readings: np.ndarray, times: Any = None, **options: Any) -> Estimate:
@@ -47,9 +47,9 @@ def spacetime(graph: nareg.Graph, readings: np.ndarray, times: Any = None, **opt
     return Estimate(np.asarray(smoothed.x), np.asarray(smoothed.std), None, model, smoothed, time.perf_counter() - start)
 
 
-def reading_band(found: Estimate, level: float) -> tuple[np.ndarray, np.ndarray]:
+def reading_band(estimate: Estimate, level: float) -> tuple[np.ndarray, np.ndarray]:
     """Lower and upper end (N, T) of the band that holds a new reading with this probability."""
-    low, high = found.smoothed.interval(level, of="reading")
+    low, high = estimate.smoothed.interval(level, of="reading")
     return np.asarray(low), np.asarray(high)
 
 

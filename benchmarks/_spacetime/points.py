@@ -71,11 +71,11 @@ def _rows(protocol: Protocol, point: Row, store: Path, *, fresh: bool) -> list[R
     if file.is_file() and not fresh:
         return json.loads(file.read_text())
     try:
-        found = [{**point, **row} for row in protocol.compute(point)]
+        rows = [{**point, **row} for row in protocol.compute(point)]
     except NotThere as error:
         return [{**point, "note": f"not there: {error}"}]
     with atomic_write(file) as handle:
-        handle.write(json.dumps(found, default=_plain).encode())
+        handle.write(json.dumps(rows, default=_plain).encode())
     return json.loads(file.read_text())
 
 

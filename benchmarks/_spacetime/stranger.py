@@ -51,8 +51,8 @@ def neighbors(network: SimulatedNetwork) -> Estimate:
 
 
 def kriging(network: SimulatedNetwork) -> Estimate:
-    found = baselines.kriging(network.coordinates, network.readings, metric="haversine")
-    return Estimate(found.x, found.std)
+    kriged = baselines.kriging(network.coordinates, network.readings, metric="haversine")
+    return Estimate(kriged.x, kriged.std)
 
 
 def spacetime(network: SimulatedNetwork) -> Estimate:

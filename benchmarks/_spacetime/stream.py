@@ -30,8 +30,8 @@ def compute(point: Row) -> list[Row]:
     n_times = N_FIT + N_WARM + N_TIMED
     rng = np.random.default_rng(point["seed"])
     network = nareg.datasets.simulated(point["stations"], n_times, missing=point["gaps"], faults=(), rng=rng)
-    found = library.spacetime(network.graph(), network.readings[:, :N_FIT], network.times[:N_FIT])
-    stream = library.stream(found.model)
+    estimate = library.spacetime(network.graph(), network.readings[:, :N_FIT], network.times[:N_FIT])
+    stream = library.stream(estimate.model)
     seconds, errors = [], []
     for t in range(N_FIT, n_times):
         start = time.perf_counter()
@@ -41,7 +41,7 @@ def compute(point: Row) -> list[Row]:
     timed = 1e3 * np.array(seconds[N_WARM:])
     return [
         {
-            "fit seconds": found.seconds,
+            "fit seconds": estimate.seconds,
             "median ms": float(np.median(timed)),
             "99 % ms": float(np.quantile(timed, 0.99)),
             "largest ms": float(timed.max()),

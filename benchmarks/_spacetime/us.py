@@ -50,8 +50,8 @@ def task(snr_db: float, seed: int) -> Task:
     return Task(network, truth, noisy, noise, level)
 
 
-def _designed(found: design.WeightDesign, t: Task) -> tuple[np.ndarray, Row]:
-    return filters.denoise(t.network.graph, found, t.noisy).x, {}
+def _designed(weights: design.WeightDesign, t: Task) -> tuple[np.ndarray, Row]:
+    return filters.denoise(t.network.graph, weights, t.noisy).x, {}
 
 
 def best_single_weight(t: Task) -> tuple[np.ndarray, Row]:
@@ -71,8 +71,8 @@ def wiener(t: Task) -> tuple[np.ndarray, Row]:
 
 
 def kriging(t: Task) -> tuple[np.ndarray, Row]:
-    found = baselines.kriging(t.network.coordinates, t.noisy, metric="haversine")
-    return found.x, {"noise found": found.noise / t.noise}
+    kriged = baselines.kriging(t.network.coordinates, t.noisy, metric="haversine")
+    return kriged.x, {"noise found": kriged.noise / t.noise}
 
 
 def rolling(window: int) -> Callable[[Task], tuple[np.ndarray, Row]]:
@@ -80,9 +80,11 @@ def rolling(window: int) -> Callable[[Task], tuple[np.ndarray, Row]]:
 
 
 def spacetime(t: Task) -> tuple[np.ndarray, Row]:
-    found = library.spacetime(t.network.graph, t.noisy + t.mean, np.asarray(t.network.times, dtype="datetime64[D]"))
-    covered = float(np.mean(np.abs(found.x - t.mean - t.truth) <= 1.645 * found.std)) if found.std is not None else None
-    return found.x - t.mean, {"noise found": float(np.mean(found.model.noise)) / t.noise, "band90": covered}
+    estimate = library.spacetime(t.network.graph, t.noisy + t.mean, np.asarray(t.network.times, dtype="datetime64[D]"))
+    covered = (
+        float(np.mean(np.abs(estimate.x - t.mean - t.truth) <= 1.645 * estimate.std)) if estimate.std is not None else None
+    )
+    return estimate.x - t.mean, {"noise found": float(np.mean(estimate.model.noise)) / t.noise, "band90": covered}
 
 
 METHODS: dict[str, Callable[[Task], tuple[np.ndarray, Row]]] = {

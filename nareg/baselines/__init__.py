@@ -1,12 +1,12 @@
-"""What a user would compare with: from kernel ridge and kriging to a rolling mean and the neighbors' median."""
+"""Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean."""
 
-from nareg.baselines.bandlimited import bandlimited
+from nareg.baselines._bandlimited import bandlimited
+from nareg.baselines._kernel_ridge import kernel_ridge
+from nareg.baselines._kriging import Kriging, kriging
+from nareg.baselines._lmmse import lmmse
+from nareg.baselines._neighbor_median import neighbor_median
+from nareg.baselines._total_variation import total_variation
 from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
-from nareg.baselines.kernel_ridge import kernel_ridge
-from nareg.baselines.kriging import Kriging, kriging
-from nareg.baselines.lmmse import lmmse
-from nareg.baselines.neighbor_median import neighbor_median
-from nareg.baselines.total_variation import total_variation
 
 __all__ = [
     "Kriging",

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.typing import ArrayLike
 
 
-def per_mask(y: Any, observed: Any, n_nodes: int, estimate: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> np.ndarray:
+def per_mask(
+    y: ArrayLike, observed: ArrayLike | None, n_nodes: int, estimate: Callable[[np.ndarray, np.ndarray], np.ndarray]
+) -> np.ndarray:
     """``estimate(readings (S, T) float64, mask (N,))`` for all signals that share a mask, put together.
 
     Returns the estimate in the shape and dtype of ``y``.
@@ -38,7 +40,7 @@ def patterns(seen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     yield from zip(distinct.T, np.split(order, cuts), strict=True)
 
 
-def series(y: Any, observed: Any) -> np.ndarray:
+def series(y: ArrayLike, observed: ArrayLike | None) -> np.ndarray:
     """Readings as a new (N, T) float64 array with NaN where there is none; without a mask, where ``y`` is NaN.
 
     A time without a reading is allowed, and so is a station without one; infinite readings are not.

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nareg import _checks
 from nareg.baselines._masks import series
 from nareg.errors import InputError
+from nareg.typing import ArrayLike
 
 
-def rolling_mean(y: Any, window: int, *, observed: Any = None) -> np.ndarray:
+def rolling_mean(y: ArrayLike, window: int, *, observed: ArrayLike | None = None) -> np.ndarray:
     """Centered rolling mean of each station's readings.
 
     Equal to ``pandas.DataFrame(y.T).rolling(window, center=True, min_periods=1).mean().T``: the mean of the readings that
@@ -43,8 +42,8 @@ def rolling_mean(y: Any, window: int, *, observed: Any = None) -> np.ndarray:
     mean = np.where(seen, values, 0.0).sum(axis=1) / np.maximum(counts, 1)
     # sums of differences to the station's mean: a running sum of readings near 280 K would lose digits
     sums = _running(np.where(seen, values - mean[:, None], 0.0), window)
-    held = _running(seen.astype(np.float64), window)
-    return np.where(held > 0, mean[:, None] + sums / np.maximum(held, 1), np.nan)
+    present = _running(seen.astype(np.float64), window)
+    return np.where(present > 0, mean[:, None] + sums / np.maximum(present, 1), np.nan)
 
 
 def _running(values: np.ndarray, window: int) -> np.ndarray:
@@ -55,7 +54,7 @@ def _running(values: np.ndarray, window: int) -> np.ndarray:
     return total[:, np.minimum(last, t)] - total[:, np.maximum(last - window, 0)]
 
 
-def interpolate_in_time(y: Any, *, times: Any = None, observed: Any = None) -> np.ndarray:
+def interpolate_in_time(y: ArrayLike, *, times: ArrayLike | None = None, observed: ArrayLike | None = None) -> np.ndarray:
     """Fill each station's gaps by a straight line between the readings before and after.
 
     Before the first and after the last reading that reading is repeated. A station without a reading stays NaN.
@@ -88,7 +87,7 @@ def interpolate_in_time(y: Any, *, times: Any = None, observed: Any = None) -> n
     return values
 
 
-def _clock(times: Any, count: int) -> np.ndarray:
+def _clock(times: ArrayLike | None, count: int) -> np.ndarray:
     if times is None:
         return np.arange(count, dtype=np.float64)
     clock = _checks.array_of("times", times)
@@ -102,7 +101,7 @@ def _clock(times: Any, count: int) -> np.ndarray:
     return clock
 
 
-def network_mean(y: Any, *, observed: Any = None) -> np.ndarray:
+def network_mean(y: ArrayLike, *, observed: ArrayLike | None = None) -> np.ndarray:
     """The mean of all stations that read at a time, for every station; NaN where none reads.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Clean a sensor network: one call from noisy, gappy readings to an estimate, its uncertainty and flags.
+"""Clean a sensor network in one call: from noisy readings with gaps to an estimate, its uncertainty and flags.
 
 :func:`nareg.clean` reads both tables, fits a space-time model, checks the readings and compares the result with simple
 methods on readings that it hid from all of them.

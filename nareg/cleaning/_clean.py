@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.cleaning import _compare, _simple
 from nareg.cleaning._compare import Hidden
-from nareg.cleaning._learn import Progress, learn
-from nareg.cleaning._network import NEIGHBORS, Network, assemble
+from nareg.cleaning._learn import learn, portion
+from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
+from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
 from nareg.spacetime import Smoothed, SpaceTimeModel
+from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
 from nareg.spacetime._outliers import absurd, stuck
+from nareg.spacetime._transforms import TransformLike
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: Variances in the order of the stations, or by name; None estimates them.
+NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 MODEL = "space-time model"
 #: Where the fit and the check of the readings end on the progress bar, and the comparison; smoothing is the rest.
 FITTED, COMPARED = 0.8, 0.92
@@ -30,23 +41,24 @@ SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
 
 @dataclass(frozen=True)
-class Settings:
+class CleanSettings:
     """What a user may set; see :func:`clean`."""
 
-    noise: Any = None
-    transform: Any = "auto"
-    dynamics: str = "auto"
+    noise: NoiseLike = None
+    transform: TransformLike = "auto"
+    dynamics: DynamicsName = "auto"
     hidden: float = 0.08
     unit: str | None = None
     rng: np.random.Generator | None = None
 
 
 def clean(
-    readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS, noise: Any = None,
-    transform: Any = "auto", dynamics: str = "auto", hidden: float = 0.08, unit: str | None = None,
-    rng: np.random.Generator | None = None, progress: Progress | None = None,
+    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS,
+    noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
+    unit: str | None = None,
+    rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
-    """Denoise the readings of a sensor network, fill their gaps and flag bad ones; nothing has to be set.
+    """Denoise the readings of a sensor network, fill their gaps and flag bad ones. No option is needed.
 
     Parameters
     ----------
@@ -55,9 +67,9 @@ def clean(
     stations : DataFrame, path, nareg.io.Stations or Graph
         A row per station: station, latitude and longitude, or x and y.
     strict : bool
-        Refuse to guess at the tables' format.
+        Raise an error where the format of a table is ambiguous, in the place of a guess with a note.
     neighbors : int
-        Nearest neighbors per station.
+        Nearest neighbors per station; not used where ``stations`` is a graph.
     noise : number, (N,) array or mapping, optional
         Noise variance(s) in the squared unit of the readings, in the order of the readings' stations or by name.
         Default: estimated.
@@ -66,30 +78,30 @@ def clean(
     dynamics : str
         As in :func:`nareg.spacetime.fit`.
     hidden : float
-        Share of the readings that is hidden from all methods to compare them, at most 0.5.
+        Share of the readings that is hidden from all methods, to compare them; 0 to 0.5.
     unit : str, optional
-        Unit of the readings, for the texts and pictures.
+        Unit of the readings, for texts and pictures, such as ``"°C"``.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
     Cleaned
-        Frames ``x``, ``std`` and ``flags``; the errors of simple methods beside the model's; ``report(path)``.
+        Frames ``x``, ``std`` and ``flags``; ``errors`` of every method at hidden readings; ``report(path)``.
 
     Raises
     ------
     InputError
-        For tables that cannot be read, or arguments that cannot work.
+        If a table cannot be read, or an argument has no valid value.
 
     Notes
     -----
-    A share of the readings is hidden, half of it single readings and half in runs as long as the gaps of the table. The
-    space-time model and the simple methods predict it from the rest. If a simple method does so better than the model, by
-    more than the standard error of the difference, its estimate is returned. Then all readings are smoothed, the hidden ones
-    too, with the parameters that were learned without them. More than 500 stations are cleaned by the best simple method.
+    A share of the readings is hidden: half single readings, half runs as long as the gaps of the table. The space-time model
+    and the simple methods predict it from the rest. If a simple method is better by more than the standard error of the
+    difference, its estimate is returned. Otherwise all readings are smoothed, the hidden ones too, with the parameters that
+    were learned without them. Above 500 stations the best simple method is used.
 
     Examples
     --------
@@ -104,18 +116,23 @@ def clean(
     True
     """
     network = assemble(readings, stations, strict=strict, neighbors=neighbors)
-    settings = Settings(noise, transform, dynamics, hidden, unit, rng)
+    settings = CleanSettings(noise, transform, dynamics, hidden, unit, rng)
     return run(network, settings, progress)
 
 
-def run(network: Network, settings: Settings, progress: Progress | None = None) -> Cleaned:
+def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
     """Clean a network that was read already."""
+    marks = [perf_counter()]
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
-    rng = np.random.default_rng(0) if settings.rng is None else _checks.generator(settings.rng)
+    rng = _checks.generator(settings.rng)
     if settings.unit is not None and not isinstance(settings.unit, str):
         raise InputError(f"unit is {settings.unit!r}: pass a text such as '°C'.")
     noise = variances(settings.noise, network)
-    tick: Progress = progress or (lambda stage, fraction: None)
+    report: ProgressCallback = progress or (lambda _: None)
+
+    def tick(stage: str, fraction: float) -> None:
+        report(Progress(stage, fraction=fraction))
+
     y, times = network.readings.values, network.readings.timestamps
     _check_size(y)
     screened = (absurd(y.T) | stuck(y.T)).T
@@ -126,8 +143,9 @@ def run(network: Network, settings: Settings, progress: Progress | None = None) 
     chosen = hide(usable.T, share, rng).T
     notes = list(network.notes)
     model, quality, without = learn(
-        network, chosen, noise, rng, notes, tick, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
+        network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
     )
+    marks.append(perf_counter())
     seen = np.where(chosen, np.nan, usable)
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
@@ -139,25 +157,28 @@ def run(network: Network, settings: Settings, progress: Progress | None = None) 
         estimates[MODEL] = predicted.x
     if chosen.any() or model is None:
         steps = iter(np.linspace(FITTED + 0.02, COMPARED, 8))
-        simple, more = _simple.predict(network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps)))
+        simple, simple_notes = _simple.predict(
+            network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps))
+        )
         estimates |= simple
-        notes += more
+        notes += simple_notes
     hidden = Hidden.of(chosen, observed, bad)
     if not hidden.enough and share > 0:
-        notes.append(f"There are {plural(int(hidden.mask.sum()), 'reading')} to hide and judge by: too few to compare methods.")
+        notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
     name, why = _choose(y, estimates, hidden)
+    marks.append(perf_counter())
     tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
     smoothed: Smoothed | None = None
     shares, stretch, check_line = coverage(y, predicted, hidden)
     calm = np.where(bad, np.nan, y)
     if name == MODEL:
         assert model is not None
-        smoothed = model.smooth(calm, times=times, progress=lambda _, done: tick("smoothing", COMPARED + 0.07 * done))
+        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, COMPARED + 0.07))
         x, std = smoothed.x, smoothed.std * stretch
     else:
         if model is not None:
-            notes.append("The flags come from the space-time model, which predicts worse here: judge them with care.")
+            notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
         x = _simple.estimate(name, network.graph, calm, times, rng)
         std = _compare.spread(network.graph, y, estimates[name], hidden)
     reasons = _reasons(network, model, name, why, check_line, noise is not None, settings.unit)
@@ -171,25 +192,30 @@ def run(network: Network, settings: Settings, progress: Progress | None = None) 
     healthy = np.array([station not in suspects for station in network.readings.names])
     noises = model.noise if model is not None and name == MODEL else None
     reading_error, clean_error = typical_errors(noises, std, observed, bad, healthy)
-    return replace(result, reading_error=reading_error, clean_error=clean_error)
+    marks.append(perf_counter())
+    timings = dict(zip(("fit", "compare", "smooth"), np.diff(marks).tolist(), strict=True)) | {"total": marks[-1] - marks[0]}
+    return replace(result, reading_error=reading_error, clean_error=clean_error, timings=timings)
 
 
 def _check_size(y: np.ndarray) -> None:
     largest = float(np.nanmax(np.abs(y)))
     if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
-        raise InputError(f"readings are of the size {largest:.3g}, whose powers leave the range of numbers: use another unit.")
+        raise InputError(
+            f"readings has a value of size {largest:.3g}, whose powers leave the range of float64: use another unit."
+        )
 
 
-def variances(noise: Any, network: Network) -> np.ndarray | None:
+def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
     """Noise variances (N,) in the order of the readings' stations."""
     if noise is None or (isinstance(noise, str) and noise == "estimate"):
         return None
     names = network.readings.names
-    if hasattr(noise, "keys"):
-        absent = [name for name in names if name not in noise]
+    if hasattr(noise, "keys"):  # a mapping, or a pandas Series
+        by_name = cast("Mapping[str, float]", noise)
+        absent = [name for name in names if name not in by_name]
         if absent:
             raise InputError(f"noise has no entry for station {absent[0]!r}: give every station a variance.")
-        noise = [noise[name] for name in names]
+        noise = [by_name[name] for name in names]
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass a variance, one per station, or None to estimate it.")
     return _checks.nonnegative_vector("noise", noise, len(names), why="a variance is at least 0; square standard deviations")
@@ -207,25 +233,25 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
     """The method that is used, and why."""
     if not hidden.enough:
         name = MODEL if MODEL in estimates else _simple.fallback(estimates)
-        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "nothing was hidden to compare with"
+        return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
     rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in estimates.items()}
     simple = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
-        return simple, f"of the simple methods it predicts hidden readings best, RMSE {number(rms[simple])}"
-    more, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
+        return simple, f"best of the simple methods at hidden readings, RMSE {number(rms[simple])}"
+    excess, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
     share = rms[MODEL] / rms[simple] if rms[simple] > 0 else 1.0
-    if more > error:
+    if excess > error:
         return simple, (
             f"a simple method wins: {simple} predicts hidden readings better than the space-time model, RMSE "
-            f"{number(rms[simple])} for {number(rms[MODEL])}"
+            f"{number(rms[simple])} against {number(rms[MODEL])}"
         )
     return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best simple method, {simple}"
 
 
 def _reasons(
-    network: Network, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
+    network: StationNetwork, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
 ) -> list[tuple[str, str]]:
-    """What was chosen and why, in a few lines."""
+    """The choices and their reasons, as (name, text)."""
     values = network.readings.values
     gaps = 1 - np.isfinite(values).mean()
     lines = [
@@ -234,7 +260,7 @@ def _reasons(
     ]
     if model is not None:
         cycles = ", ".join(model.cycles.names)
-        lines.append(("model", f"{model.details.get('chosen', 'parametric model')}"))
+        lines.append(("model", model.details.chosen))
         lines.append(("transform", "none" if model.transform.name == "none" else model.transform.name))
         lines.append(("cycles removed and put back", cycles or "none"))
         variance = float(np.median(model.noise))
@@ -245,6 +271,6 @@ def _reasons(
     return lines
 
 
-def _frame(network: Network, values: np.ndarray) -> Any:
+def _frame(network: StationNetwork, values: np.ndarray) -> pd.DataFrame:
     frame = readings_to_frame(replace(network.readings, values=values))
     return frame.astype("int8") if values.dtype == np.int8 else frame

@@ -1,17 +1,20 @@
-"""Errors at hidden readings: what every method is worth, and which one is used."""
+"""Errors of every method at hidden readings, which choose the method."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
+from nareg._linear.held_out import standard_error
 from nareg.graph import Graph
+from nareg.spacetime._holdout import robust_scale, winsorized_squares
 
-#: Errors beyond so many robust standard deviations of the best method's count as if they were there.
-WINSOR = 5.0
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Fewer hidden readings than this compare and calibrate nothing.
 FEWEST = 20
 #: Standard errors are taken over stations, whose errors follow each other in time, from so many stations on.
@@ -20,14 +23,14 @@ STATIONS = 8
 
 @dataclass(frozen=True, eq=False)
 class Hidden:
-    """Readings that no method has seen.
+    """Readings that were hidden from every method.
 
     Attributes
     ----------
     mask : (N, T) bool array
-        Hidden, and good enough to be judged by.
+        Hidden, and not flagged bad.
     gap : (N, T) bool array
-        Those whose reading before or after is not there either.
+        Cells whose reading before or after is missing or hidden too.
     """
 
     mask: np.ndarray
@@ -43,19 +46,21 @@ class Hidden:
 
     @property
     def single(self) -> np.ndarray:
-        """Those with a reading before and after."""
+        """Hidden readings with a reading before and after."""
         return self.mask & ~self.gap
 
     @property
     def in_gaps(self) -> np.ndarray:
+        """Hidden readings without one before or after."""
         return self.mask & self.gap
 
     @property
     def enough(self) -> bool:
+        """Whether there are enough to compare methods."""
         return int(self.mask.sum()) >= FEWEST
 
 
-def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> Any:
+def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> pd.DataFrame:
     """A frame with a row per method, best first: RMSE and MAE at all hidden readings, at single ones, and in gaps."""
     import pandas as pd
 
@@ -77,18 +82,17 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
 def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
     """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
 
-    Squared errors are cut at :data:`WINSOR` robust standard deviations: one broken sensor must not choose a method.
+    Squared errors are cut as those that choose a model are: one broken sensor must not choose a method.
     """
     where = hidden.mask
     a, b = (mine - y)[where], (other - y)[where]
-    limit = WINSOR * 1.4826 * min(float(np.median(np.abs(a))), float(np.median(np.abs(b))))
-    limit = limit if limit > 0 else np.inf
-    difference = np.minimum(a**2, limit**2) - np.minimum(b**2, limit**2)
+    scale = min(robust_scale(a), robust_scale(b)) or np.inf
+    difference = winsorized_squares(a, scale) - winsorized_squares(b, scale)
     station = np.nonzero(where)[0]
     total = float(difference.mean())
     groups = np.unique(station).size
     if groups < STATIONS:
-        return total, float(difference.std(ddof=1) / np.sqrt(difference.size)) if difference.size > 1 else np.inf
+        return total, standard_error(difference) / difference.size
     sums = np.bincount(station, weights=difference - total)
     return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
 

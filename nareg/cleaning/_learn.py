@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 
 from nareg import spacetime
-from nareg.cleaning._network import Network
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import plural
 from nareg.errors import SolverError, TooLargeError
+from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
 from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._fit import LARGEST
+from nareg.spacetime._transforms import TransformLike
 
-#: Called with the stage and the fraction that is done.
-Progress = Callable[[str, float], None]
 #: A model needs this many readings and times.
 FEWEST_READINGS, FEWEST_TIMES = 10, 10
 #: Readings that differ by less than this share of their size are constant.
@@ -28,8 +28,8 @@ ONE_FIT = 0.94
 
 
 def learn(
-    network: Network, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
-    tick: Progress, *, dynamics: str, transform: Any, until: float,
+    network: StationNetwork, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
+    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike, until: float,
 ) -> tuple[SpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
 
@@ -44,13 +44,13 @@ def learn(
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
 
-    def fitted(values: np.ndarray, progress: Progress) -> SpaceTimeModel | None:
+    def fitted(values: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | None:
         return _fit(network, values, noise, rng, notes, progress, dynamics=dynamics, transform=transform)
 
-    model = fitted(seen, lambda stage, done: tick(stage, ONE_FIT * until * done))
+    model = fitted(seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
         return None, None, without
-    tick("checking readings", ONE_FIT * until)
+    progress(Progress("checking readings", fraction=ONE_FIT * until))
     quality = check(model, y, times=times)
     misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING})
     without[misled] = quality.flags[misled] == Flag.BAD
@@ -58,35 +58,41 @@ def learn(
         return model, quality, without
     names = [network.readings.names[i] for i in misled]
     notes.append(
-        f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, whose level is "
-        "that of another unit or place; correct the readings and clean again."
+        f"The model was fitted again without {plural(int(without.sum()), 'reading')} of {_stations(names)}, which look like "
+        "another unit or place: correct them and clean again."
     )
-    left = until * (1 - ONE_FIT)
-    again = fitted(np.where(without, np.nan, seen), lambda stage, done: tick(f"once more: {stage}", until - left + left * done))
+    again = fitted(np.where(without, np.nan, seen), portion(progress, ONE_FIT * until, until, prefix="once more: "))
     return again or model, quality, without
+
+
+def portion(progress: ProgressCallback, begin: float, end: float, prefix: str = "") -> ProgressCallback:
+    """Progress of one part of the whole call, from the fraction ``begin`` to ``end``."""
+    return lambda part: progress(
+        replace(part, stage=prefix + part.stage, fraction=begin + (end - begin) * (part.fraction or 0.0))
+    )
 
 
 def _stations(names: list[str]) -> str:
     some = ", ".join(map(repr, names[:3]))
-    more = len(names) - 3
-    return ("station " if len(names) == 1 else "stations ") + some + (f" and {more} more" if more > 0 else "")
+    n_others = len(names) - 3
+    return ("station " if len(names) == 1 else "stations ") + some + (f" and {n_others} more" if n_others > 0 else "")
 
 
 def _fit(
-    network: Network, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str], tick: Progress,
-    *, dynamics: str, transform: Any,
+    network: StationNetwork, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
+    progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike,
 ) -> SpaceTimeModel | None:  # fmt: skip
     """The space-time model, or None with a note that says why there is none."""
     n, n_times = y.shape
     if n > LARGEST:
         notes.append(
-            f"{n:,} stations are more than the {LARGEST} that the space-time model serves: every time is cleaned by the best "
-            "of the simple methods. For the model, clean parts of the network one by one."
+            f"{n:,} stations are more than the {LARGEST} that the space-time model can handle: the best of the simple methods "
+            "is used. To use the model, clean parts of the network one by one."
         )
         return None
     seen = y[np.isfinite(y)]
     if seen.size and np.ptp(seen) <= CONSTANT * np.abs(seen).max():
-        notes.append(f"All readings are {seen[0]:g}, or nearly: there is nothing to learn for the space-time model.")
+        notes.append(f"All readings are (nearly) {seen[0]:g}: the space-time model has nothing to learn from them.")
         return None
     if n_times < FEWEST_TIMES or seen.size < FEWEST_READINGS:
         notes.append(
@@ -97,8 +103,8 @@ def _fit(
     try:
         return spacetime.fit(
             network.graph, y, times=network.readings.timestamps, noise="estimate" if noise is None else noise,
-            dynamics=dynamics, transform=transform, rng=rng, progress=tick,
+            dynamics=dynamics, transform=transform, rng=rng, progress=progress,
         )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
-        notes.append(f"The space-time model could not be fitted, the best of the simple methods is used instead: {error}")
+        notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
         return None

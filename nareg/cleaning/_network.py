@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
@@ -15,12 +15,19 @@ from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
 
+if TYPE_CHECKING:
+    import pandas as pd
+
+#: A table of readings: a row per time and a column per station, or long; or its file.
+ReadingsLike: TypeAlias = "pd.DataFrame | Readings | str | os.PathLike[str]"
+#: A table of stations with coordinates, its file, or the graph.
+StationsLike: TypeAlias = "pd.DataFrame | Stations | Graph | str | os.PathLike[str]"
 #: Neighbors per station, where nothing else is asked for.
 NEIGHBORS = 7
 
 
 @dataclass(frozen=True, eq=False)
-class Network:
+class StationNetwork:
     """A graph and its readings, rows in the same order.
 
     Attributes
@@ -39,7 +46,9 @@ class Network:
     notes: tuple[str, ...]
 
 
-def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: int = NEIGHBORS) -> Network:
+def assemble(
+    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS
+) -> StationNetwork:
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = _checks.integer("neighbors", neighbors, low=1)
     graph = _graph(stations)
@@ -51,7 +60,7 @@ def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: i
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
         )  # fmt: skip
-        return _checked(Network(graph, table, names, table.notes))
+        return _checked(StationNetwork(graph, table, names, table.notes))
     places = _stations(stations, strict)
     table = _readings(readings, places.names, strict)
     rows = {name: i for i, name in enumerate(places.names)}
@@ -60,22 +69,22 @@ def assemble(readings: Any, stations: Any, *, strict: bool = False, neighbors: i
     count = len(table.names)
     if count == 1:
         graph = Graph(np.zeros((1, 1)), coordinates=coordinates, names=table.names, metric=places.metric)
-        notes.append("There is one station: it has no neighbors, and only its own past and future help.")
+        notes.append("There is only one station, without neighbors: it is estimated from its own readings before and after.")
     else:
         graph = Graph.from_knn(coordinates, min(neighbors, count - 1), metric=places.metric, names=table.names)
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
-        notes.append(f"{twice} {'station stands' if twice == 1 else 'stations stand'} at the place of another; both are used.")
-    return _checked(Network(graph, table, places.names, tuple(notes)))
+        notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
+    return _checked(StationNetwork(graph, table, places.names, tuple(notes)))
 
 
-def _checked(network: Network) -> Network:
+def _checked(network: StationNetwork) -> StationNetwork:
     if not network.readings.observed.any():
-        raise InputError("readings holds no reading at all: fill in the table, or check how it marks missing readings.")
+        raise InputError("readings holds no reading at all: check the table, and how it marks missing readings.")
     return network
 
 
-def _graph(stations: Any) -> Graph | None:
+def _graph(stations: StationsLike) -> Graph | None:
     """The graph, where stations is one or a file that holds one."""
     if isinstance(stations, Graph):
         return stations
@@ -84,7 +93,7 @@ def _graph(stations: Any) -> Graph | None:
     return None
 
 
-def _stations(stations: Any, strict: bool) -> Stations:
+def _stations(stations: StationsLike, strict: bool) -> Stations:
     if isinstance(stations, Stations):
         return stations
     if isinstance(stations, (str, os.PathLike)):
@@ -96,7 +105,7 @@ def _stations(stations: Any, strict: bool) -> Stations:
     )
 
 
-def _readings(readings: Any, names: Sequence[str], strict: bool) -> Readings:
+def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Readings:
     if isinstance(readings, Readings):
         return _ordered(readings, names)
     if isinstance(readings, (str, os.PathLike)):

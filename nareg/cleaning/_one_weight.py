@@ -5,14 +5,13 @@ Station means are removed and put back. The weight is the one that best predicts
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import cho_factor, cho_solve
-from scipy.sparse.linalg import splu
 
+from nareg._linear.factorization import Solve, factorize
 from nareg.baselines._masks import patterns
+from nareg.errors import SolverError
 from nareg.graph import Graph
 
 #: Penalties that are compared, relative to one over the mean degree.
@@ -52,8 +51,8 @@ def _choose(L: sp.csc_array, scale: float, z: np.ndarray, rng: np.random.Generat
     useful = np.flatnonzero(np.isfinite(z).sum(axis=0) >= 2)
     if useful.size == 0:
         return scale
-    most = SAMPLE_LARGE if L.shape[0] > LARGE else SAMPLE
-    some = rng.choice(useful, min(most, useful.size), replace=False)
+    max_times = SAMPLE_LARGE if L.shape[0] > LARGE else SAMPLE
+    some = rng.choice(useful, min(max_times, useful.size), replace=False)
     part = z[:, some]
     out = np.isfinite(part) & (rng.random(part.shape) < SHARE)
     if not out.any():
@@ -76,12 +75,11 @@ def _solve(L: sp.csc_array, penalty: float, z: np.ndarray) -> np.ndarray:
     return x
 
 
-def _factor(S: sp.csc_array, dense: np.ndarray | None, c: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+def _factor(S: sp.csc_array, dense: np.ndarray | None, c: np.ndarray) -> Solve:
     if dense is not None:
         factor = cho_factor(dense + np.diag(c), lower=True)
         return lambda right: np.asarray(cho_solve(factor, right))
-    lu = splu(
-        sp.csc_array(S + sp.diags_array(c, format="csc")), permc_spec="MMD_AT_PLUS_A", options={"SymmetricMode": True},
-        diag_pivot_thresh=0.0,
-    )  # fmt: skip
-    return lambda right: np.asarray(lu.solve(right))
+    sparse = factorize(sp.csc_array(S + sp.diags_array(c, format="csc")), definite=False)  # a Laplacian plus positive weights
+    if sparse is None:
+        raise SolverError("one weight: the system is singular in float64; check the graph's edge weights.")
+    return sparse.solve

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import matplotlib as mpl
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
@@ -149,7 +150,7 @@ def series(cleaned: Cleaned) -> Figure:
     return figure
 
 
-def _limits(axes: Any, x: np.ndarray, low: np.ndarray, high: np.ndarray, y: np.ndarray) -> None:
+def _limits(axes: Axes, x: np.ndarray, low: np.ndarray, high: np.ndarray, y: np.ndarray) -> None:
     """Up to three times the range of estimate and band: one absurd reading must not flatten the rest."""
     ends = np.concatenate([x, low, high])
     ends = ends[np.isfinite(ends)]
@@ -167,7 +168,7 @@ def _limits(axes: Any, x: np.ndarray, low: np.ndarray, high: np.ndarray, y: np.n
         axes.set_title(text, loc="right", fontsize=8, color=ORANGE)
 
 
-def _time_axis(axes: Any, when: np.ndarray) -> None:
+def _time_axis(axes: Axes, when: np.ndarray) -> None:
     if when.dtype.kind == "M":
         locator = AutoDateLocator()
         axes.xaxis.set_major_locator(locator)

@@ -16,10 +16,12 @@ from nareg.cleaning._words import number, plural
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from nareg.cleaning._results import Cleaned
 
 #: Rows of the table of suspects; the page says how many more there are.
-MOST_SUSPECTS = 40
+MAX_SUSPECTS = 40
 
 
 def write(cleaned: Cleaned, path: Path) -> Path:
@@ -53,9 +55,9 @@ def _facts(cleaned: Cleaned) -> dict[str, Any]:
                 "name": s.name, "kind": s.kind, "score": "-" if not np.isfinite(s.score) else f"{s.score:.1f}",
                 "start": _label(cleaned, s.start), "stop": _label(cleaned, s.stop), "evidence": s.evidence,
             }
-            for s in suspects[:MOST_SUSPECTS]
+            for s in suspects[:MAX_SUSPECTS]
         ],
-        "more_suspects": max(len(suspects) - MOST_SUSPECTS, 0),
+        "more_suspects": max(len(suspects) - MAX_SUSPECTS, 0),
         "errors": list(cleaned.errors.iterrows()),
         "coverage": list(cleaned.coverage.itertuples(index=False)),
         "pictures": {name: _encoded(figure) for name, figure in _pictures.draw(cleaned).items()},
@@ -64,7 +66,7 @@ def _facts(cleaned: Cleaned) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _label(cleaned: Cleaned, time: Any) -> str:
+def _label(cleaned: Cleaned, time: np.datetime64 | float) -> str:
     """A time as the table writes it."""
     stamps = cleaned.network.readings.timestamps
     if stamps is None:
@@ -84,14 +86,13 @@ def _choices(cleaned: Cleaned) -> list[tuple[str, str]]:
     if cleaned.model is None:
         return []
     rows = []
-    for name, value, error in cleaned.model.details.get("choices", []):
-        likelihood = error is None or not np.isfinite(error)
-        text = f"log-likelihood {value:.6g}" if likelihood else f"error {-100 * value:+.1f} ± {100 * error:.1f} %"
+    for name, value, error in cleaned.model.details.choices:
+        text = f"log-likelihood {value:.6g}" if np.isnan(error) else f"error {-100 * value:+.1f} ± {100 * error:.1f} %"
         rows.append((str(name), text))
     return rows
 
 
-def _encoded(figure: Any) -> str:
+def _encoded(figure: Figure) -> str:
     handle = io.BytesIO()
     figure.savefig(handle, format="png", bbox_inches="tight", dpi=130)
     return base64.b64encode(handle.getvalue()).decode()

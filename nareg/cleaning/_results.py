@@ -1,23 +1,27 @@
-"""What :func:`nareg.clean` returns."""
+"""Result of :func:`nareg.clean`."""
 
 from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from nareg.cleaning._network import Network
+from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.spacetime import Smoothed, SpaceTimeModel
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.figure import Figure
+
 
 @dataclass(frozen=True, eq=False)
 class Cleaned:
-    """A cleaned network: frames with a row per time and a column per station, as the readings.
+    """A cleaned network: frames with a row per time and a column per station, labeled as the readings are.
 
     Attributes
     ----------
@@ -28,7 +32,7 @@ class Cleaned:
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel or None
-        None where the network is too large for one, or a fit is not possible.
+        None above 500 stations, or where no fit is possible; ``notes`` has the reason.
     quality : Quality or None
         Suspect stations with their evidence; None without a model.
     errors : DataFrame
@@ -37,33 +41,35 @@ class Cleaned:
     method : str
         The method whose estimate ``x`` is.
     notes : tuple of str
-        What was guessed, left out or decided.
+        Guesses about the tables, stations that were left out, decisions.
     reading_error, clean_error : float
-        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: the median over stations
-        that are no suspects.
-        ``reading_error`` is NaN where another method than the model is used.
+        Standard deviation of the noise, and root mean square of ``std`` where there is a reading: medians over the stations
+        that are not suspect. ``reading_error`` is NaN where the model is not used.
     coverage : DataFrame
         Nominal level and share of the hidden readings that the bands hold; empty without a model.
     unit : str or None
         Unit of the readings, if it was given.
+    timings : dict of seconds
+        ``"fit"`` (with the check of the readings), ``"compare"``, ``"smooth"`` and ``"total"``.
     """
 
-    x: Any
-    std: Any
-    flags: Any
+    x: pd.DataFrame
+    std: pd.DataFrame
+    flags: pd.DataFrame
     model: SpaceTimeModel | None
     quality: Quality | None
-    errors: Any
+    errors: pd.DataFrame
     method: str
     notes: tuple[str, ...]
     reading_error: float
     clean_error: float
-    coverage: Any
+    coverage: pd.DataFrame
     unit: str | None
-    network: Network = field(repr=False)
+    network: StationNetwork = field(repr=False)
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def suspects(self) -> tuple[str, ...]:
@@ -85,7 +91,7 @@ class Cleaned:
         return x - reach, x + reach
 
     def headline(self) -> str:
-        """The one plain line: errors of readings and estimate, and how many stations are suspect."""
+        """One line: errors of readings and estimate, and the number of suspect stations."""
         unit = f" {self.unit}" if self.unit else ""
         parts = []
         if np.isfinite(self.reading_error):
@@ -99,7 +105,7 @@ class Cleaned:
         return ", ".join(parts)
 
     def summary(self) -> str:
-        """What was done and chosen, the errors at hidden readings, and the one plain line."""
+        """A few lines: choices, errors at hidden readings, and the :meth:`headline`."""
         lines = [f"{name}: {text}" for name, text in self.reasons]
         if len(self.errors):
             unit = f" ({self.unit})" if self.unit else ""
@@ -109,8 +115,8 @@ class Cleaned:
                 lines.append(f"  {name:<{width}}  {number(row['rmse_single'], 3):>8}  {number(row['rmse_gaps'], 3):>8}")
         return "\n".join([*lines, self.headline()])
 
-    def figures(self) -> dict[str, Any]:
-        """The report's pictures as matplotlib figures: ``map``, ``series``, ``errors``, ``calibration``, where there is one."""
+    def figures(self) -> dict[str, Figure]:
+        """The report's pictures as matplotlib figures, where there are data for them: map, series, errors, calibration."""
         from nareg.cleaning._pictures import draw
 
         return draw(self)

@@ -1,4 +1,4 @@
-"""What anybody would try first, on the same readings: each method fills the whole table (N, T)."""
+"""Simple methods to compare with, on the same readings: each fills the whole table (N, T)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from nareg.graph import Graph
 #: Readings in the window of the rolling mean.
 WINDOW = 13
 #: Kriging factors a dense covariance for every pattern of gaps.
-MOST_KRIGED = 500
+MAX_KRIGED = 500
 LAST, LINE, MEDIAN, ROLLING, WEIGHT, KRIGING = (
     "last reading", "straight line in time", "neighbors' median", f"rolling mean of {WINDOW}", "one weight", "kriging"
 )  # fmt: skip
@@ -40,7 +40,7 @@ def _methods(graph: Graph, y: np.ndarray, times: np.ndarray | None, rng: np.rand
         ROLLING: lambda: baselines.interpolate_in_time(baselines.rolling_mean(y, WINDOW), times=times),
         WEIGHT: lambda: one_weight(graph, y, rng),
     }
-    if graph.coordinates is not None and 1 < graph.n_nodes <= MOST_KRIGED:
+    if graph.coordinates is not None and 1 < graph.n_nodes <= MAX_KRIGED:
         methods[KRIGING] = lambda: baselines.kriging(graph, y, metric=graph.metric).x
     return methods
 
@@ -56,7 +56,7 @@ def predict(
         try:
             results[name] = complete(method(), y, median)
         except NaregError as error:
-            notes.append(f"The method {name!r} could not be compared: {error}")
+            notes.append(f"The method {name!r} was left out of the comparison: {error}")
     return results, notes
 
 
@@ -66,7 +66,7 @@ def estimate(name: str, graph: Graph, y: np.ndarray, times: np.ndarray | None, r
 
 
 def fallback(estimates: Mapping[str, np.ndarray]) -> str:
-    """What is used where nothing can be compared: denoising in space, if it could be computed."""
+    """The method where nothing can be compared: denoising in space, if it could be computed."""
     return next(name for name in (WEIGHT, MEDIAN, LINE) if name in estimates)
 
 

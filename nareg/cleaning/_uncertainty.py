@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,14 +11,17 @@ from nareg.cleaning._words import number
 from nareg.spacetime import Smoothed
 from nareg.spacetime._bands import LEVELS
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 #: Level whose band reaches one standard deviation.
 ONE_SIGMA = 0.6827
 #: The model's standard deviations are stretched where the hidden readings' errors exceed them by this share.
 TOLERATED = 0.1
 
 
-def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[Any, float, str]:
-    """Shares of the hidden readings inside bands, a factor for the standard deviations, and what the check says."""
+def coverage(y: np.ndarray, predicted: Smoothed | None, hidden: Hidden) -> tuple[pd.DataFrame, float, str]:
+    """Shares of the hidden readings inside bands, a factor for the standard deviations, and the check in a sentence."""
     import pandas as pd
 
     frame = pd.DataFrame({"nominal": [], "observed": []}, dtype=float)

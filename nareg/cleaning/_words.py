@@ -1,4 +1,4 @@
-"""Numbers and counts as sentences have them."""
+"""Numbers and counts for sentences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 
 def number(value: float, digits: int = 2) -> str:
-    """So many significant digits, and at least three from ten on; a hyphen where there is no number.
+    """A number with ``digits`` significant digits, at least three from ten on; a hyphen for NaN and infinity.
 
     Examples
     --------

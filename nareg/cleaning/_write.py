@@ -1,4 +1,4 @@
-"""The cleaned tables as files: labels as in the input, a column per station, each whole or not at all."""
+"""The cleaned tables as files: labels as in the input, a column per station. Each file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FILES = ("clean.csv", "std.csv", "flags.csv", "report.html")
 
 
 def parts(cleaned: Cleaned) -> dict[str, Callable[[Path], object]]:
-    """What writes each of :data:`FILES`."""
+    """Name of each of :data:`FILES`, and the function that writes it."""
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),

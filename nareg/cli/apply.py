@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import numpy as np
 import typer
@@ -14,6 +14,7 @@ from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
 from nareg.errors import AmplificationWarning, InputError
+from nareg.typing import WeightsLike
 
 
 def denoise(
@@ -26,7 +27,7 @@ def denoise(
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
 ) -> None:
-    """Denoise readings with designed weights; every reading must be there."""
+    """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`."""
     _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=False)
 
 
@@ -52,52 +53,50 @@ def _apply(
     from nareg.results import load_design
 
     inputs.output(out, (".csv", ".npz"), stations, readings, weights)
-    found: Any
-    fit = None
-    own: dict[str, Any] = {
-        "neighbors": NEIGHBORS if neighbors is None else neighbors,
-        "center": Center.overall if center is None else center,
-    }
+    filter_weights: WeightsLike
+    fit, settings = None, {}
     if weights.suffix.lower() == ".npz":
-        found = load_design(weights)
-        for option, told in (("neighbors", neighbors), ("center", center)):
-            stored = found.settings.get(option)
-            if told is not None and stored is not None and stored != told:
-                raise InputError(f"--{option} {told}: {weights} was designed with {stored}, which is taken; leave it out.")
-        own |= {option: found.settings[option] for option in own if option in found.settings}
-        graph, names, table, _ = inputs.network(
-            stations, readings, own["neighbors"], strict=strict, designed=found.settings.get("names")
-        )
-        if list(names) != found.settings.get("names", list(names)):
+        filter_weights = load_design(weights)
+        settings = filter_weights.settings
+        for option, value, symbol in (("neighbors", neighbors, "k"), ("center", center, "center")):
+            stored = settings.get(option)
+            if value is not None and stored is not None and stored != value:
+                raise InputError(f"--{option} {value}: {weights} uses {symbol} = {stored}: omit --{option} or redesign.")
+    k = settings.get("neighbors", NEIGHBORS if neighbors is None else neighbors)
+    graph, names, table, _ = inputs.network(stations, readings, k, strict=strict, designed=settings.get("names"))
+    if weights.suffix.lower() == ".npz":
+        if list(names) != settings.get("names", list(names)):
             raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
     else:
-        graph, names, table, _ = inputs.network(stations, readings, own["neighbors"], strict=strict)
-        found, fit = io.read_weights(weights, names), io.read_fit(weights, names)
-    seen = table.observed
-    if not seen.any(axis=0).all():
-        t = table.times[int(np.flatnonzero(~seen.any(axis=0))[0])]
+        filter_weights, fit = io.read_weights(weights, names), io.read_fit(weights, names)
+    observed = table.observed
+    if not observed.any(axis=0).all():
+        t = table.times[int(np.flatnonzero(~observed.any(axis=0))[0])]
         raise InputError(f"{readings}: no station has a reading at {t!r}; drop that row.")
-    if not fill and not seen.all():
-        i, t = np.argwhere(~seen)[0]
+    if not fill and not observed.all():
+        i, t = np.argwhere(~observed)[0]
         raise InputError(
-            f"{readings}: station {names[i]!r} has no reading at {table.times[t]!r} ({int((~seen).sum())} missing in all): "
+            f"{readings}: station {names[i]!r} has no reading at {table.times[t]!r} ({int((~observed).sum())} missing in all): "
             "use `nareg interpolate`."
         )
-    stored = None if not hasattr(found, "settings") else found.settings.get("mean")
-    if hasattr(found, "settings"):
-        past = found.settings.get("readings")
-        plausibility.compare_with_design(readings, weights, past, names, table.values, seen, allow_unlike)
-    mean = np.array(stored)[:, None] if stored else inputs.mean(np.where(seen, table.values, np.nan), Center(own["center"]))
+    if settings:
+        stored = settings.get("readings")
+        plausibility.compare_with_design(readings, weights, stored, names, table.values, observed, allow_unlike)
+    if settings.get("mean"):
+        mean = np.array(settings["mean"])[:, None]
+    else:
+        how = Center(settings.get("center", Center.overall if center is None else center))
+        mean = inputs.mean(np.where(observed, table.values, np.nan), how)
     centered = table.values - mean
     if fill:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            solution = filters.interpolate(graph, found, centered, seen, fit=fit)
+            solution = filters.interpolate(graph, filter_weights, centered, observed, fit=fit)
         for warning in caught:
             _warn(warning, names)
     else:
-        solution = filters.denoise(graph, found, centered, fit=fit)
-    filled = f", {int((~seen).sum())} missing readings filled in" if fill else ""
+        solution = filters.denoise(graph, filter_weights, centered, fit=fit)
+    filled = f", {int((~observed).sum())} missing readings filled in" if fill else ""
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)
     if not solution.status.ok:
@@ -108,14 +107,14 @@ def _apply(
 
 
 def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
-    """What the library warns of in terms of stations; other warnings as Python shows them."""
+    """Show an amplification warning with the station's name, and other warnings as Python does."""
     if not isinstance(warning.message, AmplificationWarning):
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
         return
-    told = warning.message
+    amplified = warning.message
     errors.print(
-        f"[yellow]warning:[/] with these weights filled-in values of station {escape(repr(names[told.node]))} could be "
-        f"{told.amplification:.3g} times the largest reading: its weight is small beside its neighbors'. Used instead: "
-        f"{told.done}.",
+        f"[yellow]warning:[/] with these weights filled-in values of station {escape(repr(names[amplified.node]))} could be "
+        f"{amplified.amplification:.3g} times the largest reading: its weight is small beside its neighbors'. Used instead: "
+        f"{amplified.done}.",
         soft_wrap=True,
     )

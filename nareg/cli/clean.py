@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import numpy as np
 import typer
@@ -24,10 +24,14 @@ from rich.table import Table
 
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors
+from nareg.progress import ProgressCallback
+
+if TYPE_CHECKING:
+    from nareg.cleaning import Cleaned
 
 
-class Transform(StrEnum):
-    """What may be applied to the readings first."""
+class TransformOption(StrEnum):
+    """Transforms of the readings before the fit."""
 
     auto = "auto"
     none = "none"
@@ -35,8 +39,8 @@ class Transform(StrEnum):
     log = "log"
 
 
-class Dynamics(StrEnum):
-    """How the field may move from one time to the next."""
+class DynamicsOption(StrEnum):
+    """Kinds of dynamics."""
 
     auto = "auto"
     scalar = "scalar"
@@ -48,32 +52,36 @@ class Dynamics(StrEnum):
 
 def clean(
     stations: Annotated[
-        Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
+        Path, typer.Argument(help="CSV with station, latitude, longitude (or x, y), or a MatrixMarket graph (.mtx).")
     ],
     readings: Annotated[
-        Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
+        Path, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ. Empty = missing.")
     ],
-    out: Annotated[Path, typer.Option(help="Folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
-    unit: Annotated[str | None, typer.Option(help="Unit of the readings, for texts and pictures: °C.")] = None,
+    out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings for texts and pictures, such as °C.")] = None,
     noise: Annotated[
-        str | None, typer.Option(help="Noise variance, if known: a number, or a CSV with columns station, variance.")
+        str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
     noise_std: Annotated[
-        str | None, typer.Option(help="Noise standard deviation instead: a number, or a CSV with columns station, std.")
+        str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
     ] = None,
-    transform: Annotated[Transform, typer.Option(help="Applied to the readings first; auto compares.")] = Transform.auto,
-    dynamics: Annotated[Dynamics, typer.Option(help="Kind of dynamics; auto compares on hidden readings.")] = Dynamics.auto,
+    transform: Annotated[
+        TransformOption, typer.Option(help="Transform of the readings before the fit; auto compares all.")
+    ] = TransformOption.auto,
+    dynamics: Annotated[
+        DynamicsOption, typer.Option(help="Kind of dynamics; auto takes the best at hidden readings.")
+    ] = DynamicsOption.auto,
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
-    hidden: Annotated[float, typer.Option(help="Share of the readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
-    seed: Annotated[int, typer.Option(help="Seed of the choice of hidden readings.", min=0)] = 0,
-    strict: Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")] = False,
+    hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
+    seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0,
+    strict: Annotated[bool, typer.Option("--strict", help="Fail where a file format is ambiguous.")] = False,
 ) -> None:
-    """Denoise readings, fill their gaps, flag bad ones. No option is needed.
+    """Denoise readings, fill their gaps and flag bad ones. No option is needed.
 
-    Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing) in the shape of the
-    readings, and a report with the error at readings that were hidden from every method.
+    Writes the estimate, its standard deviation and QARTOD flags (1 good, 3 suspect, 4 bad, 9 missing), each in the shape of
+    the readings. Writes a report with the error of every method at hidden readings.
     """
-    from nareg.cleaning._clean import Settings, run
+    from nareg.cleaning._clean import CleanSettings, run
     from nareg.cleaning._network import assemble
     from nareg.cleaning._write import FILES, parts
     from nareg.cli.plausibility import noise_line
@@ -89,8 +97,8 @@ def clean(
         variance = inputs.noise_variance(noise, noise_std, network.readings.names, network.stations)
         if variance is not None:
             noise_line(variance, "given")
-        settings = Settings(
-            variance, None if transform is Transform.none else transform.value, dynamics.value, hidden, unit,
+        settings = CleanSettings(
+            variance, None if transform is TransformOption.none else transform.value, dynamics.value, hidden, unit,
             np.random.default_rng(seed),
         )  # fmt: skip
         inputs.folder(out)
@@ -121,16 +129,16 @@ def _say(text: str) -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Any]:
+def _progress() -> Iterator[ProgressCallback]:
     """A bar with the stage, the share that is done, and the time left."""
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
     left = TextColumn("left:"), TimeRemainingColumn()
     with Progress(*columns, *left, console=errors, transient=True) as bar:
         line = bar.add_task("reading", total=1.0)
-        yield lambda stage, done: bar.update(line, completed=done, description=stage)
+        yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)
 
 
-def _table(cleaned: Any) -> Table:
+def _table(cleaned: Cleaned) -> Table:
     from nareg.cleaning._words import number
 
     table = Table("method")

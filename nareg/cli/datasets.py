@@ -16,10 +16,13 @@ datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and
 
 @datasets_app.command("list")
 def datasets_list() -> None:
-    """List the data sets and whether they are on this machine."""
+    """List all data sets, and which are on this machine."""
     from nareg import datasets
 
-    table = Table("name", "what", "size", "here")
+    table = Table()
+    table.add_column("name", no_wrap=True, min_width=max(map(len, datasets.names())))
+    for heading in ("what", "size", "here"):
+        table.add_column(heading)
     for name in datasets.names():
         entry = datasets.info(name)
         table.add_row(name, entry.title, entry.shape, "yes" if datasets.available(name) else "no")
@@ -52,16 +55,16 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
 
 
 def _check(name: str, digest: str | None) -> str:
-    """How a file is checked when it is read."""
+    """How nareg checks a file before it uses it."""
     if digest is not None:
         return f"sha256 {digest}"
-    return "its temperatures are checked, by their digest" if name == "molene" else "your own, its checksum is not known"
+    return "checked by a digest of its temperatures" if name == "molene" else "your own file, no checksum"
 
 
 @datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
 def datasets_fetch(
     name: Annotated[str, typer.Argument(help="Name of a data set with a public address.")],
-    sha256: Annotated[str | None, typer.Option(help="Checksum that the download must have.")] = None,
+    sha256: Annotated[str | None, typer.Option(help="Expected SHA-256 checksum of the download.")] = None,
 ) -> None:
     """Download a data set into the data folder."""
     from nareg import datasets
@@ -74,7 +77,7 @@ def datasets_fetch(
 @datasets_app.command("export", epilog="Example: nareg datasets export us-weather")
 def datasets_export(
     name: Annotated[str, typer.Argument(help="Name of a sensor network.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the name.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the data set's name.")] = None,
 ) -> None:
     """Write stations.csv and readings.csv of a sensor network, for nareg clean and other programs."""
     from nareg import datasets
@@ -82,6 +85,6 @@ def datasets_export(
 
     network = datasets.load(name)
     if not isinstance(network, datasets.SensorNetwork):
-        raise InputError(f"{name} is a graph for node classification, not a sensor network: nareg datasets list shows them.")
+        raise InputError(f"{name} is a graph for node classification, not a sensor network: see `nareg datasets list`.")
     folder = network.to_csv(Path(name) if out is None else out)
     console.print(f"written: {escape(str(folder / 'stations.csv'))} and {escape(str(folder / 'readings.csv'))}", soft_wrap=True)

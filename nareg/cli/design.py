@@ -14,6 +14,7 @@ import typer
 from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
+from nareg import progress as progress_report
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.options import NEIGHBORS, Centering, Neighbors, ReadingsFile, StationsFile, Strict
@@ -41,7 +42,7 @@ def design(
     readings: ReadingsFile,
     out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (everything).")] = Path("design.npz"),
     method: Annotated[
-        Method, typer.Option(help="blind, gcv and sure need only noisy readings; the others a clean history.")
+        Method, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
     ] = Method.blind,
     noise: Annotated[
         str | None, typer.Option(help="Noise variance: a number, or a CSV with columns station, variance.")
@@ -51,7 +52,8 @@ def design(
         typer.Option("--noise-std", help="Noise standard deviation instead: a number, or a CSV with columns station, std."),
     ] = None,
     noise_fit: Annotated[
-        bool, typer.Option("--noise-fit", help="Weigh each station's data by 1 / variance (unequal sensors).")
+        bool,
+        typer.Option("--noise-fit", help="Weight each station's readings by 1 / variance (unequal sensors)."),
     ] = False,
     neighbors: Neighbors = NEIGHBORS,
     center: Centering = Center.overall,
@@ -59,8 +61,9 @@ def design(
 ) -> None:
     """Design one weight per station from readings.
 
-    Gaps are used: every reading counts. A station without any is left out and estimated from its neighbors later. For blind
-    and sure without --noise the variance is estimated per station; the others need it, for a clean history does not show it.
+    Readings may have gaps: every reading counts. A station without readings is left out, and estimated from its neighbors
+    later. Methods blind and sure estimate the noise variance per station if --noise is not given. Methods that design from a
+    clean history need --noise, because that history does not show it.
     """
     from nareg import design as designs
     from nareg import io
@@ -105,7 +108,7 @@ def design(
         Method.relaxation: lambda p, g, x, v: designs.relaxation(g, signals=x, noise=v, fit=fit, progress=p),
         Method.prony: lambda p, g, x, v: designs.prony(g, signals=x, noise=v, fit=fit, progress=p),
         Method.minmax: lambda p, g, x, v: designs.minmax(
-            g, low=x.min(axis=1), high=x.max(axis=1), noise=v, fit=fit, progress=p
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=v, fit=fit, progress=p
         ),
         Method.oracle: lambda p, g, x, v: designs.node_invariant(g, rule="oracle", signals=x, noise=v, fit=fit),
         Method.chen_liu: lambda p, g, x, v: designs.node_invariant(g, rule="chen-liu", signals=x, noise=v, fit=fit),
@@ -136,8 +139,9 @@ def _steps(title: str) -> Iterator[Any]:
     ) as bar:
         line = bar.add_task(title, total=None)
 
-        def progress(iteration: int, objective: float, gradient: float) -> None:
-            told = f"step {iteration}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
-            bar.update(line, description=f"{title}: {told}")
+        def progress(now: progress_report.Progress) -> None:
+            objective, gradient = now.values["objective"], now.values["gradient_norm"]
+            state = f"step {now.step}, objective {objective:.6g}, gradient {gradient:.1e}, {duration(left.step(gradient))}"
+            bar.update(line, description=f"{title}: {state}")
 
         yield progress

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from rich.console import Console
@@ -13,31 +13,35 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 
 from nareg.errors import InputError
 
+if TYPE_CHECKING:
+    from nareg.graph import Graph
+    from nareg.io import Readings
+
 console = Console()
 errors = Console(stderr=True)
 
 
 class Center(StrEnum):
-    """Which mean is removed before designing and filtering, and added back."""
+    """Mean that is removed before a design or a filter, and added back after it."""
 
     overall = "global"
     station = "station"
     none = "none"
 
 
-class Network(NamedTuple):
-    """A graph, its nodes' names and readings in the same order, and all names that the station file has."""
+class SensorInputs(NamedTuple):
+    """A graph, its nodes' names and readings in the same order, and all names in the station file."""
 
-    graph: Any
+    graph: Graph
     names: tuple[str, ...]
-    readings: Any
+    readings: Readings
     stations: tuple[str, ...]
 
 
-def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, designed: list[str] | None = None) -> Network:
-    """Stations and their readings; what was guessed is printed.
+def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, designed: list[str] | None = None) -> SensorInputs:
+    """Stations and their readings; prints what the readers guessed.
 
-    Stations without a column of readings are left out, unless the weights were designed for exactly ``designed``.
+    Stations without a column of readings are left out, unless the weights were designed for them: ``designed``.
     """
     from nareg import io
     from nareg.graph import Graph
@@ -47,21 +51,21 @@ def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, des
         names = tuple(str(i) for i in range(graph.n_nodes))
         table = io.read_readings(readings, names, strict=strict)
         if table.names != names:
-            lost = next(name for name in names if name not in set(table.names))
-            raise InputError(f"{readings}: no column for station {lost!r}: every node of {stations} needs one.")
+            absent = next(name for name in names if name not in set(table.names))
+            raise InputError(f"{readings}: no column for station {absent!r}: every node of {stations} needs one.")
         _print(table.notes)
-        return Network(graph, names, table, names)
-    found = io.read_stations(stations, strict=strict)
-    _print(found.notes)
-    rows = {name: i for i, name in enumerate(found.names)}
-    wanted = found.names
-    if designed is not None and [name for name in found.names if name in set(designed)] == designed:
+        return SensorInputs(graph, names, table, names)
+    places = io.read_stations(stations, strict=strict)
+    _print(places.notes)
+    rows = {name: i for i, name in enumerate(places.names)}
+    wanted = places.names
+    if designed is not None and [name for name in places.names if name in set(designed)] == designed:
         wanted = tuple(designed)
     table = io.read_readings(readings, wanted, strict=strict, keep_absent=wanted == tuple(designed or ()))
     _print(table.notes)
-    coordinates = found.coordinates[[rows[name] for name in table.names]]
-    return Network(
-        Graph.from_knn(coordinates, neighbors, metric=found.metric, names=table.names), table.names, table, found.names
+    coordinates = places.coordinates[[rows[name] for name in table.names]]
+    return SensorInputs(
+        Graph.from_knn(coordinates, neighbors, metric=places.metric, names=table.names), table.names, table, places.names
     )
 
 
@@ -86,16 +90,16 @@ def noise_variance(
 ) -> np.ndarray | None:
     """The variance of each name from ``--noise`` or ``--noise-std``; None where neither is given.
 
-    A file may also hold those of other stations.
+    A file may also hold the variances of other stations.
     """
     if noise is not None and noise_std is not None:
         raise InputError("--noise is a variance and --noise-std a standard deviation: give one of them.")
     if noise is not None:
-        return _given(noise, names, stations, "--noise", "variance")
-    return None if noise_std is None else _given(noise_std, names, stations, "--noise-std", "std") ** 2
+        return _per_station(noise, names, stations, "--noise", "variance")
+    return None if noise_std is None else _per_station(noise_std, names, stations, "--noise-std", "std") ** 2
 
 
-def _given(value: str, names: tuple[str, ...], stations: tuple[str, ...], option: str, column: str) -> np.ndarray:
+def _per_station(value: str, names: tuple[str, ...], stations: tuple[str, ...], option: str, column: str) -> np.ndarray:
     from nareg import io
 
     try:
@@ -105,21 +109,21 @@ def _given(value: str, names: tuple[str, ...], stations: tuple[str, ...], option
             raise InputError(
                 f"{option} {value!r} is neither a number nor a CSV file with the columns station, {column}."
             ) from None
-        found = io.read_column(value, names, column, others=stations)
-        if (found < 0).any():
-            worst = int(found.argmin())
+        numbers = io.read_column(value, names, column, others=stations)
+        if (numbers < 0).any():
+            i = int(numbers.argmin())
             raise InputError(
-                f"{value}: the {column} of station {names[worst]!r} is {found[worst]:g}, which is negative."
+                f"{value}: the {column} of station {names[i]!r} is {numbers[i]:g}, which is negative: correct it."
             ) from None
-        if not found.any():
+        if not numbers.any():
             raise InputError(f"{value}: the {column} is zero everywhere: without noise there is nothing to remove.") from None
-        return found
+        return numbers
     if not (np.isfinite(number) and number >= 0):
         raise InputError(f"{option} is {number:g}: it must be a finite number above 0.")
     if number == 0:
         raise InputError(
-            f"{option} is 0: without noise there is nothing to remove; give the noise of the readings, or leave the option out "
-            "to have it estimated (nareg clean, or nareg design --method blind or sure)."
+            f"{option} is 0: without noise there is nothing to remove; give the noise of the readings, or omit the option "
+            "to estimate it (nareg clean, or nareg design --method blind or sure)."
         )
     return np.full(len(names), number)
 
@@ -133,26 +137,26 @@ def is_file(name: str) -> bool:
 
 
 def output(path: Path, allowed: tuple[str, ...], *inputs: Path) -> None:
-    """Refuse another ending, and to write over what is read."""
+    """Refuse an output of another type, or one that would overwrite an input."""
     if path.suffix.lower() not in allowed:
         raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
-    for held in inputs:
-        if path.exists() and held.exists() and path.samefile(held):
-            raise InputError(f"--out {path} is {held}, which would be lost: name another file.")
+    for source in inputs:
+        if path.exists() and source.exists() and path.samefile(source):
+            raise InputError(f"--out {path} is {source}, which would be lost: name another file.")
 
 
 def folder(path: Path) -> None:
-    """Make it before anything that takes time is begun."""
+    """Make the output folder before any work starts."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"--out {path} is a file, or in one; a folder is expected.") from None
+        raise InputError(f"--out {path} is a file, or inside one: a folder is expected.") from None
     except OSError as error:
-        raise InputError(f"--out {path} cannot be made ({error.strerror}): name another folder.") from None
+        raise InputError(f"--out {path} cannot be created ({error.strerror}): name another folder.") from None
 
 
 def progress_bar(*more: ProgressColumn) -> Progress:
-    """A line a task: what is done of how much, and the time it took."""
+    """One line per task: steps done, steps in total, and the time."""
     return Progress(
         SpinnerColumn(),
         TextColumn("{task.description}"),

@@ -13,24 +13,28 @@ StationsFile = Annotated[
     Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
 ]
 ReadingsFile = Annotated[
-    Path, typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ.")
+    Path,
+    typer.Argument(help="CSV: time, then one column per station; or time, station, value. Empty = missing. Or NPZ."),
 ]
-Strict = Annotated[bool, typer.Option("--strict", help="Refuse to guess at the files' format.")]
-#: Nearest neighbors, where nothing else is said.
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at anything in the files that needs a guess.")]
+#: Default number of nearest neighbors.
 NEIGHBORS = 7
 Neighbors = Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.")]
 Centering = Annotated[
-    Center, typer.Option("--center", help="Mean to remove first and add back: over everything, per station, none.")
+    Center,
+    typer.Option("--center", help="Mean to remove first and add back: of all readings, per station, or none."),
 ]
-#: Where weights are applied: a design.npz knows its own.
+#: Where weights are applied: design.npz stores its own.
 OwnNeighbors = Annotated[
-    int | None, typer.Option("-k", "--neighbors", help="Of weights.csv, if they were designed with other than 7.")
+    int | None,
+    typer.Option("-k", "--neighbors", help="Neighbors in the design of weights.csv; default 7."),
 ]
 OwnCentering = Annotated[
-    Center | None, typer.Option("--center", help="Of weights.csv, if they were designed with other than global.")
+    Center | None,
+    typer.Option("--center", help="Centering in the design of weights.csv; default global."),
 ]
 
 
 AllowUnlike = Annotated[
-    bool, typer.Option("--allow-unlike", help="Go on where level or spread of the readings are unlike the design's.")
+    bool, typer.Option("--allow-unlike", help="Accept readings whose level or spread differs much from those of the design.")
 ]

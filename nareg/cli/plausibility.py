@@ -80,12 +80,12 @@ def refuse_more_noise_than_readings(variance: np.ndarray, values: np.ndarray, se
 
 
 def from_history(
-    way: Callable[[Any, np.ndarray, Any], Any], graph: Any, X: np.ndarray, seen: np.ndarray, variance: Any,
+    design: Callable[[Any, np.ndarray, Any], Any], graph: Any, X: np.ndarray, seen: np.ndarray, variance: Any,
     names: Sequence[str], *, per_edge: bool,
 ) -> Any:  # fmt: skip
     """A design from a clean history with gaps: what is missing is drawn from its distribution given the rest.
 
-    ``way(graph, signals, variance)`` designs for stations that all have readings.
+    ``design(graph, signals, variance)`` designs for stations that all have readings.
     """
     from nareg._operator import penalty
     from nareg.design._node.completion import Completion
@@ -93,7 +93,7 @@ def from_history(
     from nareg.design._node.silent_stations import for_all_stations
 
     if seen.all():
-        return way(graph, X, variance)
+        return design(graph, X, variance)
     base, rng = penalty(graph), np.random.default_rng(0)
     live = np.asarray(seen.any(axis=1))
     if not live.all() and per_edge:
@@ -106,8 +106,8 @@ def from_history(
     _checks.dense_size("a design from readings with gaps", base.n_nodes, copies=6, alternative="pass times without gaps")
     small, extension = (base, np.zeros((0, base.n_nodes))) if live.all() else reduced_penalty(base, live)
     filled = Completion(small.L.toarray(), X[live], seen[live], rng).draw(rng)
-    found = way(graph if live.all() else small, filled, variance if live.all() else variance[live])
-    return found if live.all() else for_all_stations(found, base, extension, seen)
+    designed = design(graph if live.all() else small, filled, variance if live.all() else variance[live])
+    return designed if live.all() else for_all_stations(designed, base, extension, seen)
 
 
 def facts(values: np.ndarray, seen: np.ndarray) -> dict[str, Any]:

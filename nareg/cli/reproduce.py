@@ -17,18 +17,21 @@ from nareg.errors import InputError
 
 
 def reproduce(
-    figures: Annotated[list[str], typer.Argument(help="fig1, gnn-noise, ...; node-adaptive, gnn, herta, unlearning or all.")],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: minutes, not tens of minutes.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Worker processes; the numbers do not depend on it.", min=1)] = None,
-    report: Annotated[bool, typer.Option("--report", help="Write one HTML page over all figures.")] = False,
-    out: Annotated[Path, typer.Option(help="Folder for pictures, CSVs and verdicts.")] = Path("nareg-reproduction"),
+    figures: Annotated[
+        list[str], typer.Argument(help="fig1, gnn-noise, ...; or groups: node-adaptive, gnn, herta, unlearning, all.")
+    ],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: two minutes instead of twenty.")] = False,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on it.", min=1)] = None,
+    report: Annotated[bool, typer.Option("--report", help="Write one HTML page with all figures.")] = False,
+    out: Annotated[Path, typer.Option(help="Folder for pictures, CSV files and verdicts.")] = Path("nareg-reproduction"),
     assignments: Annotated[
-        list[str] | None, typer.Option("--set", help="A setting of one figure: dataset=noaa-hourly, snr_db=-5,0,5. Repeatable.")
+        list[str] | None,
+        typer.Option("--set", help="A setting of one figure: snr_db=-5,0,5. May be repeated."),
     ] = None,
 ) -> None:
     """Reproduce published figures: picture, numbers, and a verdict on every claim.
 
-    A run that was interrupted goes on where it stood.
+    An interrupted run continues where it stopped.
     """
     import joblib
 
@@ -47,7 +50,7 @@ def reproduce(
                 names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
             )
         except KeyboardInterrupt:
-            errors.print(f"interrupted: what is done is kept in {escape(str(out))}, the same command goes on", soft_wrap=True)
+            errors.print(f"interrupted: finished figures are in {escape(str(out))}; the same command goes on", soft_wrap=True)
             raise typer.Exit(130) from None
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
@@ -64,7 +67,7 @@ def reproduce(
 
 
 def _experiments() -> Any:
-    """The experiments of a checkout: beside the package, or in the folder where the command runs."""
+    """The experiments of a checkout: beside the package, or in the current folder."""
     for place in (Path(nareg.__file__).resolve().parents[1], Path.cwd()):
         if (place / "experiments" / "_main.py").is_file():
             load_package("experiments", place / "experiments")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from dataclasses import asdict, astuple, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,30 +18,32 @@ from nareg.cli.inputs import console, errors, output, progress_bar
 from nareg.errors import InputError, NaregError
 
 if TYPE_CHECKING:
+    from nareg.progress import Progress
     from nareg.unlearning.peers import comparison
+    from nareg.unlearning.store.entries import RequestDetails
 
-unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier that forgets on request, with a certificate.")
+unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier and remove data from it with certificates.")
 
-Store = Annotated[Path, typer.Argument(help="The store: what remains, the model and the requests, in one file.")]
-Key = Annotated[Path | None, typer.Option(help="File of the key of the store's hashes; by default STORE.key.")]
-Where = Annotated[str | None, typer.Option(help="A device of torch, say cuda, for training and whole propagations.")]
-GraphFile = Annotated[Path | None, typer.Argument(help="MatrixMarket adjacency (.mtx), or a CSV of pairs u,v.")]
-FeaturesFile = Annotated[Path | None, typer.Argument(help="A row a node: .npy, .mtx, or .npz as SciPy saves it.")]
-LabelsFile = Annotated[Path | None, typer.Argument(help="CSV: node, label, train (0 or 1); empty label = none.")]
-Named = Annotated[str | None, typer.Option(help="In the place of the files: a data set with its first split.")]
-Order = Annotated[int, typer.Option(help="Hops that features travel.")]
-Weights = Annotated[str | None, typer.Option(help="Of hops 0, 1, ..., with commas, in the place of --order: 0.2,0.3,0.5.")]
-LossName = Annotated[str, typer.Option("--loss", help="logistic or squared.")]
-Lam = Annotated[float, typer.Option(help="Ridge a training node.")]
-Alpha = Annotated[float, typer.Option(help="Deviation of the random term that hides what is forgotten.")]
-Eps = Annotated[float, typer.Option(help="Of the certificates.")]
-Delta = Annotated[float, typer.Option(help="Of the certificates.")]
-Edges = Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v.")]
-#: Of the named options: "3,5" or a file with a number, or two, a line.
-LISTED = "numbers with commas, or a CSV file with one a line"
-Nodes = Annotated[str | None, typer.Option(help=f"Nodes with edges, features and labels: {LISTED}.")]
-Features = Annotated[str | None, typer.Option(help=f"Nodes whose features go: {LISTED}.")]
-WithLabels = Annotated[bool, typer.Option("--labels", help="With --features: their labels as well.")]
+Store = Annotated[Path, typer.Argument(help="Store file with the remaining data, the model and its requests.")]
+Key = Annotated[Path | None, typer.Option(help="File with the key of the store's hashes; default STORE.key.")]
+Where = Annotated[str | None, typer.Option(help="Torch device, such as cuda, for training and full propagation.")]
+GraphFile = Annotated[Path | None, typer.Argument(help="Adjacency in MatrixMarket (.mtx), or CSV of pairs u,v.")]
+FeaturesFile = Annotated[Path | None, typer.Argument(help="One row per node: .npy, .mtx, or .npz from scipy.sparse.save_npz.")]
+LabelsFile = Annotated[Path | None, typer.Argument(help="CSV with columns node, label (empty for none), train (0 or 1).")]
+Named = Annotated[str | None, typer.Option(help="Data set, with its first split, instead of the files.")]
+Order = Annotated[int, typer.Option(help="Number of propagation steps.")]
+Weights = Annotated[str | None, typer.Option(help="Weights of steps 0, 1, ..., instead of --order: 0.2,0.3,0.5.")]
+LossName = Annotated[str, typer.Option("--loss", help="Loss: logistic or squared.")]
+Lam = Annotated[float, typer.Option(help="Ridge per training node.")]
+Alpha = Annotated[float, typer.Option(help="Standard deviation of the noise term that hides removed data.")]
+Eps = Annotated[float, typer.Option(help="Privacy loss epsilon that each certificate guarantees.")]
+Delta = Annotated[float, typer.Option(help="Probability delta that the guarantee fails.")]
+Edges = Annotated[str | None, typer.Option(help="Edges: 3-5,7-9, or a CSV file of pairs u,v.")]
+#: Format of the options that list nodes.
+LISTED = "3,5, or a CSV file with one number per line"
+Nodes = Annotated[str | None, typer.Option(help=f"Nodes, with their edges, features and labels: {LISTED}.")]
+Features = Annotated[str | None, typer.Option(help=f"Nodes whose features to remove: {LISTED}.")]
+WithLabels = Annotated[bool, typer.Option("--labels", help="Remove the labels of the --features nodes, too.")]
 
 
 @unlearn_app.command("fit", epilog="Example: nareg unlearn fit service.store graph.mtx features.npy labels.csv")
@@ -58,14 +60,14 @@ def fit(
     alpha: Alpha = 0.1,
     eps: Eps = 1.0,
     delta: Delta = 1e-4,
-    r_max: Annotated[float, typer.Option(help="Residues up to this wait; 0: exact.")] = 0.0,
+    r_max: Annotated[float, typer.Option(help="Residuals below this are not pushed; 0 (default) is exact.")] = 0.0,
     classes: Annotated[
-        str | None, typer.Option(help=f"All that there can be, so that one may lose its last training node: {LISTED}.")
+        str | None, typer.Option(help=f"All possible classes, so that one may lose its last training node: {LISTED}.")
     ] = None,
     key: Key = None,
     device: Where = None,
 ) -> None:
-    """Train, and write the store. Scale features node by node beforehand, never by columns: that would carry deleted data."""
+    """Train a model and write its store. Scale features per node, never per column: column statistics retain removed data."""
     from nareg import unlearning
     from nareg.unlearning.store.files import refuse_taken
 
@@ -81,19 +83,19 @@ def fit(
         device=device,
     )
     if alpha == 0:
-        raise InputError("--alpha is 0: without a random term nothing could ever be removed with a certificate.")
+        raise InputError("--alpha is 0: without a noise term no removal can be certified; pass a value above 0.")
     refuse_taken(store, key)  # before the training, not after
-    data, told = _data(graph, features, labels, dataset), None if classes is None else read.numbers(classes)
+    data, known = _data(graph, features, labels, dataset), None if classes is None else read.numbers(classes)
     with errors.status("propagating and training"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        model.fit(*data, classes=told)
+        model.fit(*data, classes=known)
     for warning in caught:
         errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
     with errors.status("writing"):
         model.save(store, key=key).close()
     console.print(escape(model.certificate().summary()), soft_wrap=True)
     where = key or f"{store}.key"
-    console.print(f"written: {escape(str(store))}, and the key of its hashes: {escape(str(where))}", soft_wrap=True)
+    console.print(f"written: {escape(str(store))}; key of its hashes: {escape(str(where))}", soft_wrap=True)
 
 
 @unlearn_app.command("remove", epilog="Example: nareg unlearn remove service.store --nodes 17,30 --edges 3-5")
@@ -103,16 +105,16 @@ def remove(
     nodes: Nodes = None,
     features: Features = None,
     labels: WithLabels = False,
-    renew: Annotated[bool, typer.Option("--renew", help="Afterwards train anew with a new random term.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Then retrain with a new noise term.")] = False,
     key: Key = None,
     device: Where = None,
 ) -> None:
-    """Forget, durably, and print the certificate of each request."""
+    """Remove edges, nodes or features durably, and print a certificate per request."""
     if edges is None and nodes is None and features is None:
-        raise InputError("name something to remove: --edges, --nodes or --features.")
+        raise InputError("nothing to remove: pass --edges, --nodes or --features.")
     if labels and features is None:
-        raise InputError("--labels goes with --features: name the nodes whose features and labels go.")
-    wanted = (
+        raise InputError("--labels needs --features: pass the nodes whose features and labels to remove.")
+    items = (
         None if edges is None else read.pairs(edges),
         *(None if t is None else read.numbers(t) for t in (nodes, features)),
     )
@@ -124,10 +126,10 @@ def remove(
     }
     done: list[str] = []
     try:
-        for (name, act), what in zip(acts.items(), wanted, strict=True):
-            if what is not None:
-                with errors.status(f"forgetting the {name}"):
-                    certificate = act(what)
+        for (name, act), value in zip(acts.items(), items, strict=True):
+            if value is not None:
+                with errors.status(f"removing the {name}"):
+                    certificate = act(value)
                 console.print(escape(certificate.summary()), soft_wrap=True)
                 done.append(f"the {name}")
         if renew:
@@ -141,17 +143,17 @@ def remove(
 @unlearn_app.command("add", epilog="Example: nareg unlearn add service.store --nodes new.npy --edges 60-3,61-5")
 def add(
     store: Store,
-    nodes: Annotated[Path | None, typer.Option(help="Features, a row a new node: .npy, .mtx or .npz.")] = None,
-    labels: Annotated[str | None, typer.Option(help=f"With --nodes: their classes, -1 for none: {LISTED}.")] = None,
-    edges: Annotated[str | None, typer.Option(help="3-5,7-9, or a CSV file of pairs u,v; new nodes among them.")] = None,
+    nodes: Annotated[Path | None, typer.Option(help="Features, one row per new node: .npy, .mtx or .npz.")] = None,
+    labels: Annotated[str | None, typer.Option(help=f"Classes of the new nodes, -1 for none: {LISTED}.")] = None,
+    edges: Annotated[str | None, typer.Option(help="Edges, also of new nodes: 3-5,7-9, or a CSV file of pairs u,v.")] = None,
     key: Key = None,
     device: Where = None,
 ) -> None:
-    """Let the graph grow, durably: nodes first, then edges. New nodes are numbered on; those with a class are trained on."""
+    """Add nodes, then edges, durably. New nodes are numbered after the others; those with a class are trained on."""
     if nodes is None and edges is None:
-        raise InputError("name something to add: --nodes or --edges.")
+        raise InputError("nothing to add: pass --nodes or --edges.")
     if labels is not None and nodes is None:
-        raise InputError("--labels goes with --nodes: give the features of the nodes that they are of.")
+        raise InputError("--labels needs --nodes: pass the features of the labeled nodes.")
     X, y = None if nodes is None else read.matrix(nodes), None if labels is None else read.numbers(labels)
     pairs = None if edges is None else read.pairs(edges)
     model = _loaded(store, key, device)
@@ -173,28 +175,28 @@ def add(
         model.close()
 
 
-def _after(error: NaregError, done: list[str], what: str) -> NaregError:
-    """An error, and what was carried out for good before it."""
-    return NaregError(f"{error} Before that {' and '.join(done)} {what}, and stay so: do not ask again.") if done else error
+def _after(error: NaregError, done: list[str], verb: str) -> NaregError:
+    """The error, with what was carried out before it."""
+    return NaregError(f"{error} Before that {' and '.join(done)} {verb}: do not repeat them.") if done else error
 
 
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
-def preview(store: Store, edge: Annotated[str, typer.Option(help="3-5: one edge.")]) -> None:
-    """Print what the removal of an edge would do to the scores, by its factors of low rank; nothing is changed."""
+def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3-5.")]) -> None:
+    """Print how the removal of an edge would change the scores, from its low-rank factors. The store stays as it is."""
     pair, model = read.pairs(edge), _stored(store)
     change = model.preview(pair)
     before, moved = model.decision(change.nodes), change.apply(model.coefficients)
     others = np.count_nonzero(model.class_of(before + moved) != model.class_of(before))
     console.print(
-        f"{change.nodes.size} nodes are within reach; with the coefficients as they are, scores move by "
+        f"{change.nodes.size} nodes are within reach; with the present coefficients, scores move by "
         f"{np.abs(moved).max(initial=0):.3g} at most, and {others} nodes change class",
         soft_wrap=True,
     )
 
 
 @unlearn_app.command("predict", epilog="Example: nareg unlearn predict service.store --out classes.csv")
-def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, class.")] = Path("classes.csv")) -> None:
-    """Write the class of every node that remains."""
+def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV file: node, class.")] = Path("classes.csv")) -> None:
+    """Write the predicted class of every remaining node."""
     from nareg.results import atomic_write
     from nareg.unlearning.store.files import key_file
 
@@ -208,7 +210,8 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV: node, cla
 
 @unlearn_app.command("certificate", epilog="Example: nareg unlearn certificate service.store --out certificates.json")
 def certificate(
-    store: Store, out: Annotated[Path | None, typer.Option(help="All certificates with their keyed hashes, as JSON.")] = None
+    store: Store,
+    out: Annotated[Path | None, typer.Option(help="JSON file for all certificates with their hashes.")] = None,
 ) -> None:
     """Print the last certificate."""
     from nareg import unlearning
@@ -222,11 +225,11 @@ def certificate(
         history = ledger.history()
     finally:
         ledger.close()
-    console.print(f"{len(history)} requests, the saving of the store counted")
+    console.print(f"{len(history)} requests, including the saving of the store")
     last = history[-1][1]
     console.print(escape("no certificate" if last is None else last.summary()), soft_wrap=True)
     if out is not None:
-        rows = [{"digest": digest, "certificate": None if told is None else asdict(told)} for digest, told in history]
+        rows = [{"digest": digest, "certificate": None if issued is None else asdict(issued)} for digest, issued in history]
         with atomic_write(out) as handle:
             handle.write((json.dumps(rows, indent=1) + "\n").encode())
         console.print(f"written: {escape(str(out))}", soft_wrap=True)
@@ -241,35 +244,38 @@ def prove(
     labels: WithLabels = False,
     key: Key = None,
 ) -> None:
-    """Show which request removed just this, by its keyed hash; exit status 1 if none did. A request is shown whole or not."""
+    """Show by its keyed hash which request removed exactly this; exit status 1 if none did. Pass all that it removed."""
     from nareg import unlearning
 
     if sum(named is not None for named in (edges, nodes, features)) != 1:
-        raise InputError("name one request: --edges, --nodes or --features, all that it removed.")
+        raise InputError("pass one of --edges, --nodes and --features, with all that the request removed.")
     if labels and features is None:
-        raise InputError("--labels goes with --features.")
+        raise InputError("--labels needs --features.")
     if edges is not None:
-        told: dict[str, Any] = {"request": "remove_edges", "edges": read.pairs(edges)}
+        request: RequestDetails = {"request": "remove_edges", "edges": read.pairs(edges)}
     elif nodes is not None:
-        told = {"request": "remove_nodes", "nodes": read.numbers(nodes)}
+        request = {"request": "remove_nodes", "nodes": read.numbers(nodes)}
     else:
-        told = {"request": "remove_features", "nodes": read.numbers(str(features)), "labels": labels}
+        request = {"request": "remove_features", "nodes": read.numbers(str(features)), "labels": labels}
     ledger = unlearning.Ledger(store, key)
     try:
-        found, history = ledger.find(told), ledger.history()
+        numbers, history = ledger.find(request), ledger.history()
     finally:
         ledger.close()
-    for number in found:
-        made = history[number][1]
-        console.print(escape(f"request {number}: {'no certificate' if made is None else made.summary()}"), soft_wrap=True)
-    if not found:
-        console.print("no request of this store removed just this, together", soft_wrap=True)
+    for number in numbers:
+        issued = history[number][1]
+        console.print(escape(f"request {number}: {'no certificate' if issued is None else issued.summary()}"), soft_wrap=True)
+    if not numbers:
+        console.print("no request of this store removed exactly this", soft_wrap=True)
         raise typer.Exit(1)
 
 
 @unlearn_app.command("renew", epilog="Example: nareg unlearn renew service.store")
 def renew(store: Store, key: Key = None, device: Where = None) -> None:
-    """Train anew with a new random term, durably: before another version is published, for two with one term tell too much."""
+    """Retrain durably with a new noise term, before you publish another version.
+
+    Two models that share a noise term reveal what was removed between them: retrain with a new one.
+    """
     model = _loaded(store, key, device)
     try:
         _renewed(model)
@@ -279,13 +285,13 @@ def renew(store: Store, key: Key = None, device: Where = None) -> None:
 
 @unlearn_app.command("verify", epilog="Example: nareg unlearn verify service.store")
 def verify(store: Store, key: Key = None, device: Where = None) -> None:
-    """Propagate and train anew from what remains, and compare; exit status 1 if the last certificate does not hold."""
+    """Propagate and train again from the remaining data, and compare; exit status 1 if the last certificate does not hold."""
     from nareg import unlearning
 
-    with errors.status("propagating and training anew"):
-        found = unlearning.verify(store, key=key, device=device)
-    console.print(escape(found.summary()), soft_wrap=True)
-    if not found.holds:
+    with errors.status("propagating and training"):
+        result = unlearning.verify(store, key=key, device=device)
+    console.print(escape(result.summary()), soft_wrap=True)
+    if not result.holds:
         raise typer.Exit(1)
 
 
@@ -297,8 +303,8 @@ def compare(
     dataset: Named = None,
     edges: Edges = None,
     nodes: Nodes = None,
-    random: Annotated[int | None, typer.Option(help="So many random edges, in the place of named ones; 20.", min=1)] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Perceptrons as well, which certify nothing; needs torch.")] = False,
+    random: Annotated[int | None, typer.Option(help="Number of random edges, if none are named; 20.", min=1)] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Compare perceptrons, too, which certify nothing; needs torch.")] = False,
     order: Order = 2,
     weights: Weights = None,
     loss: LossName = "logistic",
@@ -307,126 +313,128 @@ def compare(
     eps: Eps = 1.0,
     delta: Delta = 1e-4,
     device: Where = None,
-    seed: Annotated[int, typer.Option(help="Of the random edges and of training.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="The table as CSV.")] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the random edges and of training.", min=0)] = 0,
+    out: Annotated[Path | None, typer.Option(help="CSV file for the table.")] = None,
 ) -> None:
-    """Have several methods forget the same edges, then nodes, one by one: seconds, accuracy, and what is certified.
+    """Remove the same edges, then nodes, one by one with several methods: seconds, accuracy and certificates.
 
-    Nothing is kept: choose with it, then fit. Nodes with a label that are not trained on are the test.
+    No model is stored. Labeled nodes that are not trained on are the test nodes.
     """
     from nareg.results import upper_edges
+    from nareg.unlearning import CertifiedGPR
     from nareg.unlearning.peers import comparison
 
     if out is not None:
         output(out, (".csv",), *(path for path in (graph, features, labels) if path is not None))
     if random is not None and (edges is not None or nodes is not None):
-        raise InputError("--random goes without --edges and --nodes: it is in their place.")
-    hops = _weights(weights)
-    pairs = () if edges is None else read.pairs(edges)
-    gone = () if nodes is None else read.numbers(nodes)
+        raise InputError("--random replaces --edges and --nodes: pass one or the other.")
+    model = CertifiedGPR(order=order, weights=_weights(weights), loss=loss, lam=lam, alpha=alpha, eps=eps, delta=delta)
+    pairs: np.ndarray | tuple[()] = () if edges is None else read.pairs(edges)
+    removed: np.ndarray | tuple[()] = () if nodes is None else read.numbers(nodes)
     data, rng = _data(graph, features, labels, dataset), np.random.default_rng(seed)
     if edges is None and nodes is None:
         every = np.stack(upper_edges(data[0].adjacency), axis=1)
         if not len(every):
-            raise InputError("the graph has no edges to remove: name nodes with --nodes.")
+            raise InputError("the graph has no edges to remove: pass --nodes.")
         pairs = rng.permutation(every)[: random or 20]
     methods = (*comparison.CERTIFIED, *(comparison.DEEP if deep else ()))
-    found: list[comparison.Compared] = []
+    rows: list[comparison.ComparedMethod] = []
     try:
         with progress_bar() as bar:
-            lines = {method: bar.add_task(method, total=None, start=False) for method in methods}
+            tasks = {method: bar.add_task(method, total=None, start=False) for method in methods}
 
-            def progress(method: str, done: int, total: int) -> None:
-                bar.start_task(lines[method])
-                bar.update(lines[method], completed=done, total=total)
+            def show(report: Progress) -> None:
+                bar.start_task(tasks[report.stage])
+                bar.update(tasks[report.stage], completed=report.step, total=report.total)
 
-            found.extend(
+            rows.extend(
                 comparison.compare(
-                    *data, edges=pairs, nodes=gone, methods=methods, order=order, weights=hops, loss=loss, lam=lam,
-                    alpha=alpha, eps=eps, delta=delta, device=device, rng=rng, progress=progress,
+                    *data, edges=pairs, nodes=removed, methods=methods, model=model, device=device, rng=rng, progress=show
                 )
-            )  # fmt: skip
+            )
     except KeyboardInterrupt:
-        errors.print("interrupted: the methods that were done are shown")
+        errors.print("interrupted: the table shows the finished methods")
         raise typer.Exit(130) from None
     finally:
-        _show(found, len(pairs) + len(gone), out)
+        _show(rows, len(pairs) + len(removed), out)
 
 
-def _show(found: list[comparison.Compared], requests: int, out: Path | None) -> None:
-    """As a table, and as CSV."""
+def _show(rows: list[comparison.ComparedMethod], requests: int, out: Path | None) -> None:
+    """Print the table, and write it as CSV."""
     from nareg.io import write_rows
-    from nareg.unlearning.peers.comparison import Compared
 
-    if not found:
+    if not rows:
         return
-    table = Table(title=f"{requests} requests: test accuracy, and seconds in the median", title_justify="left")
-    for heading in ("method", "before", "after", "trained", "request", "propagated", "budget", "anew"):
+    table = Table(
+        title=f"{requests} requests: test accuracy, median seconds", title_justify="left", pad_edge=False, collapse_padding=True
+    )
+    for heading in ("method", "before", "after", "fit", "request", "propagation", "budget", "retrained"):
         table.add_column(heading, justify="left" if heading == "method" else "right")
-    for one in found:
-        seconds = (f"{value:.2g}" if value < 100 else f"{value:.0f}" for value in (one.fit, one.seconds, one.propagation))
+    for one in rows:
+        seconds = (f"{value:.2g}" if value < 100 else f"{value:.0f}" for value in one.timings.values())
         spent = ("none", "-") if one.spent is None else (f"{one.spent:.1%}", str(one.retrained))
         accuracy = ("-" if np.isnan(share) else f"{share:.1%}" for share in (one.before, one.after))
         table.add_row(one.method, *accuracy, *seconds, *spent)
     console.print(table)
     console.print(
-        "propagated: seconds of a request's propagation; budget: the most that a certificate took; anew: models retrained"
+        "propagation: its seconds per request; budget: largest share that a certificate used; retrained: number of requests"
     )
     if out is not None:
-        write_rows(out, [field.name for field in fields(Compared)], map(astuple, found))
+        header = ["method", "before", "after", *rows[0].timings, "spent", "retrained"]
+        write_rows(out, header, [(r.method, r.before, r.after, *r.timings.values(), r.spent, r.retrained) for r in rows])
         console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 
 def _data(graph: Path | None, features: Path | None, labels: Path | None, dataset: str | None) -> tuple[Any, Any, Any, Any]:
-    """Graph, features, labels and training nodes, of files or of a data set."""
+    """Graph, features, labels and training nodes, from files or a data set."""
     from nareg import datasets
 
     if dataset is not None:
         if graph is not None:
-            raise InputError("--dataset is in the place of the files: give one or the other.")
+            raise InputError("--dataset replaces the files: pass one or the other.")
         data = datasets.load(dataset)
         if not isinstance(data, datasets.NodeClassification) or not data.splits:
-            raise InputError(f"--dataset {dataset}: that is no node classification data set with a split.")
+            raise InputError(f"--dataset {dataset}: not a node classification data set with a split; see nareg datasets list.")
         return data.graph, data.features, data.labels, data.splits[0][0]
     if graph is None or features is None or labels is None:
-        raise InputError("give graph, features and labels, three files, or --dataset.")
+        raise InputError("data are missing: pass the files graph, features and labels, or --dataset.")
     X = read.matrix(features)
     y, train = read.labels(labels, X.shape[0])
     return read.graph(graph, X.shape[0]), X, y, train
 
 
 def _weights(text: str | None) -> np.ndarray | None:
-    """From "0.2,0.3,0.5"."""
+    """Weights of "0.2,0.3,0.5"."""
     if text is None:
         return None
     try:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:
-        raise InputError(f"--weights {text}: numbers with commas are expected, say 0.2,0.3,0.5.") from None
+        raise InputError(f"--weights {text}: numbers separated by commas are expected, as 0.2,0.3,0.5.") from None
 
 
 def _stored(store: Path) -> Any:
-    """The model of a store, to look at."""
+    """The model of a store, to read from."""
     from nareg import unlearning
 
     ledger = unlearning.Ledger(store)
     try:
-        with errors.status("propagating what remains"):
+        with errors.status("propagating the remaining data"):
             return unlearning.CertifiedGPR.from_stored(ledger.read())
     finally:
         ledger.close()
 
 
 def _loaded(store: Path, key: Path | None, device: str | None) -> Any:
-    """The model of a store, to go on with."""
+    """The model of a store, for further requests."""
     from nareg import unlearning
 
-    with errors.status("propagating what remains"):
+    with errors.status("propagating the remaining data"):
         return unlearning.CertifiedGPR.load(store, key=key, device=device)
 
 
 def _renewed(model: Any) -> None:
-    """Train anew, and say so."""
+    """Retrain, and print the certificate."""
     with errors.status("training"):
         certificate = model.renew()
     console.print(escape(certificate.summary()), soft_wrap=True)

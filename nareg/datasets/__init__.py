@@ -1,4 +1,4 @@
-"""Real networks: a registry with origin, license and checksums, and loaders that never unpickle; made-up ones and faults."""
+"""Real networks with origin, license and checksums, loaders that never unpickle; simulated networks and faults."""
 
 from nareg.datasets.faults import inject
 from nareg.datasets.loaders import available, load

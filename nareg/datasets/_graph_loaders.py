@@ -81,10 +81,10 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     """OGB's raw arrays, which it has for what is too large for CSV files; nothing is unpickled."""
     data, label, *parts = _present(entry, root)
     try:
-        with open_npz(data) as held:
-            pairs, features = _whole(held.read("edge_index")).T, held.read("node_feat").astype(np.float32, copy=False)
-        with open_npz(label) as held:
-            labels = held.read("node_label").astype(np.float64)
+        with open_npz(data) as archive:
+            pairs, features = _whole(archive.read("edge_index")).T, archive.read("node_feat").astype(np.float32, copy=False)
+        with open_npz(label) as archive:
+            labels = archive.read("node_label").astype(np.float64)
     except TooLargeError:
         raise
     except UNREADABLE as error:
@@ -120,8 +120,8 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     adjacency, feature, classes, role = _present(entry, root)
     try:
         features = read_npy(feature).astype(np.float32)
-        with open_npz(adjacency) as held:
-            indices, indptr = held.read("indices"), held.read("indptr")
+        with open_npz(adjacency) as archive:
+            indices, indptr = archive.read("indices"), archive.read("indptr")
             ones = np.ones(indices.size, dtype=bool)  # the pattern alone
             joined = csr(ones, indices, indptr, (indptr.size - 1, len(features)), what=str(adjacency)).tocoo()
             pairs = np.stack([joined.row, joined.col], axis=1)

@@ -49,7 +49,22 @@ class DatasetInfo:
 
 
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
-    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache."""
+    """The data folder: ``root``, else ``$NAREG_DATA``, else the user's cache.
+
+    Parameters
+    ----------
+    root : path, optional
+
+    Returns
+    -------
+    pathlib.Path
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.data_root("data").name
+    'data'
+    """
     if root is not None:
         if not isinstance(root, (str, os.PathLike)):
             raise InputError(f"root is {root!r}, a path is expected.")
@@ -68,10 +83,10 @@ def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
         raise not_found(entry, root)
     expected = entry.files.get(relative)
     if expected is not None:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
-        if found != expected:
+        actual = hashlib.sha256(path.read_bytes()).hexdigest()
+        if actual != expected:
             raise DatasetCorruptError(
-                f"{path} has sha256 {found[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
+                f"{path} has sha256 {actual[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
             )
     return path
 

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.typing import ArrayLike
 
 #: Kinds of faults that :func:`inject` knows.
 KINDS = ("spikes", "stuck", "drift", "swapped", "unit")
 
 
 def inject(
-    readings: Any,
+    readings: ArrayLike,
     kind: str,
-    stations: Any,
+    stations: ArrayLike,
     *,
     rng: np.random.Generator,
     step_hours: float = 1.0,
-    sigma: Any = None,
+    sigma: ArrayLike | None = None,
     size: float | None = None,
     share: float = 0.01,
     duration_hours: float | None = None,
@@ -74,7 +73,7 @@ def inject(
     present = np.isfinite(clean)
     silent = [i for i in rows.tolist() if present[i].sum() < 3]
     if silent:
-        raise InputError(f"stations holds {silent[0]}, which has fewer than 3 readings: choose a station that reads.")
+        raise InputError(f"stations holds {silent[0]}, which has fewer than 3 readings: choose stations with readings.")
     changed = clean.copy()
     if kind == "spikes":
         scale, times = _sigma(sigma, clean), _checks.number("size", 5.0 if size is None else size, low=0)
@@ -111,7 +110,7 @@ def inject(
     return changed, both & (changed != clean)
 
 
-def _stations(stations: Any, n: int, kind: str) -> np.ndarray:
+def _stations(stations: ArrayLike, n: int, kind: str) -> np.ndarray:
     rows = np.atleast_1d(_checks.array_of("stations", stations))
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0:
         raise InputError(f"stations is {stations!r}, an index or a sequence of indices is expected.")
@@ -124,7 +123,7 @@ def _stations(stations: Any, n: int, kind: str) -> np.ndarray:
     return rows
 
 
-def _sigma(sigma: Any, readings: np.ndarray) -> np.ndarray:
+def _sigma(sigma: ArrayLike | None, readings: np.ndarray) -> np.ndarray:
     if sigma is not None:
         return _checks.nonnegative_vector("sigma", sigma, readings.shape[0], why="a standard deviation is at least 0")
     return noise_scale(readings)

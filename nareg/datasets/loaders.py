@@ -1,4 +1,4 @@
-"""One loader a data set. Nothing here unpickles; missing values become a mask."""
+"""One loader per data set. Nothing here unpickles; missing values become a mask."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, overload
 
 import numpy as np
 
@@ -19,8 +19,23 @@ from nareg.datasets.registry import info
 from nareg.errors import DatasetCorruptError
 from nareg.io import read_readings, read_stations
 
+#: Names of sensor networks, and of graphs whose nodes have classes, so that an editor knows what ``load`` returns.
+SensorName = Literal[
+    "us-weather", "au-weather", "molene", "sea-surface-temperature", "pm25-california", "aqi36", "noaa-hourly"
+]  # fmt: skip
+GraphName = Literal[
+    "cora", "citeseer", "pubmed", "cornell", "texas", "wisconsin", "actor", "amazon-photo", "coauthor-cs", "coauthor-physics",
+    "metattack-cora", "metattack-citeseer", "metattack-pubmed", "flickr", "ogbn-arxiv", "ogbn-products", "ogbn-papers100M",
+]  # fmt: skip
 
-def load(name: str, *, root: str | os.PathLike[str] | None = None) -> Any:
+
+@overload
+def load(name: SensorName, *, root: str | os.PathLike[str] | None = None) -> SensorNetwork: ...
+@overload
+def load(name: GraphName, *, root: str | os.PathLike[str] | None = None) -> NodeClassification: ...
+@overload
+def load(name: str, *, root: str | os.PathLike[str] | None = None) -> Any: ...
+def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetwork | NodeClassification:
     """Load a data set by name.
 
     Parameters
@@ -53,12 +68,23 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> Any:
 
 
 def available(name: str, *, root: str | os.PathLike[str] | None = None) -> bool:
-    """Whether the files of a data set are there; they are not looked into.
+    """Whether the files of a data set are there. Their content is not checked.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`.
+    root : path, optional
+        Data folder. Default: ``$NAREG_DATA``, else the user's cache.
+
+    Returns
+    -------
+    bool
 
     Raises
     ------
     InputError
-        For a name that is none.
+        If there is no data set of this name.
 
     Examples
     --------

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nareg.datasets._tables import shortest, write_tables
 from nareg.errors import InputError
 from nareg.graph import Graph, node_indices
+from nareg.typing import ArrayLike
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,9 +31,6 @@ class SensorNetwork:
     times : (T,) array
         ISO dates as strings, or running numbers where the source has no time stamps.
     units : str
-    coordinates : (N, 2) array
-        Latitude and longitude in degrees.
-    names : tuple of str
     source, license, citation : str
     neighbors : int
     reference : (N, T) float64 array or None
@@ -48,14 +45,24 @@ class SensorNetwork:
     observed: np.ndarray
     times: np.ndarray
     units: str
-    coordinates: np.ndarray
-    names: tuple[str, ...]
     source: str
     license: str
     citation: str
     neighbors: int
     reference: np.ndarray | None = None
     held_out: np.ndarray | None = None
+
+    @property
+    def coordinates(self) -> np.ndarray:
+        """(N, 2) latitude and longitude in degrees; the graph's."""
+        assert self.graph.coordinates is not None
+        return self.graph.coordinates
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """N station names; the graph's."""
+        assert self.graph.names is not None
+        return self.graph.names
 
     @property
     def n_nodes(self) -> int:
@@ -67,25 +74,45 @@ class SensorNetwork:
         """Number of times T."""
         return int(self.signals.shape[1])
 
-    def select(self, stations: Any) -> SensorNetwork:
-        """The network of some stations (mask or indices), joined anew with their nearest neighbors."""
+    def select(self, stations: ArrayLike) -> SensorNetwork:
+        """The network of some stations, each joined again with its nearest neighbors.
+
+        Parameters
+        ----------
+        stations : (N,) bool array or sequence of distinct int
+
+        Returns
+        -------
+        SensorNetwork
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.datasets.load("us-weather").select(range(20)).n_nodes
+        20
+        """
         index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbors:
             raise InputError(f"stations selects {index.size}, more than {self.neighbors} are needed to join neighbors.")
-        coordinates, names = self.coordinates[index], tuple(self.names[i] for i in index)
+        names = tuple(self.names[i] for i in index)
         return replace(
             self,
-            graph=Graph.from_knn(coordinates, self.neighbors, metric="haversine", names=names),
+            graph=Graph.from_knn(self.coordinates[index], self.neighbors, metric="haversine", names=names),
             signals=self.signals[index],
             observed=self.observed[index],
             reference=None if self.reference is None else self.reference[index],
             held_out=None if self.held_out is None else self.held_out[index],
-            coordinates=coordinates,
-            names=names,
         )
 
     def complete(self) -> SensorNetwork:
-        """The network of the stations without a missing reading."""
+        """The network of the stations without a missing reading.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.datasets.load("us-weather").complete()
+        SensorNetwork('us-weather', 140 stations, 365 times, 0 missing, °C)
+        """
         return self.select(self.observed.all(axis=1))
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:
@@ -138,8 +165,6 @@ def build(
         observed=np.ascontiguousarray(observed.T),
         times=times,
         units=units,
-        coordinates=coordinates,
-        names=tuple(names),
         source=source,
         license=license,
         citation=citation,

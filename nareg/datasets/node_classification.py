@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -62,8 +61,8 @@ class NodeClassification:
     def dense_features(self) -> np.ndarray:
         """Features as a new dense (N, F) float32 array."""
         _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
-        held: Any = self.features
-        return np.array(held.toarray() if sp.issparse(held) else held, dtype=np.float32)
+        features = self.features
+        return np.array(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float32)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
         """Labeled nodes dealt at random to training, validation and test, class by class.
@@ -113,7 +112,7 @@ def synthetic(
     exponent: float | None = None,
     rng: np.random.Generator,
 ) -> NodeClassification:
-    """A made-up data set of any size: a stochastic block model with Gaussian class means in the features.
+    """A synthetic data set of any size: a stochastic block model with Gaussian class means in the features.
 
     Parameters
     ----------
@@ -133,7 +132,7 @@ def synthetic(
     Returns
     -------
     NodeClassification
-        One split: 20 nodes of a class train (fewer where it is small), half of the rest validate, the others test.
+        One split: 20 nodes per class train (fewer where it is small), half of the rest validate, the others test.
 
     Examples
     --------
@@ -149,12 +148,12 @@ def synthetic(
     informative = _checks.number("informative", informative)
     generator = _checks.generator(rng)
     if n_nodes < 2 * n_classes:
-        raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes a class are needed.")
+        raise InputError(f"n_nodes is {n_nodes} for {n_classes} classes: at least two nodes per class are needed.")
     labels = np.arange(n_nodes) % n_classes
     wanted = max(int(degree * n_nodes / 2), 1)
     if exponent is not None:
         exponent = _checks.number("exponent", exponent, low=2, strict=True)
-        drawn = _Weighted(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
+        drawn = _WeightedNodes(generator.permutation(np.arange(1.0, n_nodes + 1)) ** (-1 / (exponent - 1)), labels)
         tails = drawn.any(wanted, generator)
     else:
         tails = generator.integers(n_nodes, size=wanted)
@@ -187,7 +186,7 @@ def synthetic(
     )
 
 
-class _Weighted:
+class _WeightedNodes:
     """Nodes drawn in proportion to weights, of any class or of a given one."""
 
     def __init__(self, weights: np.ndarray, labels: np.ndarray) -> None:
@@ -206,5 +205,5 @@ class _Weighted:
         return self._at(start + rng.random(classes.size) * (end - start))
 
     def _at(self, values: np.ndarray) -> np.ndarray:
-        found: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
-        return found
+        nodes: np.ndarray = self._order[np.minimum(np.searchsorted(self._ends, values, side="right"), self._ends.size - 1)]
+        return nodes

@@ -1,4 +1,4 @@
-"""Météo-France's RADOMEH archive: one text file a station, hourly rows, ``mq`` for a missing value.
+"""Météo-France's RADOMEH archive: one text file per station, hourly rows, ``mq`` for a missing value.
 
 The archive is read member by member in memory and never unpacked to disk, so that no path in it can point
 anywhere. Its own checksum is not published; what is parsed is checked against a digest of the temperatures.
@@ -6,18 +6,17 @@ anywhere. Its own checksum is not published; what is parsed is checked against a
 
 from __future__ import annotations
 
-import csv
 import hashlib
-import io
 import os
 import tarfile
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nareg.datasets.registry import BUNDLED, DatasetInfo, data_root, info
 from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError
+from nareg.io import read_rows
+from nareg.io._rows import rows
 
 #: sha256 of the 37 complete temperature series, stations by id, in hundredths of a kelvin, little-endian int32.
 CONTENT_SHA256 = "93730f03782f58ac180723669286f5e884bb0d8f6e9dacb73f2a346a369b2e7f"
@@ -29,10 +28,10 @@ MISSING = ("mq", "")
 
 def stations() -> list[tuple[str, str, float, float]]:
     """Id, name, latitude and longitude of the 37 stations with a complete series, in the prepared file's order."""
-    with open(BUNDLED / "molene_temperature_stations.csv", newline="", encoding="utf-8") as handle:
-        return [
-            (row["station_id"], row["name"], float(row["lat_deg"]), float(row["lon_deg"])) for row in csv.DictReader(handle)
-        ]
+    (_, header), *listed = read_rows(BUNDLED / "molene_temperature_stations.csv")
+    columns = [header.index(name) for name in ("station_id", "name", "lat_deg", "lon_deg")]
+    cells = ([row[column] for column in columns] for _, row in listed)
+    return [(station, name, float(latitude), float(longitude)) for station, name, latitude, longitude in cells]
 
 
 def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
@@ -55,13 +54,13 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                     raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
                 handle = archive.extractfile(member)
                 if handle is not None:
-                    _parse(handle.read().decode("latin-1"), series)
-    except (tarfile.TarError, csv.Error, *UNREADABLE) as error:
+                    _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
+    except (tarfile.TarError, *UNREADABLE) as error:
         raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
-    found = content_digest(series)
-    if found != CONTENT_SHA256:
+    actual = content_digest(series)
+    if actual != CONTENT_SHA256:
         raise DatasetCorruptError(
-            f"{path}: the temperatures in it have digest {found[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
+            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
         )
     hours = FIRST_HOUR + np.arange(N_HOURS)
     return np.datetime_as_string(hours, unit="m"), series
@@ -78,16 +77,15 @@ def content_digest(series: dict[str, np.ndarray]) -> str:
     return hashlib.sha256(np.stack(rows).tobytes()).hexdigest()
 
 
-def _parse(text: str, series: dict[str, np.ndarray]) -> None:
-    """Add the temperatures of one station file; other files of the archive (a readme) are passed over."""
-    header, _, _ = text.partition("\n")
+def _parse(source: str, lines: list[str], series: dict[str, np.ndarray]) -> None:
+    """Add the temperatures of one station file; other files of the archive (a readme) are skipped."""
+    header = lines[0] if lines else ""
     delimiter = ";" if header.count(";") > header.count(",") else ","
     columns = [column.strip().lower() for column in header.split(delimiter)]
     if not {"numer_sta", "date", "t"} <= set(columns):
         return
     station, date, temperature = columns.index("numer_sta"), columns.index("date"), columns.index("t")
-    rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))[1:]
-    for row in rows:
+    for _, row in rows(source, lines[1:], delimiter, first=2):
         if len(row) <= max(station, date, temperature):
             continue  # the files end with a line that is no record
         digits = "".join(ch for ch in row[date] if ch.isdigit())
@@ -103,7 +101,7 @@ def _parse(text: str, series: dict[str, np.ndarray]) -> None:
 
 
 def fetch(
-    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: Any = False
+    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: bool | object = False
 ) -> Path:
     """Download a data set that has a public address into the data folder.
 
@@ -120,12 +118,24 @@ def fetch(
     progressbar : bool or object
         As in ``pooch.HTTPDownloader``.
 
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
     Raises
     ------
     InputError
         If the data set has no public address.
     DatasetNotFoundError
         If the download fails; the message says what to put where.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.fetch("us-weather")
+    Traceback (most recent call last):
+    nareg.errors.InputError: name='us-weather' ships with nareg: there is nothing to fetch.
     """
     entry: DatasetInfo = info(name)
     if entry.bundled:

@@ -104,12 +104,35 @@ REGISTRY = {info.name: info for info in (*_ALL, *ENTRIES)}
 
 
 def names() -> list[str]:
-    """Names that :func:`load` takes."""
+    """Names that :func:`load` takes.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.names()[:2]
+    ['us-weather', 'au-weather']
+    """
     return list(REGISTRY)
 
 
 def info(name: str) -> DatasetInfo:
-    """Registry entry of a data set; "ogbn-papers100m" is "ogbn-papers100M"."""
+    """Registry entry of a data set: origin, license, citation, files, and how to get it.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`names`, in upper or lower case.
+
+    Returns
+    -------
+    DatasetInfo
+
+    Examples
+    --------
+    >>> import nareg
+    >>> nareg.datasets.info("us-weather").bundled
+    True
+    """
     known = {entry.lower(): entry for entry in REGISTRY}
     if not isinstance(name, str) or name.lower() not in known:
         raise InputError(f"name is {name!r}; choose one of {', '.join(names())}.")

@@ -4,10 +4,10 @@ Protocol: the stations with a complete series; half of the days train and the ot
 stations and training days is removed; white noise is added at the stated SNR, whose power refers to the training
 days. Designs learn from the training days (blind and data-driven rules from noisy ones only).
 
-Every method here is a linear filter H, so its expected squared error on the test days is known in closed form:
+Every method here is a linear filter H, so its expected squared error on the test days is solved in closed form:
 ``||(H - I) x_t||^2 + tr(H Sigma H^T)`` for day t. NMSE is the sum over days over the signal's power. Its standard
 error is a jackknife over blocks of 14 successive test days, because weather lasts. Noise removed is measured on
-one noise draw a day by :func:`nareg.filters.denoise`.
+one noise draw per day by :func:`nareg.filters.denoise`.
 
 Three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks
 of 30 days, and one half of the year for training, the other for testing.
@@ -27,14 +27,13 @@ import numpy as np
 from nareg import baselines, design, filters
 from nareg._version import __version__
 from nareg.datasets import SensorNetwork, load
+from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import WeightDesign
-
-#: ``report(done, total, what)``
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Settings:
+class DemoSettings:
     """What shapes the demonstration; printed in the report."""
 
     dataset: str = "us-weather"
@@ -65,28 +64,32 @@ class Score:
     variance: float
     removed: float
     seconds: float
-    needs: str
+
+    @property
+    def needs(self) -> str:
+        """What the method needs to know."""
+        return _BASELINE_NEEDS.get(self.method) or {**QUICK, **SDP, **UNEQUAL}[self.method][0]
 
 
 @dataclass
-class Outcome:
+class DemoResult:
     """Everything the report shows."""
 
-    settings: Settings
+    settings: DemoSettings
     network: SensorNetwork
     scores: list[Score] = field(default_factory=list)
     lmmse: dict[tuple[str, str, float], float] = field(default_factory=dict)
     designs: dict[str, WeightDesign] = field(default_factory=dict)
     example: dict[str, Any] = field(default_factory=dict)
     versions: dict[str, str] = field(default_factory=dict)
-    seconds: float = 0.0
+    timings: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Task:
+class DemoTask:
     """One noise level: the training half clean and noisy, the test half, the noise."""
 
-    graph: Any
+    graph: Graph
     train: np.ndarray
     train_noisy: np.ndarray
     test: np.ndarray
@@ -97,7 +100,7 @@ class Task:
     split: str
 
 
-Designer = Callable[[Task], WeightDesign]
+Designer = Callable[[DemoTask], WeightDesign]
 
 #: Name -> (what it needs to know, how to get it).
 QUICK: dict[str, tuple[str, Designer]] = {
@@ -128,11 +131,13 @@ SDP: dict[str, tuple[str, Designer]] = {
     ),
     "min-max Prony (corners)": (
         "bounds per station, noise",
-        lambda t: design.minmax(t.graph, low=t.train.min(axis=1), high=t.train.max(axis=1), noise=t.noise),
+        lambda t: design.minmax(t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise),
     ),
     "min-max SDR (corners)": (
         "bounds per station, noise",
-        lambda t: design.minmax(t.graph, low=t.train.min(axis=1), high=t.train.max(axis=1), noise=t.noise, criterion="mse"),
+        lambda t: design.minmax(
+            t.graph, signal_low=t.train.min(axis=1), signal_high=t.train.max(axis=1), noise=t.noise, criterion="mse"
+        ),
     ),
 }
 
@@ -159,37 +164,37 @@ UNEQUAL: dict[str, tuple[str, Designer]] = {
 }
 
 
-def run(settings: Settings | None = None, *, progress: Progress | None = None) -> Outcome:
+def run(settings: DemoSettings | None = None, *, progress: ProgressCallback | None = None) -> DemoResult:
     """Run the demonstration.
 
     Parameters
     ----------
-    settings : Settings, optional
+    settings : DemoSettings, optional
     progress : callable, optional
-        ``progress(steps done, steps in all, what is being done)``.
+        Called with a :class:`~nareg.progress.Progress` per design.
 
     Returns
     -------
-    Outcome
+    DemoResult
     """
-    settings = settings or Settings()
+    settings = settings or DemoSettings()
     started = time.perf_counter()
     network = load(settings.dataset).complete()
-    outcome = Outcome(settings=settings, network=network, versions=_versions())
+    result = DemoResult(settings=settings, network=network, versions=_versions())
     rng = np.random.default_rng(settings.seed)
     spread = 10 ** rng.uniform(-settings.spread_decades / 2, settings.spread_decades / 2, network.n_nodes)
     shapes = {"equal": np.ones(network.n_nodes), "unequal": spread / spread.mean()}
 
-    def task(snr_db: float, label: str, split: str = "random days") -> Task:
+    def task(snr_db: float, label: str, split: str = "random days") -> DemoTask:
         first = _SPLITS[split](network.n_times, np.random.default_rng(settings.seed))
         mean = float(network.signals[:, first].mean())
         train, test = network.signals[:, first] - mean, network.signals[:, ~first] - mean
         noise = np.mean(train**2) / 10 ** (snr_db / 10) * shapes[label]
         draws = (np.sqrt(noise)[:, None] * rng.standard_normal(part.shape) for part in (train, test))
-        return Task(network.graph, train, train + next(draws), test, test + next(draws), noise, snr_db, label, split)
+        return DemoTask(network.graph, train, train + next(draws), test, test + next(draws), noise, snr_db, label, split)
 
     methods = {**QUICK, **(SDP if settings.sdp else {})}
-    plan: list[tuple[Task, dict[str, tuple[str, Designer]]]] = []
+    plan: list[tuple[DemoTask, dict[str, tuple[str, Designer]]]] = []
     plan += [(task(snr_db, "equal"), methods) for snr_db in settings.snr_db]
     plan += [(task(settings.reference_db, "unequal"), UNEQUAL)]
     shown = {
@@ -199,32 +204,32 @@ def run(settings: Settings | None = None, *, progress: Progress | None = None) -
     total, done = sum(len(chosen) for _, chosen in plan), 0
     homogeneous: dict[str, tuple[WeightDesign, float]] = {}
     for level, chosen in plan:
-        outcome.lmmse[level.label, level.split, level.snr_db] = _lmmse(level)
+        result.lmmse[level.label, level.split, level.snr_db] = _lmmse(level)
         measured = {name: _Measured.of(level, H, None, 0.0) for name, H in _baseline_filters(level).items()}
         for name, (_, designer) in chosen.items():
             if progress is not None:
                 what = "" if level.split == "random days" else f", {level.split}"
-                progress(done, total, f"{name}, {level.snr_db:g} dB, {level.label} noise{what}")
+                stage = f"{name}, {level.snr_db:g} dB, {level.label} noise{what}"
+                progress(Progress(stage, done, total, done / total))
             begun = time.perf_counter()
             if name in ("Prony", "min-max Prony (corners)"):
-                found = _rescaled(homogeneous, name, level, designer)
+                designed = _rescaled(homogeneous, name, level, designer)
             else:
-                found = designer(level)
-            measured[name] = _Measured.of(level, _filter(level, found), found, time.perf_counter() - begun)
+                designed = designer(level)
+            measured[name] = _Measured.of(level, _filter(level, designed), designed, time.perf_counter() - begun)
             done += 1
-        needs = {**_BASELINE_NEEDS, **{name: what for name, (what, _) in chosen.items()}}
         reference = measured["one weight, best, noise-weighted fit" if level.label == "unequal" else "one weight, best"]
-        outcome.scores += [m.score(level, name, needs[name], reference) for name, m in measured.items()]
+        result.scores += [m.score(level, name, reference) for name, m in measured.items()]
         if level.label == "equal" and level.snr_db == settings.reference_db and level.split == "random days":
-            outcome.designs = {name: m.design for name, m in measured.items() if m.design is not None}
+            result.designs = {name: m.design for name, m in measured.items() if m.design is not None}
             first = _SPLITS[level.split](network.n_times, np.random.default_rng(settings.seed))
             mean = float(network.signals[:, first].mean())
-            outcome.example = {"truth": level.test + mean, "noisy": level.test_noisy + mean, "days": network.times[~first]}
-            outcome.example |= {name: m.estimate + mean for name, m in measured.items()}
+            result.example = {"truth": level.test + mean, "noisy": level.test_noisy + mean, "days": network.times[~first]}
+            result.example |= {name: m.estimate + mean for name, m in measured.items()}
     if progress is not None:
-        progress(total, total, "done")
-    outcome.seconds = time.perf_counter() - started
-    return outcome
+        progress(Progress("done", total, total, 1.0))
+    result.timings["total"] = time.perf_counter() - started
+    return result
 
 
 def _random_days(n: int, rng: np.random.Generator) -> np.ndarray:
@@ -259,22 +264,22 @@ class _Measured:
     design: WeightDesign | None
 
     @classmethod
-    def of(cls, level: Task, H: np.ndarray, found: WeightDesign | None, seconds: float) -> _Measured:
-        estimate = H @ level.test_noisy if found is None else filters.denoise(level.graph, found, level.test_noisy).x
+    def of(cls, level: DemoTask, H: np.ndarray, designed: WeightDesign | None, seconds: float) -> _Measured:
+        estimate = H @ level.test_noisy if designed is None else filters.denoise(level.graph, designed, level.test_noisy).x
         return cls(
             daily_bias=np.sum((H @ level.test - level.test) ** 2, axis=0),
             variance=float(np.sum(H**2 * level.noise)),
             power=np.sum(level.test**2, axis=0),
             estimate=estimate,
             seconds=seconds,
-            design=found,
+            design=designed,
         )
 
     @property
     def daily(self) -> np.ndarray:
         return self.daily_bias + self.variance
 
-    def score(self, level: Task, name: str, needs: str, reference: _Measured) -> Score:
+    def score(self, level: DemoTask, name: str, reference: _Measured) -> Score:
         nmse, nmse_error = _jackknife(self.daily, self.power)
         gain, gain_error = _jackknife(self.daily, reference.daily)
         left = np.sum((self.estimate - level.test) ** 2) / np.sum((level.test_noisy - level.test) ** 2)
@@ -291,7 +296,6 @@ class _Measured:
             variance=float(self.variance * self.power.size / self.power.sum()),
             removed=round(1 - float(left), 9) + 0.0,  # no minus zero
             seconds=self.seconds,
-            needs=needs,
         )
 
 
@@ -305,12 +309,12 @@ def _jackknife(above: np.ndarray, below: np.ndarray, block: int = 14) -> tuple[f
     return total, float(np.sqrt((k - 1) / k * np.sum((without - without.mean()) ** 2)))
 
 
-def _filter(level: Task, found: WeightDesign) -> np.ndarray:
+def _filter(level: DemoTask, designed: WeightDesign) -> np.ndarray:
     """The design's filter matrix, applied to the identity by the filters themselves."""
-    return filters.denoise(level.graph, found, np.eye(level.test.shape[0])).x
+    return filters.denoise(level.graph, designed, np.eye(level.test.shape[0])).x
 
 
-def _baseline_filters(level: Task) -> dict[str, np.ndarray]:
+def _baseline_filters(level: DemoTask) -> dict[str, np.ndarray]:
     """What others would do on the same readings: nothing, kernel ridge, a dense Wiener filter."""
     identity = np.eye(level.test.shape[0])
     return {
@@ -320,18 +324,18 @@ def _baseline_filters(level: Task) -> dict[str, np.ndarray]:
     }
 
 
-def _lmmse(level: Task) -> float:
+def _lmmse(level: DemoTask) -> float:
     return design.risk(level.graph, 0.0, signals=level.test, noise=level.noise).lmmse
 
 
-def _rescaled(known: dict[str, tuple[WeightDesign, float]], name: str, level: Task, designer: Designer) -> WeightDesign:
+def _rescaled(solved: dict[str, tuple[WeightDesign, float]], name: str, level: DemoTask, designer: Designer) -> WeightDesign:
     """Prony's criteria are homogeneous in the bound w0: solve once, rescale for every other SNR."""
     rule = design.node_invariant(level.graph, rule="chen-liu", signals=level.train, noise=level.noise)
-    w0 = rule.certificate.details["w0"]
-    if name not in known:
-        known[name] = (designer(level), w0)
-    found, w0_then = known[name]
-    return found.rescaled(float(np.sqrt(w0 / w0_then)))
+    strength = rule.certificate.details["strength"]
+    if name not in solved:
+        solved[name] = (designer(level), strength)
+    designed, strength_then = solved[name]
+    return designed.rescaled(float(np.sqrt(strength / strength_then)))
 
 
 def _versions() -> dict[str, str]:

@@ -13,12 +13,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from matplotlib.figure import Figure
 
 from nareg import plotting
-from nareg.demo.protocol import Outcome, Score
+from nareg.demo.protocol import DemoResult, Score
 from nareg.io import write_rows
 from nareg.results import atomic_write
 
 
-def write(outcome: Outcome, folder: Path) -> Path:
+def write(result: DemoResult, folder: Path) -> Path:
     """Write everything into ``folder`` and return the path of ``report.html``."""
     matplotlib.use("Agg")  # files only: no screen is needed
     import matplotlib.pyplot as plt
@@ -27,19 +27,20 @@ def write(outcome: Outcome, folder: Path) -> Path:
     pictures: dict[str, str] = {}
     with plt.rc_context(plotting.STYLE):
         for name, draw in _PICTURES.items():
-            plotting.save(draw(outcome), folder / f"{name}.png")
+            plotting.save(draw(result), folder / f"{name}.png")
             pictures[name] = base64.b64encode((folder / f"{name}.png").read_bytes()).decode()
-    write_rows(folder / "scores.csv", [f.name for f in fields(Score)], map(astuple, outcome.scores))
+    rows = ((*astuple(score), score.needs) for score in result.scores)
+    write_rows(folder / "scores.csv", [*(f.name for f in fields(Score)), "needs"], rows)
     environment = Environment(
         loader=PackageLoader("nareg"), autoescape=select_autoescape(default=True), undefined=StrictUndefined, trim_blocks=True
     )
     page = environment.get_template("report.html.j2").render(
-        outcome=outcome,
+        result=result,
         pictures=pictures,
-        equal=table(outcome, "equal"),
-        unequal=table(outcome, "unequal"),
+        equal=table(result, "equal"),
+        unequal=table(result, "unequal"),
         best=_best,
-        splits={split: table(outcome, "equal", split) for split in dict.fromkeys(s.split for s in outcome.scores)},
+        splits={split: table(result, "equal", split) for split in dict.fromkeys(s.split for s in result.scores)},
         compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact", "edge"),
     )
     with atomic_write(folder / "report.html") as handle:
@@ -47,10 +48,10 @@ def write(outcome: Outcome, folder: Path) -> Path:
     return folder / "report.html"
 
 
-def table(outcome: Outcome, noise: str, split: str = "random days") -> list[Score]:
+def table(result: DemoResult, noise: str, split: str = "random days") -> list[Score]:
     """Scores at the reference SNR, worst first."""
-    at = outcome.settings.reference_db
-    rows = [s for s in outcome.scores if s.noise == noise and s.snr_db == at and s.split == split]
+    at = result.settings.reference_db
+    rows = [s for s in result.scores if s.noise == noise and s.snr_db == at and s.split == split]
     return sorted(rows, key=lambda s: -s.nmse)
 
 
@@ -63,34 +64,32 @@ def _best(rows: list[Score]) -> Score:
     return min((s for s in rows if _on_graph(s)), key=lambda s: s.nmse)
 
 
-def _map(outcome: Outcome) -> Figure:
+def _map(result: DemoResult) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.8))
-    mean = outcome.network.signals.mean(axis=1)
-    plotting.network(
-        outcome.network.graph, mean, ax=axes, label=f"mean over the year ({outcome.network.units})", cmap="cividis"
-    )
-    axes.set_title(f"{outcome.network.n_nodes} stations, {outcome.network.graph.n_edges} edges (7 nearest neighbors)")
+    mean = result.network.signals.mean(axis=1)
+    plotting.network(result.network.graph, mean, ax=axes, label=f"mean over the year ({result.network.units})", cmap="cividis")
+    axes.set_title(f"{result.network.n_nodes} stations, {result.network.graph.n_edges} edges (7 nearest neighbors)")
     return figure
 
 
-def _day(outcome: Outcome) -> Figure:
+def _day(result: DemoResult) -> Figure:
     """One test day: what was there, what was read, what two filters make of it."""
     import matplotlib.pyplot as plt
 
-    example, units = outcome.example, outcome.network.units
+    example, units = result.example, result.network.units
     day = _median_day(example)
     panels = {
         "truth": example["truth"][:, day],
-        f"readings at {outcome.settings.reference_db:g} dB": example["noisy"][:, day],
+        f"readings at {result.settings.reference_db:g} dB": example["noisy"][:, day],
         "one weight, best": example["one weight, best"][:, day],
         "exact node weights": example["exact"][:, day],
     }
     limits = (float(panels["truth"].min()), float(panels["truth"].max()))
     figure, axes = plt.subplots(2, 2, figsize=(10, 5.6), layout="constrained", sharex=True, sharey=True)
     for ax, (name, values) in zip(axes.ravel(), panels.items(), strict=True):
-        plotting.network(outcome.network.graph, values, ax=ax, limits=limits, cmap="cividis", colorbar=False)
+        plotting.network(result.network.graph, values, ax=ax, limits=limits, cmap="cividis", colorbar=False)
         error = np.sqrt(np.mean((values - panels["truth"]) ** 2))
         ax.set_title(name + ("" if name == "truth" else f": error {error:.1f} {units}"), fontsize=10)
         ax.label_outer()
@@ -106,21 +105,21 @@ def _median_day(example: dict[str, Any]) -> int:
     return int(np.argsort(gain)[gain.size // 2])
 
 
-def _nmse(outcome: Outcome) -> Figure:
+def _nmse(result: DemoResult) -> Figure:
     """Left: NMSE on a logarithmic axis. Right: the same over that of the best single weight."""
     import matplotlib.pyplot as plt
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(10.5, 5.2), layout="constrained")
-    levels = list(outcome.settings.snr_db)
-    random = [s for s in outcome.scores if s.noise == "equal" and s.split == "random days"]
+    levels = list(result.settings.snr_db)
+    random = [s for s in result.scores if s.noise == "equal" and s.split == "random days"]
     names = dict.fromkeys(s.method for s in random if s.method != "dense Wiener filter")
     lines: dict[str, Any] = {}
     errors: dict[str, Any] = {}
     for name in names:
-        found = {s.snr_db: s for s in random if s.method == name}
-        lines[name] = [found[level].nmse for level in levels]
-        errors[name] = [found[level].gain_error for level in levels]
-    lines["LMMSE limit"] = [outcome.lmmse["equal", "random days", level] for level in levels]
+        by_level = {s.snr_db: s for s in random if s.method == name}
+        lines[name] = [by_level[level].nmse for level in levels]
+        errors[name] = [by_level[level].gain_error for level in levels]
+    lines["LMMSE limit"] = [result.lmmse["equal", "random days", level] for level in levels]
     plotting.curves(levels, lines, limit="LMMSE limit", ylabel="NMSE on the test days", ax=left)
     reference = np.array(lines["one weight, best"])
     ratios = {name: np.array(values) / reference for name, values in lines.items()}
@@ -136,38 +135,38 @@ def _nmse(outcome: Outcome) -> Figure:
     return figure
 
 
-def _bias_variance(outcome: Outcome) -> Figure:
-    rows = {s.method: (s.bias, s.variance) for s in table(outcome, "equal") if _on_graph(s)}
-    axes = plotting.bias_variance(rows, limit=outcome.lmmse["equal", "random days", outcome.settings.reference_db])
+def _bias_variance(result: DemoResult) -> Figure:
+    rows = {s.method: (s.bias, s.variance) for s in table(result, "equal") if _on_graph(s)}
+    axes = plotting.bias_variance(rows, limit=result.lmmse["equal", "random days", result.settings.reference_db])
     figure = axes.figure
     assert isinstance(figure, Figure)
     return figure
 
 
-def _weights(outcome: Outcome) -> Figure:
+def _weights(result: DemoResult) -> Figure:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.8))
-    weights = outcome.designs["exact"].weights
+    weights = result.designs["exact"].weights
     signed = bool((weights < 0).any())
     plotting.network(
-        outcome.network.graph,
+        result.network.graph,
         np.abs(weights),
         ax=axes,
         label="node weight" + (" (magnitude)" if signed else ""),
         cmap="viridis",
     )
     note = f" ({int((weights < 0).sum())} of {weights.size} negative)" if signed else ""
-    axes.set_title(f"Exact design at {outcome.settings.reference_db:g} dB{note}", fontsize=11)
+    axes.set_title(f"Exact design at {result.settings.reference_db:g} dB{note}", fontsize=11)
     return figure
 
 
-def _series(outcome: Outcome) -> Figure:
-    example, network = outcome.example, outcome.network
+def _series(result: DemoResult) -> Figure:
+    example, network = result.example, result.network
     station = int(np.argmax(network.signals.std(axis=1)))
     days = example["days"].astype("datetime64[D]")
     lines = {
-        f"readings at {outcome.settings.reference_db:g} dB": example["noisy"][station],
+        f"readings at {result.settings.reference_db:g} dB": example["noisy"][station],
         "truth": example["truth"][station],
         "exact": example["exact"][station],
         "blind": example["blind"][station],

@@ -18,6 +18,7 @@ robust_fit          a data term that trusts stations less that drift or spike, f
 
 from nareg.design._edge.edge import edge
 from nareg.design._minmax.minmax import minmax
+from nareg.design._minmax.signal_sets import Ball, SmoothBox
 from nareg.design._minmax.worst_case import WorstCase, worst_case
 from nareg.design._node.blind import blind
 from nareg.design._node.estimate_noise import estimate_noise
@@ -25,6 +26,7 @@ from nareg.design._node.exact import exact
 from nareg.design._node.node_invariant import RULES, node_invariant
 from nareg.design._node.redesign import redesign
 from nareg.design._node.robust_fit import RobustFit, robust_fit
+from nareg.design._node.sampling import Sampling
 from nareg.design._published.prony import prony
 from nareg.design._published.relaxation import relaxation
 from nareg.design._risk.conditions import Conditions, conditions
@@ -33,9 +35,12 @@ from nareg.results import load_design as load
 
 __all__ = [
     "RULES",
+    "Ball",
     "Conditions",
     "Risk",
     "RobustFit",
+    "Sampling",
+    "SmoothBox",
     "WorstCase",
     "blind",
     "conditions",

@@ -1,10 +1,10 @@
-"""Where nothing was observed an estimate must not be far larger than every reading: the bound, and what is done above it.
+"""A bound on estimates at unobserved nodes, and safer weights where it is exceeded.
 
-With ``u = w x`` the estimate at an unobserved node is an average of its neighbors' u over its own w: a weight near zero,
-harmless where there is a reading, inflates it. The filter of the observed nodes does not depend on that w (eliminating
-the node leaves ``W_o L_o W_o`` for the others), so it is replaced by the same average of the neighbors' ``|w|``: the
-estimate is then an average of theirs, and nothing changes where there was a reading. Where an observed node is itself
-inflated by its neighbors, one weight for all nodes is used, whose estimates never exceed the largest reading.
+With ``u = w x`` the estimate at an unobserved node is the mean of its neighbors' u, divided by its own w. A weight near zero
+inflates it. The filter of the observed nodes does not depend on that w: eliminating the node leaves ``W_o L_o W_o`` for the
+others. So w is replaced by the same mean of the neighbors' ``|w|``. The estimate becomes a mean of the neighbors' estimates,
+and the observed nodes keep theirs. Where a neighbor inflates an observed node, all nodes take one weight, whose estimates
+never exceed the largest reading.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from nareg._operator import FilterSystem, Penalty, scale_symmetric
 from nareg.errors import AmplificationWarning
 from nareg.filters._iterate import Iterates
 
-#: An unobserved node's estimate may be so many times the largest reading. On five sensor networks designs above it
-#: interpolated 1.5 to 5,000 times worse than one weight, those below it never 1.4 times.
+#: Largest allowed estimate at an unobserved node, over the largest reading. On five sensor networks, designs above it
+#: interpolated 1.5 to 5,000 times worse than one weight; designs below it were never 1.4 times worse.
 LARGEST_AMPLIFICATION = 2.0
 
 #: ``solve(system, rhs, tolerance)``
@@ -42,19 +42,19 @@ class Bound:
 
 @dataclass
 class Replaced:
-    """How many signals had weights replaced, and the worst that would have come of the given ones."""
+    """Number of signals with replaced weights, and the worst bound of the given weights."""
 
     worst: Bound = Bound()
     averaged: int = 0
     single: int = 0
 
     def safe(self, system: FilterSystem, seen: np.ndarray, signals: int, solve: Solve) -> FilterSystem:
-        """The system, or one within the limit in its place."""
-        found = bound(system, seen, solve)
-        if not found.exceeded:
+        """The system, or one with safer weights if its bound exceeds the limit."""
+        given = bound(system, seen, solve)
+        if not given.exceeded:
             return system
-        if found.amplification > self.worst.amplification:
-            self.worst = found
+        if given.amplification > self.worst.amplification:
+            self.worst = given
         repaired = averaged(system, seen, solve)
         if not bound(repaired, seen, solve).exceeded:
             self.averaged += signals
@@ -63,7 +63,7 @@ class Replaced:
         return single(system)
 
     def note(self, signals: int) -> str:
-        """What a Solution's method says about it."""
+        """The part of ``Solution.method`` about replaced weights."""
         parts = []
         if self.averaged:
             parts.append(f"unobserved nodes weighted like their neighbors in {self.averaged} of {signals} signals")
@@ -72,12 +72,12 @@ class Replaced:
         return "".join(f"; {part}" for part in parts)
 
     def warning(self, base: Penalty, signals: int) -> AmplificationWarning | None:
-        """What to say about it, if anything was replaced."""
+        """The warning, if weights were replaced."""
         if not self.worst.exceeded:
             return None
-        found = self.worst
-        place = base.describe_node(found.node)
-        return AmplificationWarning(found.node, found.amplification, found.nodes, place=place, done=self.note(signals)[2:])
+        worst = self.worst
+        place = base.describe_node(worst.node)
+        return AmplificationWarning(worst.node, worst.amplification, worst.nodes, place=place, done=self.note(signals)[2:])
 
 
 def bound(system: FilterSystem, seen: np.ndarray, solve: Solve) -> Bound:
@@ -103,9 +103,9 @@ def averaged(system: FilterSystem, seen: np.ndarray, solve: Solve) -> FilterSyst
     missing = np.flatnonzero(~seen)
     inner, across = sp.csr_array(L[missing][:, missing]), L[missing][:, np.flatnonzero(seen)]
     part = FilterSystem(S=inner, c=np.zeros(missing.size), w=np.ones(missing.size), penalty=replace(system.penalty, L=inner))
-    found = solve(part, -(across @ np.abs(system.w[seen]))[:, None], 1e-10).x[:, 0]
+    mean = solve(part, -(across @ np.abs(system.w[seen]))[:, None], 1e-10).x[:, 0]
     w = system.w.copy()
-    w[missing] = np.where(found > 0, found, np.abs(w[missing]))
+    w[missing] = np.where(mean > 0, mean, np.abs(w[missing]))
     return _with(system, w)
 
 

@@ -7,25 +7,22 @@ which neither is lost; u is a sum of two float64 arrays, and its residuals are t
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
+from nareg._linear.factorization import Solve, is_cholesky, superlu
 from nareg._operator import FilterSystem
 from nareg.filters._iterate import Iterates
 from nareg.results import Status
 
 #: Multiplications in the compiled elimination (about a minute); a complete graph of 5,000 nodes takes 4e10.
-MOST_WORK = 1e11
+MAX_WORK = 1e11
 #: Refinement stops below this residual, or after so many steps in a row that did not halve it.
 ENOUGH = 1e-14
 PATIENCE = 2
 STEPS = 60
-
-Solver = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ def _scaled(system: FilterSystem) -> _Scaled:
     return _Scaled(on, w[on], d, P, high, low)
 
 
-def _without_subtraction(scaled: _Scaled) -> tuple[Solver | None, str]:
+def _without_subtraction(scaled: _Scaled) -> tuple[Solve | None, str]:
     """The factor that is right whatever the condition number, unless it takes too much work."""
     from nareg.filters import _elimination
 
@@ -117,17 +114,13 @@ def _without_subtraction(scaled: _Scaled) -> tuple[Solver | None, str]:
     off.eliminate_zeros()
     pattern = sp.csc_matrix((np.ones(off.nnz), off.indices, off.indptr), shape=off.shape)
     degrees = np.asarray(pattern.sum(axis=1)).ravel()
-    filled = splu(
-        sp.csc_matrix(sp.diags_array(degrees + 1.0) - pattern),
-        permc_spec="MMD_AT_PLUS_A",
-        diag_pivot_thresh=0.0,
-        options={"SymmetricMode": True},
-    )
+    filled = superlu(sp.csc_array(sp.diags_array(degrees + 1.0) - pattern))
+    assert filled is not None  # strictly diagonally dominant
     order = np.argsort(filled.perm_c)
     del filled
     A = sp.csr_array(off[order][:, order])
     counts, parent = _elimination.column_counts(A.indptr, A.indices)
-    if (counts.astype(float) ** 2).sum() / 2 > MOST_WORK:
+    if (counts.astype(float) ** 2).sum() / 2 > MAX_WORK:
         return None, ""
     total = np.maximum(scaled.excess, 0.0) + scaled.d
     factor = _elimination.eliminate(A.indptr, A.indices, A.data, total[order], counts, parent)
@@ -144,7 +137,7 @@ def _without_subtraction(scaled: _Scaled) -> tuple[Solver | None, str]:
     return apply_inverse, "elimination without subtraction"
 
 
-def _equilibrated(scaled: _Scaled) -> Solver | None:
+def _equilibrated(scaled: _Scaled) -> Solve | None:
     """A factor of the system with ones on its diagonal, None if a pivot is not positive."""
     M = scaled.P + sp.diags_array(scaled.d)
     diagonal = M.diagonal()
@@ -152,12 +145,7 @@ def _equilibrated(scaled: _Scaled) -> Solver | None:
         return None
     s = 1.0 / np.sqrt(diagonal)
     half = sp.diags_array(s)
-    try:
-        lu = splu(
-            sp.csc_matrix(half @ M @ half), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}
-        )
-    except RuntimeError:  # SuperLU's word for an exactly singular factor
-        return None
-    if not (lu.U.diagonal() > 0).all() or not np.array_equal(lu.perm_r, lu.perm_c):
+    lu = superlu(sp.csc_array(half @ M @ half))
+    if lu is None or not is_cholesky(lu):
         return None
     return lambda R: s[:, None] * lu.solve(s[:, None] * R)

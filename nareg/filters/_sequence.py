@@ -8,12 +8,10 @@ factor would not fit, CG goes on.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
+from nareg._linear.factorization import Solve, factorize
 from nareg.errors import SolverError
 from nareg.filters import cg
 from nareg.filters._iterate import Iterates
@@ -51,7 +49,7 @@ class SystemSequence:
         self.may_factor = n_nodes <= FACTOR_ANY or (mesh_like and n_nodes <= FACTOR_NODES)
         self.iterations = self.factorizations = self.columns = 0
         self._K: sp.csr_array | None = None
-        self._factor: Callable[[np.ndarray], np.ndarray] | None = None
+        self._factor: Solve | None = None
         self._fresh = False
 
     def update(self, K: sp.csr_array) -> None:
@@ -71,36 +69,34 @@ class SystemSequence:
             If the residual stays above the tolerance.
         """
         self.columns += rhs.shape[1]
-        found = None
+        solution = None
         if self._factor is None:
-            found = self._run(rhs, x0, None, PATIENCE if self.may_factor else MAX_ITERATIONS)
-            if found.status is Status.MAX_ITERATIONS and self.may_factor:
+            solution = self._run(rhs, x0, None, PATIENCE if self.may_factor else MAX_ITERATIONS)
+            if solution.status is Status.MAX_ITERATIONS and self.may_factor:
                 self._factorize()
-                found = None
-        if found is None:
-            found = self._run(rhs, x0, self._factor, STALE if not self._fresh else 50)
-            if found.status is Status.MAX_ITERATIONS and not self._fresh:
+                solution = None
+        if solution is None:
+            solution = self._run(rhs, x0, self._factor, STALE if not self._fresh else 50)
+            if solution.status is Status.MAX_ITERATIONS and not self._fresh:
                 self._factorize()
-                found = self._run(rhs, found.x, self._factor, 50)
-        if found.status is not Status.CONVERGED:
+                solution = self._run(rhs, solution.x, self._factor, 50)
+        if solution.status is not Status.CONVERGED:
             raise SolverError(
-                f"the systems of this design could not be solved to {self.tol:g} ({found.status.name}): pass a smaller upper "
-                "bound, or a data term (fit) at more nodes."
+                f"the systems of this design could not be solved to {self.tol:g} ({solution.status.name}): pass a smaller "
+                "upper bound, or a data term (fit) at more nodes."
             )
-        return found.x
+        return solution.x
 
     def _run(self, rhs: np.ndarray, x0: np.ndarray | None, precondition: cg.Preconditioner | None, limit: int) -> Iterates:
         assert self._K is not None
-        found = cg.solve_in_order(self._K, rhs, tol=self.tol, max_iterations=limit, x0=x0, precondition=precondition)
-        self.iterations += found.iterations * rhs.shape[1]
-        return found
+        solution = cg.solve_in_order(self._K, rhs, tol=self.tol, max_iterations=limit, x0=x0, precondition=precondition)
+        self.iterations += solution.iterations * rhs.shape[1]
+        return solution
 
     def _factorize(self) -> None:
         assert self._K is not None
-        K = sp.csc_matrix(self._K)
-        try:
-            self._factor = splu(K, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True}).solve
-        except RuntimeError:  # SuperLU's word for an exactly singular factor
-            raise SolverError("C + S became singular in float64 during the design: pass a smaller upper bound.") from None
-        self._fresh = True
+        factor = factorize(self._K, definite=False)
+        if factor is None:
+            raise SolverError("C + S became singular in float64 during the design: pass a smaller upper bound.")
+        self._factor, self._fresh = factor.solve, True
         self.factorizations += 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -16,8 +16,10 @@ from nareg.filters import _amplification, cg, chebyshev, direct, multigrid, recu
 from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIFICATION
 from nareg.filters._iterate import Callback, Iterates
 from nareg.results import Solution, Status
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
-METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion")
+Method = Literal["auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"]
+METHODS = get_args(Method)
 DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
 #: Up to here a factorization takes milliseconds.
 SMALL = 5_000
@@ -27,13 +29,12 @@ MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev"
 
 
 def denoise(
-    graph: Any,
-    weights: Any,
-    y: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    y: ArrayLike,
     *,
-    fit: Any = None,
-    method: str = "auto",
-    backend: str = "scipy",
+    fit: ArrayLike | None = None,
+    method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -57,8 +58,6 @@ def denoise(
         ``"auto"`` factorizes up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
         when that is slow on a mesh-like graph. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
-    backend : {"scipy"}
-        Where the linear algebra runs.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` promises. Where weights are so large that rounding x to float64 would exceed it, ``"direct"``
@@ -96,18 +95,17 @@ def denoise(
     base = penalty(graph)
     readings = _checks.signals("y", y, base.n_nodes)
     system = build(base, weights, data_term(fit, weights, base.n_nodes))
-    return _solve(system, readings, method, backend, tol, max_iterations, callback)
+    return _solve(system, readings, method, tol, max_iterations, callback)
 
 
 def interpolate(
-    graph: Any,
-    weights: Any,
-    y: Any,
-    observed: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    y: ArrayLike,
+    observed: ArrayLike,
     *,
-    fit: Any = None,
-    method: str = "auto",
-    backend: str = "scipy",
+    fit: ArrayLike | None = None,
+    method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -116,7 +114,7 @@ def interpolate(
 
     Parameters
     ----------
-    graph, weights, fit, method, backend, tol, max_iterations, callback
+    graph, weights, fit, method, tol, max_iterations, callback
         As in :func:`denoise`; ``fit`` holds for the observed nodes.
     y : (N,) or (N, T) array
         Readings; anything, NaN included, where not observed.
@@ -136,11 +134,11 @@ def interpolate(
     Warns
     -----
     AmplificationWarning
-        If with these weights the estimate at an unobserved node could be more than twice the largest reading: with ``u = w x``
-        it is the neighbors' mean of u over its own w, which a weight near zero, harmless where there is a reading, inflates.
-        Such an estimate is not returned. For those signals unobserved nodes take the same mean of their neighbors' ``|w|``,
-        which leaves the estimates of observed nodes as they are; where that is not enough, all nodes take one weight, the
-        geometric mean. ``method`` says for how many signals. Design with ``fit`` zero at nodes that will not be observed.
+        If the estimate at an unobserved node could exceed twice the largest reading. With ``u = w x`` that estimate is the
+        mean of the neighbors' u, divided by the node's own w: a weight near zero inflates it. Such an estimate is not
+        returned. In those signals unobserved nodes take the mean of their neighbors' ``|w|`` instead, which leaves the
+        estimates of observed nodes unchanged. Where that is not enough, all nodes take one weight, the geometric mean.
+        ``method`` says in how many signals. To avoid it, design with ``fit`` zero at nodes that will not be observed.
 
     Examples
     --------
@@ -162,7 +160,7 @@ def interpolate(
         return replaced.safe(system, pattern, count, lambda s, rhs, accuracy: _auto(s, rhs, accuracy, None, None)[0])
 
     if seen.ndim == 1:
-        parts = [_solve(system_for(seen, signals), readings, method, backend, tol, max_iterations, callback)]
+        parts = [_solve(system_for(seen, signals), readings, method, tol, max_iterations, callback)]
         x = parts[0].x
     else:
         patterns, group = np.unique(seen, axis=1, return_inverse=True)
@@ -170,7 +168,7 @@ def interpolate(
         for p in range(patterns.shape[1]):
             columns = group.ravel() == p
             system = system_for(patterns[:, p], int(columns.sum()))
-            parts.append(_solve(system, readings[:, columns], method, backend, tol, max_iterations, callback))
+            parts.append(_solve(system, readings[:, columns], method, tol, max_iterations, callback))
             x[:, columns] = parts[-1].x
     warning = replaced.warning(base, signals)
     if warning is not None:
@@ -198,7 +196,7 @@ def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
         residual=max(part.residual for part in parts),
         rounds=slowest.rounds,
         messages=None if slowest.messages is None else sum(part.messages or 0 for part in parts),
-        seconds=sum(part.seconds for part in parts),
+        timings={"total": sum(part.timings["total"] for part in parts)},
     )
 
 
@@ -206,14 +204,12 @@ def _solve(
     system: FilterSystem,
     y: np.ndarray,
     method: str,
-    backend: str,
     tol: float,
     max_iterations: int | None,
     callback: Callback | None,
 ) -> Solution:
     """Run one method on checked input and recompute the residual of what it returned."""
     method = _checks.choice("method", method, METHODS)
-    _checks.choice("backend", backend, ("scipy",))
     tol = _checks.number("tol", tol, low=0, strict=True)
     if max_iterations is not None:
         max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
@@ -245,7 +241,7 @@ def _solve(
         residual=plain,
         rounds=result.rounds,
         messages=None if result.rounds is None else result.rounds * system.n_directed_edges,
-        seconds=time.perf_counter() - start,
+        timings={"total": time.perf_counter() - start},
     )
 
 
@@ -284,7 +280,7 @@ def _solver(method: str) -> Callable[..., Iterates]:
 def _auto(
     system: FilterSystem, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None
 ) -> tuple[Iterates, str]:
-    """Size first, then conditioning as CG itself shows it (measured: see docs, "which solver when")."""
+    """Size first, then conditioning as CG itself shows it (measured: see docs/guides/solvers.md)."""
     if system.n_nodes <= SMALL:
         return direct.solve(system, rhs, tol), f"direct (auto: {system.n_nodes} nodes)"
     limit = max_iterations or MAX_ITERATIONS["cg"]
@@ -296,8 +292,8 @@ def _auto(
     # slow: smooth large weights, made for multigrid where the graph is a mesh
     if multigrid.refusal(system) is None:
         label = f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
-        most = min(limit, MAX_ITERATIONS["multigrid"])
-        second = multigrid.solve(system, rhs, tol=tol, max_iterations=most, callback=callback, x0=first.x)
+        rest = min(limit, MAX_ITERATIONS["multigrid"])
+        second = multigrid.solve(system, rhs, tol=tol, max_iterations=rest, callback=callback, x0=first.x)
     else:
         second = cg.solve(system, rhs, tol=tol, max_iterations=limit - PATIENCE, callback=callback, x0=first.x)
     second.residuals = first.residuals + second.residuals[1:]
@@ -306,11 +302,11 @@ def _auto(
 
 
 def uncertainty(
-    graph: Any,
-    weights: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
     *,
-    fit: Any = None,
-    noise: Any,
+    fit: ArrayLike | None = None,
+    noise: ArrayLike,
     n_probes: int = 200,
     rng: np.random.Generator | None = None,
 ) -> np.ndarray:
@@ -351,8 +347,7 @@ def uncertainty(
     if covariance.ndim == 2:
         _checks.dense_size("uncertainty with a noise matrix", n, alternative="pass variances, (N,)")
     n_probes = _checks.integer("n_probes", n_probes, low=1)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
-    signs = generator.choice([-1.0, 1.0], size=(n, n_probes))
+    signs = _checks.generator(rng).choice([-1.0, 1.0], size=(n, n_probes))
     probes = (system.c * np.sqrt(covariance))[:, None] * signs
     answer, _ = _auto(system, probes, 1e-6, None, None)
     if not answer.status.ok:

@@ -1,16 +1,13 @@
-"""Sparse factorization: CHOLMOD if scikit-sparse is installed, else SuperLU in symmetric mode.
+"""One sparse factor of K, and a check that it is accurate.
 
 Where float64 cannot hold K well enough (huge weights, or edges over many decades) :mod:`._refine` takes over.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
-import scipy.sparse as sp
-from scipy.sparse.linalg import splu
 
+from nareg._linear.factorization import Solve, factorize
 from nareg._operator import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.filters import _refine
@@ -23,8 +20,6 @@ WORST_CASE_NODES = 20_000
 MESH_NODES = 2_000_000
 #: A factor of K is enough where neither a residual nor the bound on the error is larger.
 ACCURATE = 1e-10
-
-Solver = Callable[[np.ndarray], np.ndarray]
 
 
 def refusal(system: FilterSystem) -> str | None:
@@ -51,17 +46,17 @@ def solve(system: FilterSystem, rhs: np.ndarray, tol: float = 1e-8) -> Iterates:
 
 
 def _solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
-    apply_inverse, note = _factor(sp.csc_matrix(system.K))
-    if apply_inverse is not None:
-        x = apply_inverse(rhs)
-        x += apply_inverse(rhs - system.K @ x)
+    factor = factorize(system.K)
+    if factor is not None:
+        x = factor.solve(rhs)
+        x += factor.solve(rhs - system.K @ x)
         plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs))
-        if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, apply_inverse, x) <= ACCURATE:
-            return Iterates(x, 0, [plain], note=note, reached=(plain, scaled))
+        if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, factor.solve, x) <= ACCURATE:
+            return Iterates(x, 0, [plain], note=factor.library, reached=(plain, scaled))
     return _refine.solve(system, rhs, tol)
 
 
-def _error_bound(system: FilterSystem, apply_inverse: Solver, x: np.ndarray) -> float:
+def _error_bound(system: FilterSystem, apply_inverse: Solve, x: np.ndarray) -> float:
     """Largest error of an entry that rounding K and the residual can cause, over the largest entry of its column.
 
     To first order it is ``eps |K^-1| |K| |x|``, and ``|K^-1|`` is ``K^-1`` but for the signs of w: one more column to
@@ -76,23 +71,3 @@ def _error_bound(system: FilterSystem, apply_inverse: Solver, x: np.ndarray) -> 
         signs = np.random.default_rng(0).choice([-1.0, 1.0], system.n_nodes)
     spread = apply_inverse((signs * (abs(system.K) @ largest))[:, None])
     return float(np.finfo(float).eps * np.abs(spread).max(initial=0.0))
-
-
-def _factor(K: sp.csc_matrix) -> tuple[Solver | None, str]:
-    """``K^-1`` as a function, None if a pivot is not positive in float64; and what made the factor."""
-    try:
-        from sksparse.cholmod import CholmodNotPositiveDefiniteError, cholesky
-    except ImportError:
-        try:
-            # symmetric ordering and no pivoting: K is positive definite
-            lu = splu(K, permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-        except RuntimeError:  # SuperLU's word for an exactly singular factor
-            return None, ""
-        # positive pivots without row exchanges are those of a Cholesky factor
-        if (lu.U.diagonal() <= 0).any() or not np.array_equal(lu.perm_r, lu.perm_c):
-            return None, ""
-        return lu.solve, "SuperLU"
-    try:
-        return cholesky(K), "CHOLMOD"
-    except CholmodNotPositiveDefiniteError:
-        return None, ""

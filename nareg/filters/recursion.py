@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, eigsh
 
+from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg._operator import FilterSystem
 from nareg.errors import DivergentMethodError
 from nareg.filters._iterate import Callback, Iterates, Monitor
@@ -34,7 +34,7 @@ def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iteratio
     """Recursion (19) as published."""
     if not np.array_equal(system.c, np.ones_like(system.c)):
         raise DivergentMethodError(
-            "method='recursion' is equation (19), which knows no data-term weights or missing nodes: "
+            "method='recursion' is equation (19), which has no data-term weights and no missing nodes: "
             "use method='jacobi' or 'chebyshev'."
         )
     norm = spectral_norm(system.S)
@@ -108,17 +108,7 @@ def scaled_extreme(system: FilterSystem, which: str) -> float:
 
 
 def _extreme(matrix: sp.csr_array, which: str) -> float:
-    n = matrix.shape[0]
-    if n <= 500:
-        values = np.linalg.eigvalsh(matrix.toarray())
-        return float({"LA": values[-1], "SA": values[0], "LM": max(values, key=abs)}[which])
-    v0 = np.random.default_rng(0).standard_normal(n)  # a fixed start: same answer every time
-    try:
-        return float(eigsh(matrix, k=1, which=which, v0=v0, tol=1e-6, return_eigenvectors=False)[0])
-    except (ArpackNoConvergence, ArpackError) as error:
-        found = np.asarray(getattr(error, "eigenvalues", []))
-        if found.size:
-            return float(found[0])
-        raise DivergentMethodError(
-            f"method: the spectrum of this system could not be estimated ({error}); use method='cg'."
-        ) from None
+    value = extreme_eigenvalue(matrix, which)
+    if value is None:
+        raise DivergentMethodError("the spectrum of this system could not be estimated: use method='cg'.")
+    return value

@@ -16,22 +16,26 @@ except ModuleNotFoundError as error:
 
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._precondition.sparsifier import Sparsifier, sparsify
-from nareg.herta._torch.attention import Attended, Penalty, fit_attention
+from nareg.herta._torch.attention import Attended, AttentionPenalty, fit_attention
 from nareg.herta._torch.gauss_newton import GaussNewton, Unfold
 from nareg.herta._torch.preconditioned import Preconditioned, precondition
 from nareg.herta._train.fit import fit
-from nareg.herta._train.result import TrainingResult, TrainingStatus
+from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
+from nareg.herta._train.result import TrainingResult
 
 __all__ = [
     "Attended",
+    "AttentionPenalty",
     "GaussNewton",
-    "Penalty",
+    "Optimizer",
     "Preconditioned",
     "Preconditioner",
+    "Regularized",
+    "Sketched",
     "Sparsifier",
     "TrainingResult",
-    "TrainingStatus",
     "Unfold",
+    "Unfolding",
     "fit",
     "fit_attention",
     "precondition",

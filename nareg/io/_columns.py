@@ -49,7 +49,7 @@ def read_column(
         if needed not in lowered:
             raise InputError(f"{path}: no column {needed!r}; it has {', '.join(table.header)}.")
         if lowered.count(needed) > 1:
-            raise InputError(f"{path}: column {needed!r} stands there twice.")
+            raise InputError(f"{path}: column {needed!r} appears twice.")
     (names,), values = table.load([lowered.index("station")], [lowered.index(column)], finite=True)
     distinct(str(path), list(names))
     numbers = dict(zip(names, values[:, 0].tolist(), strict=True))
@@ -64,12 +64,45 @@ def read_column(
 
 
 def read_weights(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray:
-    """Read weights written by :func:`write_weights`, in the order of ``stations``."""
+    """Read weights written by :func:`write_weights`.
+
+    Parameters
+    ----------
+    path : path
+        A CSV file with the columns ``station`` and ``weight``.
+    stations : sequence of str
+        The stations, in the order of the result.
+
+    Returns
+    -------
+    ndarray (N,)
+
+    Examples
+    --------
+    See :func:`write_weights`.
+    """
     return read_column(path, stations, "weight")
 
 
 def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarray | None:
-    """The ``fit`` column of a weights file (data-term weights), or None if it has none."""
+    """Read the ``fit`` column of a weights file: the weights of the data term.
+
+    Parameters
+    ----------
+    path : path
+        A CSV file with the column ``station``.
+    stations : sequence of str
+        The stations, in the order of the result.
+
+    Returns
+    -------
+    ndarray (N,) or None
+        None if the file has no such column.
+
+    Examples
+    --------
+    See :func:`write_weights`.
+    """
     header = FileTable(path, Notes(str(path), strict=True)).header
     return read_column(path, stations, "fit") if "fit" in [name.lower() for name in header] else None
 
@@ -77,7 +110,26 @@ def read_fit(path: str | os.PathLike[str], stations: Sequence[str]) -> np.ndarra
 def write_weights(
     path: str | os.PathLike[str], stations: Sequence[str], weights: np.ndarray, fit: np.ndarray | None = None
 ) -> None:
-    """Write one weight per station as CSV, with the data-term weights where the design has them."""
+    """Write one weight per station as CSV, with the data-term weights where the design has them.
+
+    Parameters
+    ----------
+    path : path
+    stations : sequence of str
+    weights : (N,) array
+    fit : (N,) array, optional
+        Weights of the data term.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "weights.csv"
+    >>> write_weights(path, ["A", "B"], np.array([1.0, 2.0]))
+    >>> read_weights(path, ["B", "A"])
+    array([2., 1.])
+    >>> read_fit(path, ["A", "B"]) is None
+    True
+    """
     columns = [weights] if fit is None else [weights, fit]
     rows = ([s, *(repr(float(v)) for v in values)] for s, *values in zip(stations, *columns, strict=True))
     write_rows(path, ["station", "weight", "fit"][: 1 + len(columns)], rows)

@@ -75,9 +75,9 @@ def parse(text: str) -> Date | None:
     True
     """
     for pattern in (YEAR_FIRST, YEAR_LAST, COMPACT, DAY_NAME, NAME_DAY):
-        found = pattern.fullmatch(text)
-        if found:
-            return _date(found.groupdict())
+        match = pattern.fullmatch(text)
+        if match:
+            return _date(match.groupdict())
     return None
 
 

@@ -1,12 +1,11 @@
 """A text file as header and blocks of cells, with the line of every row.
 
-Python's csv module cuts quoted text into cells; text without a quote is cut by its separators alone, which is much faster.
+Text with quotes is cut into cells by :mod:`._rows`; text without one by its separators alone, which is much faster.
 pandas' own reader is not used for that: it fills short rows up in silence, and does not tell the line of a row.
 """
 
 from __future__ import annotations
 
-import csv
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
@@ -16,13 +15,14 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._notes import Notes
 from nareg.io._numbers import Numbers
+from nareg.io._rows import rows
 from nareg.io._text import read_text
 
 SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
-#: Cells that are held as text at a time.
+#: Cells in memory as text at a time.
 BLOCK = 1 << 19
 
 
@@ -93,14 +93,14 @@ class FileTable:
         every = len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
         for line, cells in self._blocks():
             lines.append(line)
-            for column, found in zip(texts, words, strict=True):
-                found.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
+            for column, parts in zip(texts, words, strict=True):
+                parts.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
             values.append(converter.convert(wanted, done))
             done += len(line)
         self.lines = np.concatenate(lines)
         converter.finish()
-        return [np.concatenate(found) for found in words], np.concatenate(values)
+        return [np.concatenate(parts) for parts in words], np.concatenate(values)
 
     def _choose_separator(self, declared: str | None) -> str:
         """The one by which the first rows have as many cells as the header, two at least."""
@@ -113,11 +113,12 @@ class FileTable:
             if separator not in first:
                 continue
             try:
-                rows = self._first(separator, checked=False)
+                sample = self._first(separator, checked=False)
             except InputError:
                 continue
-            if len(rows[0]) > 1 and all(len(row) == len(rows[0]) or not any(row[len(rows[0]) :]) for row in rows):
-                widths[separator] = len(rows[0])
+            width = len(sample[0])
+            if width > 1 and all(len(row) == width or not any(row[width:]) for row in sample):
+                widths[separator] = width
         # where none fits, the commas or the only other one, so that the sentence about the first ragged row is right
         present = [s for s in SEPARATORS if s in first]
         best = max(widths, key=lambda s: widths[s]) if widths else "," if "," in first or len(present) != 1 else present[0]
@@ -130,26 +131,17 @@ class FileTable:
 
     def _first(self, separator: str, *, checked: bool) -> list[list[str]]:
         """The header and a few rows below."""
-        rows = self._rows(separator, checked=checked)
-        _, header = next(rows)
+        numbered = self._rows(separator, checked=checked)
+        _, header = next(numbered)
         number = min(SAMPLE, max(3, SAMPLE_CELLS // len(header)))
-        return [header, *(row for _, row in islice(rows, number))]
+        return [header, *(row for _, row in islice(numbered, number))]
 
     def _rows(self, separator: str, *, checked: bool = True) -> Iterator[tuple[int, list[str]]]:
         """Line number and cells, stripped, of each row with content; the header is the first."""
-        text = (line + "\n" for line in islice(self._lines, self._start, None))
-        reader = csv.reader(text, delimiter=separator, strict=True)  # or an open quote takes in the rest
         width = 0
-        try:
-            for row in reader:
-                cells = [cell.strip() for cell in row]
-                if any(cells):
-                    width = width or len(cells)
-                    line = reader.line_num + self._start
-                    yield line, self._checked(line, cells, width) if checked else cells
-        except csv.Error as error:
-            line = reader.line_num + self._start
-            raise InputError(f"{self.source}, line {line}: not readable as CSV ({error}).") from None
+        for line, cells in rows(self.source, islice(self._lines, self._start, None), separator, first=self._start + 1):
+            width = width or len(cells)
+            yield line, self._checked(line, cells, width) if checked else cells
 
     def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
@@ -162,9 +154,9 @@ class FileTable:
         return self._quoted(size) if self._quotes else self._plain(size)
 
     def _quoted(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        rows = self._rows(self._separator)
-        next(rows)
-        while some := list(islice(rows, size)):
+        numbered = self._rows(self._separator)
+        next(numbered)
+        while some := list(islice(numbered, size)):
             yield self._block([line for line, _ in some], [cell for _, row in some for cell in row])
 
     def _plain(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -174,11 +166,11 @@ class FileTable:
             lines = self._lines[start : start + size]
             numbers: Iterable[int] = range(start + 1, start + 1 + len(lines))
             if set(map(str.count, lines, repeat(separator))) != {width - 1}:
-                rows = [
+                cut = [
                     (n, line.split(separator)) for n, line in zip(numbers, lines, strict=True) if line.strip(separator + " \t")
                 ]
-                lines = [separator.join(self._checked(n, row, width)) for n, row in rows]
-                numbers = [n for n, _ in rows]
+                lines = [separator.join(self._checked(n, row, width)) for n, row in cut]
+                numbers = [n for n, _ in cut]
             if lines:
                 block, cells = self._block(numbers, separator.join(lines).split(separator))
                 blank = np.flatnonzero(cells[:, 0] == "")

@@ -11,7 +11,30 @@ from nareg.errors import UNREADABLE, InputError
 
 
 def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
-    """Read a MatrixMarket file."""
+    """Read the adjacency of a graph from a MatrixMarket file.
+
+    Parameters
+    ----------
+    path : path
+        An ``.mtx`` file.
+
+    Returns
+    -------
+    (N, N) CSR array
+
+    Raises
+    ------
+    InputError
+        If the file does not exist, or is not a MatrixMarket file.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib, scipy.io, nareg
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "graph.mtx"
+    >>> scipy.io.mmwrite(path, nareg.graphs.grid((2, 2)).adjacency)
+    >>> read_adjacency(path).shape
+    (4, 4)
+    """
     try:
         return sp.csr_array(_sparse_files.read_matrix_market(path))
     except FileNotFoundError:

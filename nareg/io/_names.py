@@ -15,10 +15,10 @@ WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
 def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: str = "column") -> dict[str, str]:
     """The station of every column that is one; what else there is is noted, or refused."""
     known = {station.strip(): station for station in stations}
-    found = {column: known[column.strip()] for column in columns if column.strip() in known}
-    taken = set(found.values())
+    matched = {column: known[column.strip()] for column in columns if column.strip() in known}
+    taken = set(matched.values())
     loose_stations = _unique(station for station in stations if station not in taken)
-    loose_columns = _unique(column for column in columns if column not in found)
+    loose_columns = _unique(column for column in columns if column not in matched)
     loose = {column: loose_stations[key] for key, column in loose_columns.items() if key in loose_stations}
     if loose:
         column, station = next(iter(loose.items()))
@@ -27,9 +27,9 @@ def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: s
             f"zeros: {column!r} is taken as {station!r}",
             "write the names as in the station table",
         )
-        found |= loose
-    unknown = [column for column in columns if column not in found]
-    if columns and not found:
+        matched |= loose
+    unknown = [column for column in columns if column not in matched]
+    if columns and not matched:
         raise InputError(
             f"{notes.source}: no {what} is a station; it has {listed(columns)}, and the stations are {listed(stations)}."
         )
@@ -37,13 +37,13 @@ def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: s
         many = f"{count(len(unknown), f'{what} is', f'{what}s are')} not in the station table and left out: {listed(unknown)}"
         remedy = f"the {what}s must be the names in the station file"
         notes.guess(many, remedy, refusal=f"{what} {unknown[0]!r} is no station")
-    return found
+    return matched
 
 
-def absent(stations: Sequence[str], found: Iterable[str], notes: Notes, *, keep: bool, what: str = "column") -> list[str]:
-    """The stations to go on with, in their order; those without a column are noted, and left out unless kept."""
-    present = set(found)
-    missing = [station for station in stations if station not in present]
+def absent(stations: Sequence[str], present: Iterable[str], notes: Notes, *, keep: bool, what: str = "column") -> list[str]:
+    """The stations to use, in their order; those without a column are noted, and left out unless ``keep``."""
+    names = set(present)
+    missing = [station for station in stations if station not in names]
     if missing:
         end = "taken as missing" if keep else "left out"
         notes.guess(
@@ -51,14 +51,14 @@ def absent(stations: Sequence[str], found: Iterable[str], notes: Notes, *, keep:
             f"the {what}s must be the names in the station file",
             refusal=f"no {what} for station {missing[0]!r}",
         )
-    return list(stations) if keep else [station for station in stations if station in present]
+    return list(stations) if keep else [station for station in stations if station in names]
 
 
 def distinct(source: str, stations: Sequence[str]) -> None:
     """Refuse a list in which a name occurs twice."""
     twice = next((name for name, number in Counter(stations).items() if number > 1), None)
     if twice is not None:
-        raise InputError(f"{source}: station {twice!r} is listed twice.")
+        raise InputError(f"{source}: station {twice!r} appears twice: keep one of its rows.")
 
 
 def once(source: str, header: Sequence[str]) -> None:
@@ -66,7 +66,7 @@ def once(source: str, header: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in header:
         if name in seen:
-            raise InputError(f"{source}: column {name!r} stands there twice.")
+            raise InputError(f"{source}: column {name!r} appears twice.")
         seen.add(name)
 
 

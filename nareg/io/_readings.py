@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._sentinels import remove
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_readings(
@@ -73,7 +76,7 @@ def read_readings(
 
 
 def readings_from_frame(
-    frame: Any,
+    frame: pd.DataFrame,
     stations: Sequence[str] | Stations | None = None,
     strict: bool = False,
     *,
@@ -107,7 +110,7 @@ def readings_from_frame(
     return _from_table(FrameTable(frame, notes), _names(stations), notes, keep_absent)
 
 
-def readings_to_frame(readings: Readings) -> Any:
+def readings_to_frame(readings: Readings) -> pd.DataFrame:
     """The readings as a wide pandas frame, indexed by time where the labels are times.
 
     Parameters
@@ -156,18 +159,18 @@ def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) ->
 
 def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
     names = [table.header[i] for i in layout.values]
-    found = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
-    kept = [i for i in layout.values if table.header[i] in found]
-    names = [table.header[i] for i in kept]
+    matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
+    columns = [i for i in layout.values if table.header[i] in matched]
+    names = [table.header[i] for i in columns]
     twice = next((name for name in names if not name), None)
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     once(notes.source, names)
-    texts, values = table.load(layout.time, kept)
+    texts, values = table.load(layout.time, columns)
     labels, column = _labels(table, layout, texts, len(values))
     place = table.line
     return _from_columns(
-        [found[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
+        [matched[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
     )
 
 
@@ -179,14 +182,14 @@ def _from_columns(
     notes: Notes,
     keep: bool,
     what: str,
-    line: Any,
+    line: Callable[[int], str],
     column: str | None = "times",
 ) -> Readings:
     """Readings of a row per station, in the order of ``stations``, in time order."""
     if what == "station" and stations is not None:  # an archive, whose names are not matched yet
-        found = match(names, stations, notes, what)
-        values = values[[i for i, name in enumerate(names) if name in found]]
-        names = [found[name] for name in names if name in found]
+        matched = match(names, stations, notes, what)
+        values = values[[i for i, name in enumerate(names) if name in matched]]
+        names = [matched[name] for name in names if name in matched]
     values = np.array(values, dtype=float, order="C")
     remove(values, notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
@@ -260,16 +263,16 @@ def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] 
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
     if stations is not None:
-        found = match(list(names), stations, notes, "station")
-        rows = np.array([name in found for name in names])[site]
+        matched = match(list(names), stations, notes, "station")
+        rows = np.array([name in matched for name in names])[site]
         site, labels, values = site[rows], labels[rows], values[rows]
-        kept = np.flatnonzero(rows)
-        site, index = pd.factorize(np.array([found.get(name) for name in names], dtype=object)[site])
+        retained = np.flatnonzero(rows)
+        site, index = pd.factorize(np.array([matched.get(name) for name in names], dtype=object)[site])
         names = index
     else:
-        kept = np.arange(len(values))
+        retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
-    first = kept[np.unique(row, return_index=True)[1]]
+    first = retained[np.unique(row, return_index=True)[1]]
     remove(values, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps

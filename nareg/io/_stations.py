@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
 from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENTINELS, STATION, UNNAMED, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
@@ -51,7 +54,7 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
     return _stations(FileTable(path, notes), notes)
 
 
-def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
+def stations_from_frame(frame: pd.DataFrame, strict: bool = False) -> Stations:
     """Take station coordinates from a pandas frame.
 
     Parameters
@@ -139,5 +142,5 @@ def _first(words: Sequence[str], role: Sequence[str], table: Table) -> int | Non
     if word is None:
         return None
     if words.count(word) > 1:
-        raise InputError(f"{table.source}: column {table.header[words.index(word)]!r} stands there twice.")
+        raise InputError(f"{table.source}: column {table.header[words.index(word)]!r} appears twice.")
     return list(words).index(word)

@@ -62,6 +62,8 @@ def _decode(path: str | os.PathLike[str], data: bytes, notes: Notes) -> str:
     except UnicodeDecodeError:
         if marked is not None:
             raise InputError(f"{path} starts like {marked.upper()} text but is damaged: save it as CSV UTF-8.") from None
+    if b"\0" in data:
+        raise InputError(f"{path} holds zero bytes and is not a text file: {REMEDY}.")
     notes.guess("the text is not UTF-8 and is read as Latin-1", "save it as CSV UTF-8", refusal="the text is not UTF-8")
     try:
         return data.decode("cp1252")

@@ -15,7 +15,25 @@ from nareg.results import atomic_write
 
 
 def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
-    """Write readings as CSV or NPZ, by the file's suffix; whole or not at all."""
+    """Write readings as CSV or NPZ, by the file's suffix; whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+        ``.npz`` or, by any other suffix, CSV: one row per time, one column per station, empty where missing.
+    table : Readings
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "readings.csv"
+    >>> write_readings(path, Readings(("A", "B"), ("0", "1"), np.array([[1.5, 2.5], [np.nan, 4.0]])))
+    >>> print(path.read_text())
+    time,A,B
+    0,1.5,
+    1,2.5,4.0
+    <BLANKLINE>
+    """
     if Path(path).suffix.lower() == ".npz":
         with atomic_write(path) as handle:
             np.savez_compressed(
@@ -27,7 +45,25 @@ def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
 
 
 def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """A CSV file, whole or not at all."""
+    """Write a CSV file, whole or not at all.
+
+    Parameters
+    ----------
+    path : path
+    header : sequence of str
+    rows : iterable of rows
+        Cells of each row.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "edges.csv"
+    >>> write_rows(path, ["u", "v"], [(3, 5)])
+    >>> print(path.read_text())
+    u,v
+    3,5
+    <BLANKLINE>
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(header)

@@ -1,6 +1,6 @@
-"""Check readings: spikes, stuck, drifting, noisy, dead and swapped sensors and wrong units, each with the evidence.
+"""Quality control of readings: spikes, stuck, drifting, noisy, dead and swapped sensors, wrong units, each with evidence.
 
-``check`` judges readings with a model of :mod:`nareg.spacetime`; ``scores`` ranks them.
+``check`` flags readings with a model of :mod:`nareg.spacetime`; ``scores`` gives one score per reading.
 """
 
 from __future__ import annotations

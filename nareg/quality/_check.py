@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
+from time import perf_counter
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -13,7 +14,7 @@ from nareg.quality import _silent, _single, _slow
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._others import others
-from nareg.quality._residuals import FEWEST, Residuals, residuals
+from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
 from nareg.spacetime import SpaceTimeModel, fit
 from nareg.spacetime._outliers import GROSS
@@ -23,13 +24,13 @@ SILENT = (_silent.dead, _silent.stuck)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
 
 
-def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> Quality:
-    """Flag readings, and name the stations that look faulty, each with the evidence.
+def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
+    """Flag bad readings and list the faulty stations, each with its evidence.
 
     Parameters
     ----------
     model : SpaceTimeModel
-        Made by :func:`nareg.spacetime.fit`, which leaves gross outliers out of the fit.
+        From :func:`nareg.spacetime.fit`, which leaves gross outliers out of the fit.
     readings : (N, T) array, optional
         NaN where missing. Default: the readings that the model was fitted to.
     times : (T,) array, optional
@@ -38,16 +39,22 @@ def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> 
     Returns
     -------
     Quality
+        ``flags`` (N, T), ``scores`` (N, T), ``badness`` (N, T) and the ``suspects``.
+
+    Raises
+    ------
+    InputError
+        If ``model`` is not a model, or the readings have another shape, an infinite value or unknown times.
 
     Notes
     -----
-    A reading is bad (4) when it is more than five robust standard deviations from what all other readings say of it, and
-    suspect (3) from four on; both more where the neighbors are off as well, for a front is no fault. Readings of a stuck
-    sensor, in a wrong unit or clearly exchanged with another station's are bad; those of a drifting or noisy sensor are
-    suspect. Stations with fewer than 10 readings are not judged (2).
+    Every reading is compared with its prediction from all other readings. It is bad (4) beyond five robust standard
+    deviations and suspect (3) beyond four. Both limits rise where the neighbors are off as well: a front is not a fault.
+    Readings that are stuck, in a wrong unit, or clearly exchanged with another station's are bad. Those of a drifting or
+    noisy sensor are suspect. Stations with fewer than 10 readings are not evaluated (2).
 
-    Drift, units and exchanges are judged against a prediction without any reading of the station, from the model's
-    parametric part: a model that learned correlations from the readings has learned the fault as well.
+    Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
+    parametric part: a model that learned correlations from the readings has learned the fault too.
 
     Examples
     --------
@@ -63,28 +70,32 @@ def check(model: SpaceTimeModel, readings: Any = None, *, times: Any = None) -> 
     """
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
-    found = residuals(model, readings, times)
-    seen = others(found)
-    findings = _slow.misplaced(found, seen)
+    started = perf_counter()
+    residuals = compute_residuals(model, readings, times)
+    seen = others(residuals)
+    findings = _slow.misplaced(residuals, seen)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
         stations = sorted({finding.station for finding in findings})
-        findings += [finding for test in SILENT for finding in test(found) if finding.station in stations]
-        calm = found.readings.copy()
+        findings += [finding for test in SILENT for finding in test(residuals) if finding.station in stations]
+        calm = residuals.readings.copy()
         calm[stations] = np.nan
-        again = residuals(model, calm, times)
+        again = compute_residuals(model, calm, times)
         seen = others(again)
         merged = again.scores.copy()
-        merged[:, stations] = found.scores[:, stations]
-        found = replace(again, readings=found.readings, scores=merged)
+        merged[:, stations] = residuals.scores[:, stations]
+        residuals = replace(again, readings=residuals.readings, scores=merged)
     else:
-        stations, again = [], found
+        stations, again = [], residuals
     findings += [finding for test in TESTS for finding in test(again) if finding.station not in stations]
-    slow, background = _slow.drift(found, seen)
-    return _quality(found, findings + slow, background)
+    slow, background = _slow.drift(residuals, seen)
+    quality = _quality(residuals, findings + slow, background)
+    return replace(quality, timings={"total": perf_counter() - started})
 
 
-def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeModel | None = None) -> np.ndarray:
-    """One score per reading, larger for worse: the largest of all tests, in standard deviations.
+def scores(
+    graph: Graph, readings: ArrayLike, *, times: ArrayLike | None = None, model: SpaceTimeModel | None = None
+) -> np.ndarray:
+    """One score per reading, larger for worse: the largest over all tests, in standard deviations.
 
     Parameters
     ----------
@@ -114,18 +125,18 @@ def scores(graph: Graph, readings: Any, *, times: Any = None, model: SpaceTimeMo
     if model is None:
         return check(fit(graph, readings, times=times)).badness
     if not isinstance(graph, Graph) or not isinstance(model, SpaceTimeModel) or graph.n_nodes != model.n_nodes:
-        raise InputError("model was not fitted to this graph: pass the graph of the fit, or leave model out.")
+        raise InputError("model was not fitted to this graph: pass the graph of the fit, or omit model.")
     return check(model, readings, times=times).badness
 
 
-def _quality(found: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
-    there = np.isfinite(found.readings)
-    scores = found.by_station(found.scores)
+def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
+    there = np.isfinite(residuals.readings)
+    scores = residuals.by_station(residuals.scores)
     sizes = np.abs(scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
     flags[sizes > _single.DOUBTFUL] = Flag.SUSPECT
     flags[sizes > GROSS] = Flag.BAD
-    badness = np.fmax(_single.alone(found), background)
+    badness = np.fmax(_single.alone(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)
         flags[at] = np.maximum(flags[at], finding.flag)
@@ -133,5 +144,5 @@ def _quality(found: Residuals, findings: list[Finding], background: np.ndarray) 
     flags[there.sum(axis=1) < FEWEST] = Flag.UNKNOWN
     flags[~there] = Flag.MISSING
     badness[~there] = np.nan
-    suspects = sorted((finding.suspect(found.names, found.grid.values) for finding in findings), key=lambda s: -s.score)
-    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), found.grid.values)
+    suspects = sorted((finding.suspect(residuals.names, residuals.grid.values) for finding in findings), key=lambda s: -s.score)
+    return Quality(flags, np.where(there, scores, np.nan), badness, tuple(suspects), residuals.grid.values)

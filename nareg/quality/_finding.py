@@ -1,4 +1,4 @@
-"""What one test finds: readings of one station, how bad they are, and why."""
+"""A finding of one test: readings of one station, their badness, and the evidence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nareg.quality._results import Suspect
 
 @dataclass(frozen=True, eq=False)
 class Finding:
-    """Readings of one station that a test objects to.
+    """Readings of one station that failed a test.
 
     Attributes
     ----------
@@ -21,7 +21,7 @@ class Finding:
     score : float
         In standard deviations.
     columns : int array
-        Times (columns of the readings) that it is about.
+        Columns of the readings, one per time.
     flag : Flag
     evidence : str
     level : array or float
@@ -37,6 +37,6 @@ class Finding:
     level: np.ndarray | None = None
 
     def suspect(self, names: tuple[str, ...], times: np.ndarray) -> Suspect:
-        """For the user."""
+        """The finding with the station's name and dates, as a user gets it."""
         first, last = (times[self.columns[k]] for k in (0, -1))
         return Suspect(self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence)

@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Flag(IntEnum):
-    """What quality control says of a reading, in the codes of QARTOD.
+    """Flag of a reading, with the codes of QARTOD (UNKNOWN: not evaluated).
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Errors that last: a sensor that drifts away from what the others say, or that is off by a constant for a while.
+"""Lasting errors: a sensor that drifts away from its prediction by the others, or is off by a constant for a while.
 
 For every width from a few readings to most of the record, a box and a ramp are laid at every place, and the generalized
 least squares estimate of their height is divided by its standard error. The station's mean, which the fit took from the same

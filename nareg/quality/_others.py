@@ -1,4 +1,4 @@
-"""What the other stations say of a station: the whole series of one station left out, for all stations from one pass.
+"""Prediction of a station from the other stations only, for all stations from one pass.
 
 The precision of all readings of a station, given those of the others, is Toeplitz with the spectrum::
 
@@ -32,7 +32,7 @@ class Others:
     prediction : (rows, N) array
         Field at a station from the other stations' readings, without mean and cycles.
     residual : (rows, N) array
-        Reading minus prediction; where there is no usable reading, what the readings around say.
+        Reading minus prediction; where there is no usable reading, smoothed value minus prediction.
     weighted : (rows, N) array
         ``M e``, zero where there is no usable reading.
     kernel : (rows, N) array
@@ -62,18 +62,18 @@ def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
     return result
 
 
-def others(found: Residuals) -> Others:
+def others(residuals: Residuals) -> Others:
     """One pass of the parametric model, and from it every station's prediction without its own readings."""
-    model, y = found.model, found.y
+    model, y = residuals.model, residuals.y
     parameters = model.parameters
     noise = parameters.noise
-    usable = found.usable
+    usable = residuals.usable
     done = run(np.where(usable, y, np.nan), parameters.dynamics(model.space), noise)
-    conditional, precision = kernels(found, noise)
+    conditional, precision = kernels(residuals, noise)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
-    near = sum(np.roll(np.pad(found.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
-    counted = usable.any(axis=0) & np.isfinite(y) & ~found.frozen & ~(found.bad & (near <= ISOLATED))
+    near = sum(np.roll(np.pad(residuals.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
+    counted = usable.any(axis=0) & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
     residual = np.where(counted, y - prediction, done.x - prediction)
     weighted = np.where(counted, convolve(precision, residual), 0.0)
     return Others(prediction, residual, weighted, precision, np.sqrt(conditional[0] + noise), counted)
@@ -105,13 +105,13 @@ class Spectrum:
     n: int
 
     @classmethod
-    def of(cls, found: Residuals, n: int) -> Spectrum:
-        parameters = found.model.parameters
-        share = found.usable.mean(axis=0)
+    def of(cls, residuals: Residuals, n: int) -> Spectrum:
+        parameters = residuals.model.parameters
+        share = residuals.usable.mean(axis=0)
         live = np.flatnonzero(share > 0)
         noise = parameters.noise[live]
         inflated = noise / share[live]
-        K = parameters.covariance(found.model.space)[np.ix_(live, live)]
+        K = parameters.covariance(residuals.model.space)[np.ix_(live, live)]
         a, _, q = parameters.autoregression()
         wave = np.exp(-2j * np.pi * np.arange(n // 2 + 1) / n)
         g = q / np.abs(1 - sum(c * wave ** (k + 1) for k, c in enumerate(a))) ** 2
@@ -136,10 +136,10 @@ class Spectrum:
         return result
 
 
-def kernels(found: Residuals, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def kernels(residuals: Residuals, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(rows, N) autocovariance of a station's field given the others' readings, and inverse of that with its noise."""
-    T, N = found.y.shape
-    spectrum = Spectrum.of(found, next_fast_len(4 * T, real=True))
+    T, N = residuals.y.shape
+    spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True))
     live = spectrum.live
     conditional = np.maximum(1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2, 0.0)
     own = 1 / (conditional + noise[live][:, None])

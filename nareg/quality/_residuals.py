@@ -1,18 +1,18 @@
-"""What every reading is compared with: one smoothing pass that leaves out what cannot be right."""
+"""Residuals of every reading from a smoothing pass that leaves out stuck, absurd and contradicted readings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._kalman import Pass
 from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
-from nareg.spacetime._tails import settle
+from nareg.spacetime._tails import heavy_tailed_pass
 from nareg.spacetime._times import TimeGrid
 
 #: Rounds of smoothing and leaving out; the set of bad readings seldom changes after the second.
@@ -25,7 +25,7 @@ CAP, CALM = 5.0, 0.3
 
 @dataclass(frozen=True, eq=False)
 class Residuals:
-    """Readings and what the model says of them; rows are steps of the grid, in the model's unit without mean and cycles.
+    """Readings and their predictions by the model. Rows are steps of the grid, in the model's unit without mean and cycles.
 
     Attributes
     ----------
@@ -36,12 +36,12 @@ class Residuals:
     y, offset : (rows, N) arrays
         Readings without mean and cycles, NaN where missing; mean and cycles.
     frozen, absurd : (rows, N) bool arrays
-        Readings in stuck runs; readings that no sensor of this network gives.
+        Readings in stuck runs; readings far outside of the station's range.
     bad : (rows, N) bool array
         Readings that the pass leaves out.
     done : Pass
     scores : (rows, N) array
-        Deletion residuals in standard deviations, over the station's own spread where that is larger than 1, and over
+        Deletion compute_residuals in standard deviations, over the station's own spread where that is larger than 1, and over
         what neighbors do at that time where that is larger than usual: a front is no fault.
     spread : (N,) array
         Robust spread of the deletion residuals, at least 1.
@@ -88,8 +88,8 @@ class Residuals:
         return values[self.grid.rows].T
 
 
-def residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) -> Residuals:
-    """Smooth the readings without stuck runs, absurd values and what all others contradict."""
+def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
+    """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
     y, grid = model._checked(readings, times, None)
     rows, offset = model._rows(y, grid)
     rows = rows - offset
@@ -99,19 +99,19 @@ def residuals(model: SpaceTimeModel, readings: Any = None, times: Any = None) ->
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
     for _ in range(ROUNDS):
-        done = settle(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
+        done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        kept = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
+        retained = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
         deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
-        scores = np.where(bad, deleted, kept)
+        scores = np.where(bad, deleted, retained)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / unrest(np.where(frozen | wild, np.nan, scores), model.graph.adjacency)
         with np.errstate(invalid="ignore"):
-            found = (np.abs(scores) > GROSS) | frozen | wild
-        if (found == bad).all():
+            flagged = (np.abs(scores) > GROSS) | frozen | wild
+        if (flagged == bad).all():
             break
-        bad = found
+        bad = flagged
     return Residuals(model, grid, y, rows, offset, frozen, wild, bad, done, scores, spread)
 
 

@@ -1,9 +1,8 @@
-"""What quality control returns."""
+"""Results of quality control."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -15,14 +14,14 @@ KINDS = ("dead", "stuck", "unit", "swapped", "drift", "spikes", "noisy")
 
 @dataclass(frozen=True)
 class Suspect:
-    """A station with a fault, and why.
+    """A station that looks faulty, with the evidence.
 
     Attributes
     ----------
     station : int
         Index of the station.
     name : str
-        Its name in the graph, or its index as text.
+        Name of the station in the graph, or its index as text.
     kind : str
         ``"dead"``, ``"stuck"``, ``"unit"``, ``"swapped"``, ``"drift"``, ``"spikes"`` or ``"noisy"``.
     score : float
@@ -37,8 +36,8 @@ class Suspect:
     name: str
     kind: str
     score: float
-    start: Any
-    stop: Any
+    start: np.datetime64 | float
+    stop: np.datetime64 | float
     evidence: str
 
 
@@ -51,12 +50,14 @@ class Quality:
     flags : (N, T) int8 array
         Codes of :class:`Flag`.
     scores : (N, T) array
-        How many robust standard deviations a reading is from what all others say; NaN where it is missing.
+        Reading minus its prediction from all others, in robust standard deviations; NaN where it is missing.
     badness : (N, T) array
-        Largest score of any test that a reading is part of, in standard deviations; NaN where it is missing.
+        Largest score over all tests, in standard deviations; NaN where the reading is missing.
     suspects : tuple of Suspect
         Largest score first.
     times : (T,) array
+    timings : dict of seconds
+        ``"total"``.
     """
 
     flags: np.ndarray
@@ -64,6 +65,7 @@ class Quality:
     badness: np.ndarray
     suspects: tuple[Suspect, ...]
     times: np.ndarray
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     def count(self, flag: Flag) -> int:
         """Number of readings with a flag."""

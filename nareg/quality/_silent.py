@@ -1,4 +1,4 @@
-"""Faults that need no model: sensors that repeat one value, and sensors that fell silent."""
+"""Faults that need no model: sensors that repeat one value, and sensors that stopped reading."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from nareg.quality._residuals import Residuals
 SILENT_SHARE, SILENT_TIMES = 0.1, 5
 
 
-def stuck(found: Residuals) -> list[Finding]:
+def stuck(residuals: Residuals) -> list[Finding]:
     """Runs of one value that chance does not explain; the first reading of a run is right, the sensor stuck after it."""
-    frozen = found.by_station(found.frozen)
-    surprise = _surprise(found.readings)
+    frozen = residuals.by_station(residuals.frozen)
+    surprise = _surprise(residuals.readings)
     findings = []
     for i in np.flatnonzero(frozen.any(axis=1)):
-        seen = np.flatnonzero(np.isfinite(found.readings[i]))
-        values, flagged = found.readings[i, seen], frozen[i, seen]
+        seen = np.flatnonzero(np.isfinite(residuals.readings[i]))
+        values, flagged = residuals.readings[i, seen], frozen[i, seen]
         starts = np.flatnonzero(flagged & np.r_[True, (values[1:] != values[:-1]) | ~flagged[:-1]])
         for a in starts:
             b = a + 1
@@ -31,21 +31,21 @@ def stuck(found: Residuals) -> list[Finding]:
             score = float(np.sqrt(2 * (b - a - 1) * surprise))
             evidence = (
                 f"It reads {_text.number(values[a])} {_text.count(int(b - a), 'time')} in a row, "
-                f"{_text.span(found.grid.values[seen[a]], found.grid.values[seen[b - 1]])}."
+                f"{_text.span(residuals.grid.values[seen[a]], residuals.grid.values[seen[b - 1]])}."
             )
             findings.append(Finding(int(i), "stuck", score, columns, Flag.BAD, evidence))
     return findings
 
 
-def dead(found: Residuals) -> list[Finding]:
+def dead(residuals: Residuals) -> list[Finding]:
     """Stations without a reading, and stations that stopped for good."""
-    there = np.isfinite(found.readings)
+    there = np.isfinite(residuals.readings)
     T = there.shape[1]
     if not there.any():
         return []
     end = int(np.flatnonzero(there.any(axis=0))[-1])
     findings = []
-    for i in range(found.n_nodes):
+    for i in range(residuals.n_nodes):
         seen = np.flatnonzero(there[i])
         if seen.size == 0:
             findings.append(Finding(i, "dead", float("inf"), np.arange(T), Flag.MISSING, f"It has no reading at {T:,} times."))
@@ -55,8 +55,8 @@ def dead(found: Residuals) -> list[Finding]:
         if silent >= max(SILENT_SHARE * T, SILENT_TIMES * longest):
             columns = np.arange(seen[-1] + 1, T)
             evidence = (
-                f"It has no reading at the last {columns.size:,} times, since {_text.time(found.grid.values[columns[0]])}; "
-                f"its longest gap before had {longest - 1:,}."
+                f"It has no reading at the last {columns.size:,} times, since {_text.time(residuals.grid.values[columns[0]])}; "
+                f"its longest gap before was {longest - 1:,} times."
             )
             score = float(np.sqrt(2 * silent * np.log(T)))
             findings.append(Finding(i, "dead", score, columns, Flag.MISSING, evidence))

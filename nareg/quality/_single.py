@@ -9,7 +9,7 @@ from nareg.quality import _text
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._outliers import GROSS
+from nareg.spacetime._outliers import GROSS, MAD_TO_STD
 
 #: Readings from here to :data:`GROSS` are suspect.
 DOUBTFUL = 4.0
@@ -24,10 +24,10 @@ NOISY = 3.0
 NOISY_SPREADS = 4.0
 
 
-def spikes(found: Residuals) -> list[Finding]:
+def spikes(residuals: Residuals) -> list[Finding]:
     """Stations with more gross outliers than chance and the rest of the network explain."""
-    sizes = np.abs(found.by_station(found.scores))
-    sizes[found.by_station(found.frozen)] = np.nan
+    sizes = np.abs(residuals.by_station(residuals.scores))
+    sizes[residuals.by_station(residuals.frozen)] = np.nan
     with np.errstate(invalid="ignore"):
         hits = sizes > GROSS
     counts, seen = hits.sum(axis=1), np.isfinite(sizes).sum(axis=1)
@@ -38,51 +38,51 @@ def spikes(found: Residuals) -> list[Finding]:
     findings = []
     for i in np.flatnonzero(live & (counts > 0)):
         largest = float(np.nanmax(sizes[i]))
-        by_chance = float(poisson.sf(counts[i] - 1, usual * seen[i])) * found.n_nodes
+        by_chance = float(poisson.sf(counts[i] - 1, usual * seen[i])) * residuals.n_nodes
         if largest < SINGLE and (counts[i] < FEWEST_SPIKES or by_chance > CHANCE):
             continue
         columns = np.flatnonzero(hits[i])
-        off = found.gaps[i, columns]
+        off = residuals.gaps[i, columns]
         sigma = sizes[i, columns]
         reach = _range(sigma.min(), sigma.max())
         verb = "is" if columns.size == 1 else "are"
         evidence = (
-            f"{_text.count(columns.size, 'reading')} {verb} {reach} standard deviations from what neighbors and the times "
-            f"around say, by {_range(np.abs(off).min(), np.abs(off).max())}."
+            f"{_text.count(columns.size, 'reading')} {verb} {reach} standard deviations from their prediction by neighbors and "
+            f"nearby times, off by {_range(np.abs(off).min(), np.abs(off).max())}."
         )
         findings.append(Finding(int(i), "spikes", largest, columns, Flag.BAD, evidence, sigma))
     return findings
 
 
-def alone(found: Residuals) -> np.ndarray:
+def alone(residuals: Residuals) -> np.ndarray:
     """(N, T) how far a reading stands out from the others' and also from the scores just before and after it.
 
     An error that lasts is no spike: it is what the tests of lasting errors are for.
     """
-    scores = found.scores
+    scores = residuals.scores
     there = np.isfinite(scores)
     values = np.pad(np.where(there, scores, 0.0), ((1, 1), (0, 0)))
     counts = np.pad(there.astype(float), ((1, 1), (0, 0)))
     around = (values[:-2] + values[2:]) / np.maximum(counts[:-2] + counts[2:], 1.0)
-    return found.by_station(np.minimum(np.abs(scores), np.abs(scores - around)))
+    return residuals.by_station(np.minimum(np.abs(scores), np.abs(scores - around)))
 
 
-def noisy(found: Residuals) -> list[Finding]:
+def noisy(residuals: Residuals) -> list[Finding]:
     """Stations whose noise is far above the network's."""
-    std = np.sqrt(found.model.unit_noise) * found.spread
-    seen = found.usable.sum(axis=0)
+    std = np.sqrt(residuals.model.unit_noise) * residuals.spread
+    seen = residuals.usable.sum(axis=0)
     live = seen >= FEWEST
     if live.sum() < 3:
         return []
     logs = np.log(std)
     center = float(np.median(logs[live]))
-    spread = max(1.4826 * float(np.median(np.abs(logs[live] - center))), 0.1)
+    spread = max(MAD_TO_STD * float(np.median(np.abs(logs[live] - center))), 0.1)
     z = (logs - center) / spread
     findings = []
     for i in np.flatnonzero(live & (z > NOISY_SPREADS) & (logs - center > np.log(NOISY))):
-        columns = np.flatnonzero(np.isfinite(found.readings[i]))
-        here, usual = (number * found.model.unit for number in (std[i], float(np.exp(center))))
-        what = "" if found.model.transform.linear else f" ({found.model.transform.name} of the readings)"
+        columns = np.flatnonzero(np.isfinite(residuals.readings[i]))
+        here, usual = (number * residuals.model.unit for number in (std[i], float(np.exp(center))))
+        what = "" if residuals.model.transform.linear else f" ({residuals.model.transform.name} of the readings)"
         evidence = (
             f"Its noise has a standard deviation of {_text.number(here)}{what}, {_text.number(here / usual)} times the "
             f"network's median of {_text.number(usual)}."

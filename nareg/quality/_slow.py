@@ -1,4 +1,4 @@
-"""Faults of whole series, judged against the prediction from the other stations: wrong units, exchanged stations, drift."""
+"""Faults of whole series, against their prediction from the other stations: wrong units, exchanged stations, drift."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from nareg.quality._flags import Flag
 from nareg.quality._lasting import Lasting, lasting
 from nareg.quality._others import Others, others
 from nareg.quality._residuals import Residuals
-from nareg.quality._swapped import Exchange, exchanges
+from nareg.quality._swapped import SwappedPair, exchanges
 from nareg.quality._unit import Conversion, conversions
 
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
@@ -23,69 +23,70 @@ MANY = 16
 WEIGHT = 0.3
 
 
-def misplaced(found: Residuals, seen: Others) -> list[Finding]:
+def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     """Stations in a wrong unit, and exchanged ones."""
     findings: list[Finding] = []
-    bad = found.bad
-    for _ in range(found.n_nodes):  # one at a time: a wrong unit bends what is expected of its neighbors
+    bad = residuals.bad
+    for _ in range(residuals.n_nodes):  # one at a time: a wrong unit bends what is expected of its neighbors
         stations = {finding.station for finding in findings}
-        wrong = [c for c in conversions(found, seen) if c.station not in stations]
+        wrong = [c for c in conversions(residuals, seen) if c.station not in stations]
         if not wrong:
             break
         worst = max(wrong, key=lambda c: c.ratio)
-        findings.append(_unit(found, worst))
+        findings.append(_unit(residuals, worst))
         bad = bad.copy()
         bad[:, worst.station] = True
-        found = replace(found, bad=bad)
-        seen = others(found)
+        residuals = replace(residuals, bad=bad)
+        seen = others(residuals)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
-    swaps = [e for e in exchanges(found, seen) if e.ratio >= limit]
-    return findings + [finding for e in swaps for finding in _swapped(found, e)]
+    swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
+    return findings + [finding for e in swaps for finding in _swapped(residuals, e)]
 
 
-def drift(found: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
+def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
     """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors."""
     errors, badness = lasting(seen)
-    return [_drift(found, error) for error in errors], found.by_station(badness)
+    return [_drift(residuals, error) for error in errors], residuals.by_station(badness)
 
 
-def _columns(found: Residuals, station: int, start: int, stop: int) -> np.ndarray:
+def _columns(residuals: Residuals, station: int, start: int, stop: int) -> np.ndarray:
     """Columns of the readings of a station in a span of the grid."""
-    inside = (found.grid.rows >= start) & (found.grid.rows < stop)
-    return np.flatnonzero(inside & np.isfinite(found.readings[station]))
+    inside = (residuals.grid.rows >= start) & (residuals.grid.rows < stop)
+    return np.flatnonzero(inside & np.isfinite(residuals.readings[station]))
 
 
-def _unit(found: Residuals, c: Conversion) -> Finding:
-    columns = _columns(found, c.station, c.start, c.stop)
+def _unit(residuals: Residuals, c: Conversion) -> Finding:
+    columns = _columns(residuals, c.station, c.start, c.stop)
+    span = _text.span(*residuals.grid.values[columns[[0, -1]]])
     evidence = (
-        f"{_text.count(columns.size, 'reading')} {_text.span(*found.grid.values[columns[[0, -1]]])} are {c.ratio:.1f} standard "
-        f"deviations from the other stations, and fit them if they are {c.name}."
+        f"{_text.count(columns.size, 'reading')} {span} are {c.ratio:.1f} standard deviations from the other stations, and fit "
+        f"them if they are {c.name}."
     )
     return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence)
 
 
-def _swapped(found: Residuals, e: Exchange) -> list[Finding]:
+def _swapped(residuals: Residuals, e: SwappedPair) -> list[Finding]:
     findings = []
     for station, partner in ((e.first, e.second), (e.second, e.first)):
-        columns = _columns(found, station, e.start, e.stop)
+        columns = _columns(residuals, station, e.start, e.stop)
         if columns.size == 0:
             continue
         evidence = (
-            f"Exchanged with those of {found.names[partner]}, its {_text.count(columns.size, 'reading')} "
-            f"{_text.span(*found.grid.values[columns[[0, -1]]])} fit better by {e.ratio:.1f} standard deviations."
+            f"Exchanged with those of {residuals.names[partner]}, its {_text.count(columns.size, 'reading')} "
+            f"{_text.span(*residuals.grid.values[columns[[0, -1]]])} fit better by {e.ratio:.1f} standard deviations."
         )
         flag = Flag.BAD if e.ratio >= CERTAIN else Flag.SUSPECT
         findings.append(Finding(station, "swapped", e.ratio, columns, flag, evidence, np.full(columns.size, WEIGHT * e.ratio)))
     return findings
 
 
-def _drift(found: Residuals, error: Lasting) -> Finding:
-    columns = _columns(found, error.station, error.start, error.stop)
-    center = float(found.offset[error.start : error.stop, error.station].mean())
-    shift = float(np.diff(found.model.to_readings(np.array([center, center + error.height])))[0])
+def _drift(residuals: Residuals, error: Lasting) -> Finding:
+    columns = _columns(residuals, error.station, error.start, error.stop)
+    center = float(residuals.offset[error.start : error.stop, error.station].mean())
+    shift = float(np.diff(residuals.model.to_readings(np.array([center, center + error.height])))[0])
     side = "above" if shift > 0 else "below"
-    over = _text.span(*found.grid.values[columns[[0, -1]]])
-    size = f"{_text.number(abs(shift))} {side} what the other stations say"
+    over = _text.span(*residuals.grid.values[columns[[0, -1]]])
+    size = f"{_text.number(abs(shift))} {side} the prediction from the other stations"
     verb = "move to" if error.shape == "ramp" else "are"
     evidence = f"Its readings {verb} {size}, {over}: {error.ratio:.1f} standard deviations."
     return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size))

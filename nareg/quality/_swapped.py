@@ -30,7 +30,7 @@ BOTH = 4.0
 
 
 @dataclass(frozen=True)
-class Exchange:
+class SwappedPair:
     """A pair, the steps that it exchanges, and by how many standard deviations that fits better."""
 
     first: int
@@ -40,14 +40,14 @@ class Exchange:
     ratio: float
 
 
-def exchanges(found: Residuals, seen: Others) -> list[Exchange]:
+def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
     """Pairs whose readings fit better exchanged, best first; a station is in one pair at most."""
-    T = len(found.y)
-    spectrum = Spectrum.of(found, next_fast_len(2 * T, real=True))
+    T = len(residuals.y)
+    spectrum = Spectrum.of(residuals, next_fast_len(2 * T, real=True))
     if spectrum.live.size < 3:
         return []
     readings = seen.prediction + seen.residual  # gaps filled with what the readings around say
-    level = found.offset.mean(axis=0)
+    level = residuals.offset.mean(axis=0)
     parts = (part[:, spectrum.live] for part in (readings, seen.weighted, seen.observed))
     pairs = _Pairs(spectrum, level[spectrum.live], *parts)
     ranked = [pairs.exact(a, b) for a, b in pairs.candidates()]
@@ -56,7 +56,7 @@ def exchanges(found: Residuals, seen: Others) -> list[Exchange]:
     for a, b, start, stop, gain in sorted(ranked, key=lambda entry: -entry[4]):
         if gain > 0 and not taken & {a, b}:
             taken |= {a, b}
-            result.append(Exchange(int(spectrum.live[a]), int(spectrum.live[b]), start, stop, float(np.sqrt(gain))))
+            result.append(SwappedPair(int(spectrum.live[a]), int(spectrum.live[b]), start, stop, float(np.sqrt(gain))))
     return result
 
 
@@ -101,10 +101,10 @@ class _Pairs:
             D, d = np.where(both_read, D + self.level[a] - self.level[rest], 0.0), np.where(both_read, d, 0.0)
             product, sums = np.cumsum(D * d, axis=0), np.cumsum(D, axis=0)
             total, mean = product[-1], d.mean(axis=0)
-            kept = -2 * total - T * (sums[-1] / T - mean) ** 2
+            unswapped = -2 * total - T * (sums[-1] / T - mean) ** 2
             later = -2 * (2 * product - total) - T * ((2 * sums - sums[-1]) / T - mean) ** 2
             earlier = -2 * (total - 2 * product) - T * ((sums[-1] - 2 * sums) / T - mean) ** 2
-            fall = kept - np.minimum(later.min(axis=0), earlier.min(axis=0))
+            fall = unswapped - np.minimum(later.min(axis=0), earlier.min(axis=0))
             gains[a, rest] = fall / np.maximum((D - d).var(axis=0), 1e-300)
         either = np.maximum(gains, gains.T)
         best = np.argsort(-either, axis=1)[:, :PAIRS]

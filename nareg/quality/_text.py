@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 
@@ -15,7 +13,7 @@ def number(value: float) -> str:
     return text if float(text) else "0"
 
 
-def time(value: Any) -> str:
+def time(value: np.datetime64 | float) -> str:
     """A date to the minute, or a number."""
     if isinstance(value, np.datetime64):
         minutes = np.datetime_as_string(value, unit="m").replace("T", " ")
@@ -23,7 +21,7 @@ def time(value: Any) -> str:
     return number(float(value)) if float(value) % 1 else f"{float(value):.0f}"
 
 
-def span(start: Any, stop: Any) -> str:
+def span(start: np.datetime64 | float, stop: np.datetime64 | float) -> str:
     """``from A to B``, or ``at A``."""
     first, last = time(start), time(stop)
     return f"at {first}" if first == last else f"from {first} to {last}"

@@ -53,14 +53,16 @@ class Conversion:
     slope: float
 
 
-def conversions(found: Residuals, seen: Others) -> list[Conversion]:
+def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout."""
     values = np.full(seen.residual.shape, np.nan)
-    values[found.grid.rows] = found.readings.T
+    values[residuals.grid.rows] = residuals.readings.T
     enough = np.isfinite(values).sum(axis=0) >= FEWEST
     if enough.sum() < 4:
         return []
-    expected = found.model.to_readings(seen.prediction + found.offset - found.offset.mean(axis=0) + _levels(found, enough))
+    expected = residuals.model.to_readings(
+        seen.prediction + residuals.offset - residuals.offset.mean(axis=0) + _levels(residuals, enough)
+    )
     difference = values - expected
     own = _median(difference)
     level = MAD_TO_STD * float(np.median(np.abs(own[enough] - np.median(own[enough]))))
@@ -120,15 +122,15 @@ def _slope(z: np.ndarray, x: np.ndarray) -> float:
     return sign * float(np.median(np.abs(z - np.median(z)))) / spread if spread > 0 else 1.0
 
 
-def _levels(found: Residuals, enough: np.ndarray) -> np.ndarray:
+def _levels(residuals: Residuals, enough: np.ndarray) -> np.ndarray:
     """(N,) mean of every station, in the model's unit, from the others' medians by kriging, robustly."""
-    rows = np.full(found.y.shape, np.nan)
-    rows[found.grid.rows] = found.model.to_unit(found.readings).T
+    rows = np.full(residuals.y.shape, np.nan)
+    rows[residuals.grid.rows] = residuals.model.to_unit(residuals.readings).T
     medians = _median(rows)
     center = float(np.median(medians[enough]))
     spread = MAD_TO_STD * float(np.median(np.abs(medians[enough] - center))) or 1.0
     z = np.where(enough, np.clip(medians - center, -3 * spread, 3 * spread), 0.0)
-    parameters, space = found.model.parameters, found.model.space
+    parameters, space = residuals.model.parameters, residuals.model.space
     K = parameters.covariance(space) / np.exp(parameters.log_variance)
     precision = np.linalg.inv(K + np.diag(np.where(enough, 0.1, 1e6)))
     weighted = precision @ (z - np.median(z[enough]))

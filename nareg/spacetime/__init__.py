@@ -1,7 +1,7 @@
-"""Follow a network in time: a graph state-space model from noisy, gappy readings alone.
+"""Graph state-space models of sensor networks, learned from noisy readings with gaps.
 
-``fit`` learns the model; ``smooth`` fills gaps and gives a standard deviation for every station and time; ``stream`` follows
-new readings one time after the other.
+``fit`` learns a model. Its ``smooth`` fills gaps and gives a standard deviation for every station and time; its ``stream``
+takes in new readings time by time.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bands that hold the share of readings that they promise: split conformal factors, per size of the standard deviation.
+"""Bands that cover their nominal share of readings: split conformal factors, per size of the standard deviation.
 
 Where a reading is, the estimate's error is mostly noise; in a gap it is the field's. A model may be right about one and wrong
 about the other, so hidden readings are split into strata by their predicted standard deviation, and each stratum has a factor.
@@ -20,7 +20,7 @@ FEWEST = 50
 #: Hidden readings that the Gaussian band counts for.
 PRIOR = 200
 #: Hidden readings that a stratum has at least, and the most strata.
-PER_STRATUM, MOST_STRATA = 500, 5
+PER_STRATUM, MAX_STRATA = 500, 5
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def calibrate(held_out: HeldOut) -> Bands:
     if scores.size < FEWEST:
         return Bands()
     order = np.argsort(held_out.std, kind="stable")
-    strata = np.array_split(order, int(np.clip(scores.size // PER_STRATUM, 1, MOST_STRATA)))
+    strata = np.array_split(order, int(np.clip(scores.size // PER_STRATUM, 1, MAX_STRATA)))
     stds: list[float] = []
     columns: list[list[float]] = []
     for stratum in strata:

@@ -98,7 +98,7 @@ def _waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, .
 def find(
     seconds: np.ndarray, step: float, dated: bool, wanted: str | tuple[str, ...]
 ) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """Which cycles the readings can show, and with how many harmonics."""
+    """Names of the cycles that the readings can show, and their numbers of harmonics."""
     if not dated:
         if wanted and wanted != "auto":
             raise InputError(f"cycles is {wanted!r} but times are numbers, which have no days or years: pass dates as times.")
@@ -113,7 +113,7 @@ def find(
         elif wanted != "auto":
             raise InputError(
                 f"cycles names {name!r} but the times span {span / PERIODS[name]:.2g} of them with {steps:.2g} steps each: "
-                f"at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} are needed; leave it out."
+                f"at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} are needed; omit it."
             )
     return tuple(names), tuple(harmonics)
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_solve
@@ -22,7 +23,8 @@ from nareg.errors import SolverError
 from nareg.spacetime._kalman import Dynamics, Pass, factor, run
 from nareg.spacetime._parametric import Expected, gather
 
-#: Names that a user may pass.
+#: Names that a user may pass, and ``"auto"``.
+DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
 DYNAMICS = ("scalar", "diagonal", "modes", "graph", "full")
 #: The penalized likelihood may fall by this share of its size through rounding.
 ROUNDING = 1e-9
@@ -32,7 +34,7 @@ MU = 20.0
 
 @dataclass(frozen=True)
 class Refinement:
-    """What EM may change, and how strongly it is held.
+    """Form of the dynamics that EM may change, and strength of the priors.
 
     Attributes
     ----------
@@ -71,6 +73,33 @@ class Estimate:
     converged: bool = False
 
 
+@dataclass(frozen=True, eq=False)
+class Prior:
+    """What the estimate is drawn to, and what may change.
+
+    Attributes
+    ----------
+    A, Q, P0 : arrays (N, pN), (N, N), (pN, pN)
+        Dynamics, process noise and first covariance of the parametric model.
+    r : (N,) array
+        Its noise variances.
+    refinement : Refinement
+    fixed_noise : bool
+        Keep the noise variances as they are.
+    basis, support : (N, N) arrays or None
+        Orthonormal modes for "modes"; boolean mask for "graph".
+    """
+
+    A: np.ndarray
+    Q: np.ndarray
+    P0: np.ndarray
+    r: np.ndarray
+    refinement: Refinement
+    fixed_noise: bool
+    basis: np.ndarray | None
+    support: np.ndarray | None
+
+
 #: Called after every expectation step with its passes, and the estimate that they were made with; True ends the iterations.
 Watch = Callable[[list[Pass], Estimate], bool]
 
@@ -90,7 +119,7 @@ def refine(
     tick: Callable[[float], None] | None = None,
 ) -> Estimate:
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph"."""
-    A0, Q0, P0 = start.matrix(), start.Q, start.P0
+    prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, basis, support)
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
     for iteration in range(iterations + 1):
         passes = [
@@ -98,7 +127,7 @@ def refine(
             for y, s in zip(windows, now.scales, strict=True)
         ]
         now.log_likelihood = sum(p.log_likelihood for p in passes)
-        value = now.log_likelihood + _log_prior(now, A0, Q0, P0, r0, refinement, fixed_noise)
+        value = now.log_likelihood + _log_prior(now, prior)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
                 f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: the data are too ill-scaled."
@@ -110,58 +139,55 @@ def refine(
         if enough or iteration == iterations or now.converged:
             break
         expected = gather(windows, passes)
-        _improve(now, expected, passes, A0, Q0, P0, r0, refinement, fixed_noise, basis, support)
+        _improve(now, expected, passes, prior)
         now.iterations = iteration + 1
         now.converged = now.gradient <= tol
     return now
 
 
-def _log_prior(
-    now: Estimate, A0: np.ndarray, Q0: np.ndarray, P0: np.ndarray, r0: np.ndarray, how: Refinement, fixed: bool
-) -> float:
+def _log_prior(now: Estimate, prior: Prior) -> float:
+    """The penalty of the module's docstring."""
+    how = prior.refinement
     L = factor(now.dynamics.Q, "the process noise")
-    gap = now.dynamics.matrix() - A0
-    inverse = cho_solve((L, True), np.column_stack([Q0, gap @ P0 @ gap.T]))
-    n = Q0.shape[0]
+    gap = now.dynamics.matrix() - prior.A
+    inverse = cho_solve((L, True), np.column_stack([prior.Q, gap @ prior.P0 @ gap.T]))
+    n = L.shape[0]
     value = -0.5 * how.nu * (2 * float(np.log(np.diag(L)).sum()) + float(np.trace(inverse[:, :n])))
     value -= 0.5 * how.kappa * float(np.trace(inverse[:, n:]))
-    if not fixed:
-        value -= 0.5 * MU * float(np.sum(np.log(now.r) + r0 / now.r))
+    if not prior.fixed_noise:
+        value -= 0.5 * MU * float(np.sum(np.log(now.r) + prior.r / now.r))
     if how.df:
         for s in now.scales:
             value -= float(np.sum((how.df / 2 + 1) * np.log(s[1:]) + how.df / (2 * s[1:])))
     return value
 
 
-def _improve(
-    now: Estimate, expected: Expected, passes: list[Pass], A0: np.ndarray, Q0: np.ndarray, P0: np.ndarray, r0: np.ndarray,
-    how: Refinement, fixed: bool, basis: np.ndarray | None, support: np.ndarray | None,
-) -> None:  # fmt: skip
+def _improve(now: Estimate, expected: Expected, passes: list[Pass], prior: Prior) -> None:
     """One maximization: s (done by the pass), then A, Q and r; none lowers the expected penalized likelihood."""
-    old = now.dynamics
+    old, how, P0 = now.dynamics, prior.refinement, prior.P0
     n = old.n
     L = factor(old.Q, "the process noise")
     precision = cho_solve((L, True), np.eye(n))
     S = expected.S00 + how.kappa * P0
-    B = expected.S10 + how.kappa * A0 @ P0
-    A = _dynamics(how.dynamics, old.matrix(), precision, S, B, basis, support)
+    B = expected.S10 + how.kappa * prior.A @ P0
+    A = _best_dynamics(prior, old.matrix(), precision, S, B)
     cross = A @ expected.S10.T
-    gap = A - A0
+    gap = A - prior.A
     M = expected.S11 - cross - cross.T + A @ expected.S00 @ A.T + how.kappa * gap @ P0 @ gap.T
-    Q = (M + how.nu * Q0) / (expected.steps + how.nu)
+    Q = (M + how.nu * prior.Q) / (expected.steps + how.nu)
     Q = 0.5 * (Q + Q.T)
     change = A - old.matrix()
-    moved = [float(np.sqrt(max(0.0, np.sum(precision * (change @ S @ change.T))) / (n * max(expected.steps, 1))))]
+    changes = [float(np.sqrt(max(0.0, np.sum(precision * (change @ S @ change.T))) / (n * max(expected.steps, 1))))]
     triangle = np.tril(L)
     half = np.linalg.solve(triangle, np.linalg.solve(triangle, Q).T)
-    moved.append(float(np.linalg.norm(half - np.eye(n)) / np.sqrt(n)))
-    if not fixed:
-        r = (expected.squares + MU * r0) / (expected.counts + MU)
-        moved.append(float(np.abs(np.log(r / now.r)).max()))
+    changes.append(float(np.linalg.norm(half - np.eye(n)) / np.sqrt(n)))
+    if not prior.fixed_noise:
+        r = (expected.squares + MU * prior.r) / (expected.counts + MU)
+        changes.append(float(np.abs(np.log(r / now.r)).max()))
         now.r = r
     now.scales = [done.scale for done in passes]
     now.dynamics = Dynamics(_blocks_of(A, n, how.dynamics), Q, P0)
-    now.gradient = max(moved)
+    now.gradient = max(changes)
 
 
 def _blocks_of(A: np.ndarray, n: int, dynamics: str) -> tuple[np.ndarray, ...]:
@@ -172,19 +198,16 @@ def _blocks_of(A: np.ndarray, n: int, dynamics: str) -> tuple[np.ndarray, ...]:
     return tuple(block.diagonal().copy() if dynamics == "diagonal" else block for block in blocks)
 
 
-def _dynamics(
-    kind: str, old: np.ndarray, precision: np.ndarray, S: np.ndarray, B: np.ndarray, basis: np.ndarray | None,
-    support: np.ndarray | None,
-) -> np.ndarray:  # fmt: skip
+def _best_dynamics(prior: Prior, old: np.ndarray, precision: np.ndarray, S: np.ndarray, B: np.ndarray) -> np.ndarray:
     """``argmin_A tr Q^-1 (A S A' - 2 B A')`` over the matrices of a kind, ``precision`` being Q^-1."""
-    n = old.shape[0]
+    kind, n = prior.refinement.dynamics, old.shape[0]
     p = old.shape[1] // n
     if kind == "full":
         return np.linalg.solve(S, B.T).T
     if kind == "graph":
-        assert support is not None
-        return _on_support(np.tile(support, (1, p)), old, precision, S, B)
-    U = basis if kind == "modes" and basis is not None else np.eye(n)
+        assert prior.support is not None
+        return _on_support(np.tile(prior.support, (1, p)), old, precision, S, B)
+    U = prior.basis if kind == "modes" and prior.basis is not None else np.eye(n)
     weight = U.T @ precision @ U
     blocks = S.reshape(p, n, p, n)
     turned = np.einsum("ai,kalb,bj->kilj", U, blocks, U, optimize=True)

@@ -1,4 +1,4 @@
-"""Stations that come to a fitted model, and stations that leave it.
+"""Stations that are added to a fitted model, or removed from it.
 
 A new one is its kriging estimate from the others, plus a field of its own. With ``x_n = W x + u``, W from the parametric
 covariance and u independent of x with the same autoregression, the joint process is again of the model's form. One that
@@ -85,19 +85,19 @@ class Extension:
 def restricted(old: Dynamics, stations: np.ndarray) -> Dynamics:
     """Dynamics of some of the stations, the others replaced by their regression on these in the first state's covariance."""
     n, p = old.n, old.order
-    kept = np.concatenate([k * n + stations for k in range(p)])
-    P0 = old.P0[np.ix_(kept, kept)]
+    retained = np.concatenate([k * n + stations for k in range(p)])
+    P0 = old.P0[np.ix_(retained, retained)]
     Q = old.Q[np.ix_(stations, stations)]
     if all(A.ndim < 2 for A in old.blocks):
         return Dynamics(tuple(A if A.ndim == 0 else A[stations] for A in old.blocks), Q, P0)
-    gone = np.setdiff1d(np.arange(p * n), kept)
+    gone = np.setdiff1d(np.arange(p * n), retained)
     A = old.matrix()[stations]
-    G = np.linalg.solve(P0, old.P0[np.ix_(kept, gone)]).T
-    left = old.P0[np.ix_(gone, gone)] - G @ old.P0[np.ix_(kept, gone)]
-    whole = A[:, kept] + A[:, gone] @ G
-    more = A[:, gone] @ left @ A[:, gone].T
+    G = np.linalg.solve(P0, old.P0[np.ix_(retained, gone)]).T
+    left = old.P0[np.ix_(gone, gone)] - G @ old.P0[np.ix_(retained, gone)]
+    whole = A[:, retained] + A[:, gone] @ G
+    spread = A[:, gone] @ left @ A[:, gone].T
     m = stations.size
-    return Dynamics(tuple(whole[:, k * m : (k + 1) * m] for k in range(p)), Q + 0.5 * (more + more.T), P0)
+    return Dynamics(tuple(whole[:, k * m : (k + 1) * m] for k in range(p)), Q + 0.5 * (spread + spread.T), P0)
 
 
 def _bordered(P: np.ndarray, W: np.ndarray, own: np.ndarray) -> np.ndarray:

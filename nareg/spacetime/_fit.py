@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Iterable
+from typing import Literal
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
-from nareg.spacetime._em import DYNAMICS
+from nareg.spacetime._em import DYNAMICS, DynamicsName
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._learn import Learned, Progress, Task, learn, windows_of
+from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
-from nareg.spacetime._transforms import Transform
+from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Largest number of stations: a pass costs about 20 N^3 operations per time.
 LARGEST = 500
@@ -33,46 +36,47 @@ FLOOR = 1e-7
 
 def fit(
     graph: Graph,
-    readings: Any,
+    readings: ArrayLike,
     *,
-    times: Any = None,
-    observed: Any = None,
-    noise: Any = "estimate",
-    dynamics: str = "auto",
-    transform: Any = "auto",
-    cycles: Any = "auto",
+    times: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | Literal["estimate"] = "estimate",
+    dynamics: DynamicsName = "auto",
+    transform: TransformLike = "auto",
+    cycles: str | Iterable[str] | None = "auto",
     robust: bool = True,
     rng: np.random.Generator | None = None,
-    progress: Callable[[str, float], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
-    """Fit a graph state-space model to noisy readings with gaps, and to nothing else.
+    """Fit a graph state-space model to noisy readings with gaps. No clean data are needed.
 
     Parameters
     ----------
     graph : Graph
-        At most 500 stations; with coordinates (:meth:`Graph.from_knn`) distances count, without them only the graph.
+        At most 500 stations. With coordinates (:meth:`Graph.from_knn`) correlations depend on distances, without them on
+        the graph.
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
         Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps are put on a finer grid.
     observed : (N, T) bool array, optional
-        False where a reading is to be taken as missing.
+        False marks a reading as missing.
     noise : "estimate", number or (N,) array
-        Noise variance(s) in the squared unit of the readings, if they are known.
+        Known noise variance(s), in the squared unit of the readings.
     dynamics : {"auto", "scalar", "diagonal", "modes", "graph", "full"}
-        What A may be: one number, one number per station, one per eigenvector of the field's covariance, a matrix on
-        the graph's edges, or any matrix, each drawn towards one number. ``"auto"`` takes what predicts hidden readings best.
+        Form of A: one number, one per station, one per eigenvector of the field's covariance, a matrix on the graph's edges,
+        or any matrix. Each is shrunk towards one number. ``"auto"`` takes the form that predicts hidden readings best.
     transform : "auto", None, "sqrt", "log" or pair of callables
-        Applied to the readings to make them more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
-        likelihoods of the first three where readings are skewed and not negative.
+        Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
+        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and not negative.
     cycles : "auto", None or sequence of {"day", "year"}
-        Smooth cycles that are removed and put back.
+        Smooth cycles that are removed before the fit and put back afterwards.
     robust : bool
-        Leave out of the fit what no model should see: stuck runs, absurd values, readings that all others contradict.
+        Leave stuck runs, absurd values and readings that all others contradict out of the fit.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        Called with the stage (a text) and the fraction that is done.
+        Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
     Returns
     -------
@@ -81,14 +85,16 @@ def fit(
     Raises
     ------
     InputError
-        For input that cannot work; :class:`~nareg.errors.TooLargeError` above 500 stations.
+        If an argument has no valid value.
+    TooLargeError
+        Above 500 stations.
 
     Notes
     -----
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
     where there is a reading. First the likelihood is maximized over one autoregression, an exponential, Matern or graph
-    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, as far as that predicts hidden
-    readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, where that predicts hidden readings
+    better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
 
     Examples
     --------
@@ -111,9 +117,9 @@ def fit(
     if observed is not None:
         y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
-        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed to learn anything.")
+        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed for a fit.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
@@ -122,21 +128,23 @@ def fit(
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
     if variances is not None and transform is not None:
-        raise InputError("noise and transform are both given: the variance of transformed readings is another; leave one out.")
+        raise InputError(
+            "noise and transform are both given, but transformed readings have another noise variance: omit one of them."
+        )
     space = Space.of(graph)
-    track = Progress(progress)
+    track = StageClock(progress)
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
-        rows, unit, found = _prepare(calm, grid, law, space, wanted)
-        task = Task(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        offset = found.at(grid.seconds_of(np.arange(grid.length)))
+        rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
+        task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
+        offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
         learned = learn(rows - offset, space, task, track)
-    return _model(graph, y, grid, law, unit, found, learned, unusable)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
 
 
 def _model(
     graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
-    unusable: np.ndarray,
+    unusable: np.ndarray, timings: dict[str, float],
 ) -> SpaceTimeModel:  # fmt: skip
     estimate, refinement = learned.estimate, learned.refinement
     excluded = unusable.T | learned.excluded[grid.rows].T
@@ -154,14 +162,15 @@ def _model(
         status=status,
         log_likelihood=estimate.log_likelihood + float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit)),
         readings=y, excluded=excluded,
-        details={
-            "chosen": chosen, "choices": learned.choices, "objective": list(estimate.objective), "gradient": estimate.gradient,
-            "hidden": 0 if learned.held_out is None else int(learned.held_out.truth.size),
-        },
+        details=FitDetails(
+            chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
+            0 if learned.held_out is None else int(learned.held_out.truth.size),
+        ),
+        timings=timings,
     )  # fmt: skip
 
 
-def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
+def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     if isinstance(noise, str):
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
     variances = _checks.noise("noise", noise, n)
@@ -177,7 +186,7 @@ def _checked_noise(noise: Any, n: int, y: np.ndarray) -> np.ndarray:
     return variances
 
 
-def _checked_cycles(cycles: Any) -> str | tuple[str, ...]:
+def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
     if cycles is None:
         return ()
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):
@@ -190,17 +199,19 @@ def _checked_cycles(cycles: Any) -> str | tuple[str, ...]:
 def _prepare(
     y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
 ) -> tuple[np.ndarray, float, _cycles.Cycles]:
-    """Transformed readings on the grid in a unit of their own spread, and their means and cycles."""
+    """Transformed readings on the grid, divided by their standard deviation; that unit; their means and cycles."""
     values = law.forward(y).T
     spread = float(np.nanstd(values))
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
     rows = np.full((grid.length, space.n), np.nan)
     rows[grid.rows] = values / unit
-    found = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
-    return rows, unit, found
+    seasonal = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
+    return rows, unit, seasonal
 
 
-def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]) -> Transform:
+def _transform(
+    transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]
+) -> Transform:
     """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""
     seen = y[np.isfinite(y)]
     if not (isinstance(transform, str) and transform == "auto"):
@@ -210,9 +221,9 @@ def _transform(transform: Any, y: np.ndarray, grid: _times.TimeGrid, space: Spac
         return laws[0]
     scores = []
     for law in laws:
-        rows, unit, found = _prepare(y, grid, law, space, wanted)
+        rows, unit, seasonal = _prepare(y, grid, law, space, wanted)
         parts = windows_of(rows, 1)
-        windows = [(rows - found.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        windows = [(rows - seasonal.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])

@@ -1,4 +1,4 @@
-"""Readings that are hidden from a fit, and what predictions of them are worth."""
+"""Readings that are hidden from a fit, and the errors of their predictions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-#: Errors beyond so many robust standard deviations count as if they were there: a broken sensor must not choose a model.
+from nareg.spacetime._outliers import MAD_TO_STD
+
+#: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0
 
 
@@ -73,11 +75,11 @@ def winsorized_squares(errors: np.ndarray, scale: float) -> np.ndarray:
 
 def robust_scale(errors: np.ndarray) -> float:
     """Robust standard deviation of errors around zero."""
-    return 1.4826 * float(np.median(np.abs(errors))) if errors.size else 1.0
+    return MAD_TO_STD * float(np.median(np.abs(errors))) if errors.size else 1.0
 
 
 def improvement(old: np.ndarray, new: np.ndarray, scale: float) -> tuple[float, float]:
-    """By how much the mean squared error falls from old to new errors, and the standard error of that, relative to the old."""
+    """Fall of the mean squared error from old to new errors, and its standard error, both relative to the old."""
     before, after = winsorized_squares(old, scale), winsorized_squares(new, scale)
     gain = before - after
     level = max(float(before.mean()), 1e-300)

@@ -1,10 +1,9 @@
-"""Readings and masks of a caller, checked."""
+"""Checks of readings and masks."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
@@ -13,8 +12,8 @@ from nareg.errors import InputError
 LARGEST_READING = 1e100
 
 
-def masked(y: np.ndarray, observed: Any) -> np.ndarray:
-    """Readings (N, T) without those that ``observed`` calls missing; a time may have none at all."""
+def masked(y: np.ndarray, observed: ArrayLike | None) -> np.ndarray:
+    """Readings (N, T), NaN where ``observed`` is False; a time may have no reading."""
     if observed is None:
         return y
     mask = _checks.array_of("observed", observed)
@@ -25,7 +24,7 @@ def masked(y: np.ndarray, observed: Any) -> np.ndarray:
     return np.where(mask if mask.ndim == 2 else mask[:, None], y, np.nan)
 
 
-def checked_readings(readings: Any, n_nodes: int) -> np.ndarray:
+def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
     """Readings (N, T) as float64, NaN where missing, never infinite."""
     y = _checks.floats("readings", readings, ndim=(1, 2), finite=False).astype(float)
     if y.ndim == 1:
@@ -40,7 +39,7 @@ def checked_readings(readings: Any, n_nodes: int) -> np.ndarray:
     if sizes.size and (sizes.max() > LARGEST_READING or 0 < sizes.max() < 1 / LARGEST_READING):
         i, t = np.argwhere(np.abs(y) == sizes.max())[0]
         raise InputError(
-            f"readings[{i}, {t}] is {y[i, t]:g}, the largest: its square leaves the range of numbers; set it to missing "
-            "if it is no reading, or take another unit."
+            f"readings[{i}, {t}] is {y[i, t]:g}, whose square leaves the range of float64: set it to NaN if it is missing, "
+            "or take another unit."
         )
     return y

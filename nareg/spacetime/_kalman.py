@@ -1,4 +1,4 @@
-"""Kalman filter and Rauch-Tung-Striebel smoother, dense, with gaps; what one pass over the readings gives.
+"""Dense Kalman filter and Rauch-Tung-Striebel smoother for readings with gaps.
 
 The state stacks the field at the last p times, ``z_t = (x_t, ..., x_{t-p+1})`` with p = 1 or 2::
 
@@ -127,7 +127,7 @@ class Moments:
 
 @dataclass(frozen=True)
 class Pass:
-    """What a pass over the readings gives.
+    """Result of one pass over the readings.
 
     Attributes
     ----------
@@ -170,7 +170,7 @@ def factor(matrix: np.ndarray, what: str) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Correction:
-    """What readings at some stations do to a predicted covariance."""
+    """Correction of a predicted covariance by readings at some stations."""
 
     stations: np.ndarray
     L: np.ndarray  # factor of the innovations' covariance
@@ -214,7 +214,7 @@ def is_steady(P: np.ndarray, other: np.ndarray) -> bool:
 
 
 @dataclass
-class Filtered:
+class FilterPass:
     """Every predicted and corrected mean and covariance; times in a steady state share their covariances."""
 
     predicted: list[tuple[np.ndarray, np.ndarray]]
@@ -226,7 +226,7 @@ class Filtered:
 
 def filter_pass(
     y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray, tick: Callable[[], None] | None
-) -> Filtered:
+) -> FilterPass:
     """Forward in time. ``y`` (T, N) with NaN, ``r`` (T, N), ``scale`` (T,), ``scale[t]`` for the step into time t."""
     T, N = y.shape
     observed = np.isfinite(y)
@@ -260,7 +260,7 @@ def filter_pass(
                 P = P if again and is_steady(following, P) else following
         if tick is not None:
             tick()
-    return Filtered(predicted, corrected, log_likelihood, innovations, spreads)
+    return FilterPass(predicted, corrected, log_likelihood, innovations, spreads)
 
 
 def run(
@@ -366,7 +366,7 @@ def _joined(a: np.ndarray, b: np.ndarray, c: np.ndarray, d: np.ndarray) -> np.nd
 
 
 def _backward(
-    forward: Filtered, dynamics: Dynamics, scale: np.ndarray, moments: bool, df: float | None, W: np.ndarray | None
+    forward: FilterPass, dynamics: Dynamics, scale: np.ndarray, moments: bool, df: float | None, W: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Backward in time. Only the oldest block of a state is new: the others stand in the state one time later."""
     n, T, m = dynamics.n, len(forward.corrected), dynamics.P0.shape[0]

@@ -1,4 +1,4 @@
-"""From readings on a grid to dynamics and noise: what is tried, on which part of the readings, and what is kept.
+"""From readings on a grid to dynamics and noise: candidates, the readings that compare them, and the choice.
 
 1. Families of correlation and orders of the autoregression, by likelihood, on the readings that are not hidden.
 2. Refinements by EM (free process noise, dynamics, heavy-tailed steps), by the error at the hidden readings: a richer model is
@@ -8,18 +8,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from time import perf_counter
 
 import numpy as np
 
+from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._em import Estimate, Refinement, refine
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale, winsorized_squares
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._space import Space
-from nareg.spacetime._tails import PASSES, settle
+from nareg.spacetime._tails import PASSES, heavy_tailed_pass
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
@@ -28,7 +29,7 @@ HIDDEN = 0.1
 FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
 FEWEST_ROWS = 60
 #: Stations that families and orders are compared on at most; all stations then share the winner.
-MOST_STATIONS = 30
+MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, and for the others, which start from its
 #: answer; and for the same model after readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
@@ -50,8 +51,8 @@ FEWEST_HIDDEN, ORDER_GAIN = 20, 5.0
 
 
 @dataclass(frozen=True)
-class Task:
-    """What the user asked for.
+class LearningTask:
+    """Options of the user.
 
     Attributes
     ----------
@@ -70,26 +71,35 @@ class Task:
 
 
 @dataclass
-class Progress:
-    """Tells how far learning is, by stages that each take a share of the time and see a number of rows, roughly known."""
+class StageClock:
+    """Reports how far learning is. Each stage takes a share of the time and sees a roughly known number of rows."""
 
-    report: Callable[[str, float], None] | None
-    stage: str = ""
+    report: ProgressCallback | None
+    stage: str = "preparing"
     begin: float = 0.0
     end: float = 0.0
     expected: float = 1.0
     done: float = 0.0
+    starts: list[tuple[str, float]] = field(default_factory=lambda: [("preparing", perf_counter())])
 
     def enter(self, stage: str, end: float, rows: float) -> None:
         """A new stage, until the fraction ``end`` of all, of about so many rows."""
         self.stage, self.begin, self.end = stage, self.end, end
         self.expected, self.done = max(rows, 1.0), 0.0
+        self.starts.append((stage, perf_counter()))
+
+    def timings(self) -> dict[str, float]:
+        """Seconds per stage so far, and in total."""
+        ends = [start for _, start in self.starts[1:]] + [perf_counter()]
+        seconds = {stage: end - start for (stage, start), end in zip(self.starts, ends, strict=True)}
+        return seconds | {"total": ends[-1] - self.starts[0][1]}
 
     def tick(self, rows: float) -> None:
         """So many rows were seen; a stage that sees more than it expected waits at its end."""
         self.done = min(self.done + rows, self.expected)
         if self.report is not None:
-            self.report(self.stage, self.begin + (self.end - self.begin) * self.done / self.expected)
+            fraction = self.begin + (self.end - self.begin) * self.done / self.expected
+            self.report(Progress(self.stage, fraction=fraction))
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,12 +142,12 @@ def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[
 def some_stations(space: Space, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Stations that the parametric likelihood is computed on: all that read, or a random part."""
     live = np.flatnonzero(np.isfinite(y).any(axis=0))
-    if live.size <= MOST_STATIONS:
+    if live.size <= MAX_STATIONS:
         return live
-    return np.sort(rng.choice(live, MOST_STATIONS, replace=False))
+    return np.sort(rng.choice(live, MAX_STATIONS, replace=False))
 
 
-def learn(y: np.ndarray, space: Space, task: Task, progress: Progress) -> Learned:
+def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
     hidden = hide(y, HIDDEN, task.rng)
     seen = np.where(hidden, np.nan, y)
@@ -174,7 +184,12 @@ def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.
 
 
 def _parametric(
-    windows: list[np.ndarray], truths: list[np.ndarray], masks: list[np.ndarray], space: Space, task: Task, progress: Progress
+    windows: list[np.ndarray],
+    truths: list[np.ndarray],
+    masks: list[np.ndarray],
+    space: Space,
+    task: LearningTask,
+    progress: StageClock,
 ) -> tuple[Fitted, list[tuple[str, float, float]]]:
     """The best family and order, on some of the stations, spread to all.
 
@@ -220,9 +235,9 @@ def _parametric(
     return best, choices
 
 
-def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task: Task, progress: Progress) -> Fitted:
+def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task: LearningTask, progress: StageClock) -> Fitted:
     rows = sum(len(w) for w in windows)
-    iterations = AGAIN if space.n <= MOST_STATIONS else 2
+    iterations = AGAIN if space.n <= MAX_STATIONS else 2
     return maximize(
         windows,
         space,
@@ -233,7 +248,7 @@ def _again(windows: list[np.ndarray], space: Space, parameters: Parameters, task
     )
 
 
-def _refinements(task: Task, steps: int, chosen: Refinement | None) -> list[Refinement]:
+def _refinements(task: LearningTask, steps: int, chosen: Refinement | None) -> list[Refinement]:
     """What is tried after the parametric model: Gaussian steps first, then heavy tails for the dynamics that were taken."""
     if chosen is not None:
         return [replace(chosen, df=DF)] if chosen.df is None else []
@@ -257,8 +272,8 @@ def basis_of(space: Space, parameters: Parameters) -> np.ndarray:
 
 
 def _compare(
-    y: np.ndarray, seen: np.ndarray, hidden: np.ndarray, parts: list[slice], space: Space, parameters: Parameters, task: Task,
-    progress: Progress,
+    y: np.ndarray, seen: np.ndarray, hidden: np.ndarray, parts: list[slice], space: Space, parameters: Parameters,
+    task: LearningTask, progress: StageClock,
 ) -> tuple[Refinement | None, int, HeldOut | None, list[tuple[str, float, float]]]:  # fmt: skip
     """The refinement, and how many iterations of it, that predict the hidden readings best."""
     windows = [seen[p] for p in parts]
@@ -279,7 +294,7 @@ def _compare(
         """Predictions over the whole record, which windows may be too short or too few to stand for."""
         if not hidden.any():
             return None
-        done = settle(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
+        done = heavy_tailed_pass(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
         return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r)[hidden]))
 
     passes = [run(w, start, parameters.noise) for w in windows]
@@ -325,8 +340,8 @@ def _compare(
 
 
 def _finish(
-    y: np.ndarray, space: Space, fitted: Fitted, refinement: Refinement | None, iterations: int, task: Task,
-    progress: Progress,
+    y: np.ndarray, space: Space, fitted: Fitted, refinement: Refinement | None, iterations: int, task: LearningTask,
+    progress: StageClock,
 ) -> Estimate:  # fmt: skip
     """The chosen model on every reading."""
     parameters = fitted.parameters
@@ -352,8 +367,3 @@ def _finish(
         support=support_of(space) if refinement.dynamics == "graph" else None,
         tick=lambda _: progress.tick(T),
     )  # fmt: skip
-
-
-def dynamics_from(blocks: list[np.ndarray], Q: np.ndarray, P0: np.ndarray) -> Dynamics:
-    """Dynamics from stored arrays."""
-    return Dynamics(tuple(np.asarray(block) for block in blocks), Q, P0)

@@ -1,19 +1,21 @@
-"""A fitted graph state-space model, and what it is for: smooth, forecast, simulate, follow, interpolate."""
+"""A fitted graph state-space model: smooth, forecast, simulate, interpolate, stream."""
 
 from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from time import perf_counter
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times
 from nareg.spacetime._bands import Bands
@@ -22,11 +24,11 @@ from nareg.spacetime._extend import Extension, restricted
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._parametric import Parameters
-from nareg.spacetime._results import Smoothed
+from nareg.spacetime._results import FitDetails, Smoothed
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
-from nareg.spacetime._tails import PASSES, ROUNDS, settle, settle_robustly
-from nareg.spacetime._times import TimeGrid
+from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass
+from nareg.spacetime._times import Time, TimeGrid
 from nareg.spacetime._transforms import Transform
 
 #: Places whose weights are computed at once.
@@ -41,7 +43,7 @@ class SpaceTimeModel:
     ----------
     graph : Graph
     transform : Transform
-        Applied to the readings first.
+        Transform of the readings.
     unit : float
         Transformed readings are divided by it.
     cycles : Cycles
@@ -55,14 +57,16 @@ class SpaceTimeModel:
     df : float or None
         Degrees of freedom of heavy-tailed steps.
     grid : TimeGrid
-        Where the readings' times fall.
+        Regular grid of the readings' times.
     bands : Bands
-        By how much Gaussian bands are stretched, per level and size of the standard deviation.
+        Factors for the width of Gaussian bands, per level and size of the standard deviation.
     status : Status
     log_likelihood : float
-        Of the readings, in their unit.
-    details : dict
+        Log-likelihood of the readings, in their unit.
+    details : FitDetails
         How the model was chosen.
+    timings : dict of seconds
+        What each stage of the fit took, and ``"total"``.
     """
 
     graph: Graph
@@ -79,9 +83,10 @@ class SpaceTimeModel:
     log_likelihood: float
     readings: np.ndarray = field(repr=False)
     excluded: np.ndarray = field(repr=False)
-    details: dict[str, Any] = field(default_factory=dict, repr=False)
+    details: FitDetails = field(default=FitDetails(), repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
-    # -- what it is ---------------------------------------------------------------------------------
+    # -- facts --------------------------------------------------------------------------------------
 
     @property
     def n_nodes(self) -> int:
@@ -105,14 +110,14 @@ class SpaceTimeModel:
 
     @cached_property
     def space(self) -> Space:
-        """Where the stations are."""
+        """Distances and correlations of the stations."""
         return Space.of(self.graph)
 
     def summary(self) -> str:
-        """What was chosen and found, in a few lines."""
+        """A few lines: size, choices, noise, likelihood, status."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
-            f"  {self.details.get('chosen', 'parametric model')}",
+            f"  {self.details.chosen}",
             f"  transform {self.transform.name}, cycles removed: {', '.join(self.cycles.names) or 'none'}",
             f"  noise standard deviation: median {np.sqrt(np.median(self.noise)):.3g}",
             f"  log-likelihood {self.log_likelihood:.6g}; {self.status.value}",
@@ -124,12 +129,12 @@ class SpaceTimeModel:
     # -- units and times ----------------------------------------------------------------------------
 
     def to_unit(self, y: np.ndarray) -> np.ndarray:
-        """Readings in the model's unit, mean and cycles still in them."""
+        """Readings in the model's unit, with mean and cycles."""
         with np.errstate(all="ignore"):
             values = np.asarray(self.transform.forward(y)) / self.unit
         bad = np.isfinite(y) & ~np.isfinite(values)
         if bad.any():
-            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to missing.")
+            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to NaN.")
         return values
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:
@@ -144,11 +149,11 @@ class SpaceTimeModel:
         """(N,) mean and cycles in a row of the grid."""
         return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
 
-    def time_of(self, row: int) -> Any:
+    def time_of(self, row: int) -> np.datetime64 | float:
         """Time of a row of the grid."""
         return self.grid.time_of(row)
 
-    def row_at(self, time: Any) -> int:
+    def row_at(self, time: Time) -> int:
         """Row of the grid nearest to a time."""
         value = _times.checked([time], 1)
         if (value.dtype.kind == "M") != self.grid.dated:
@@ -157,11 +162,11 @@ class SpaceTimeModel:
             )
         return int(np.rint(self.grid.row_of(value)[0]))
 
-    # -- what it is for -----------------------------------------------------------------------------
+    # -- estimates ----------------------------------------------------------------------------------
 
     def smooth(
-        self, readings: Any = None, *, times: Any = None, observed: Any = None, robust: bool = True,
-        progress: Callable[[str, float], None] | None = None,
+        self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
+        robust: bool = True, progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -172,11 +177,11 @@ class SpaceTimeModel:
         times : (T,) array, optional
             Needed for readings at other times than those of the fit.
         observed : (N, T) bool array, optional
-            False where a reading is to be taken as missing.
+            False marks a reading as missing.
         robust : bool
-            Leave out readings that are more than five standard deviations from what all others say.
+            Leave out readings more than five standard deviations from their prediction by all others.
         progress : callable, optional
-            Called with the stage and the fraction that is done.
+            Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
         Returns
         -------
@@ -190,20 +195,21 @@ class SpaceTimeModel:
         >>> truth = np.cumsum(0.1 * rng.standard_normal(300)) + np.zeros((9, 1))
         >>> readings = truth + 0.5 * rng.standard_normal((9, 300))
         >>> readings[4, 100:120] = np.nan
-        >>> found = nareg.spacetime.fit(g, readings, rng=rng).smooth()
-        >>> bool(np.sqrt(np.mean((found.x - truth) ** 2)) < 0.15), bool(np.isfinite(found.x).all())
+        >>> smoothed = nareg.spacetime.fit(g, readings, rng=rng).smooth()
+        >>> bool(np.sqrt(np.mean((smoothed.x - truth) ** 2)) < 0.15), bool(np.isfinite(smoothed.x).all())
         (True, True)
         """
+        started = perf_counter()
         y, grid = self._checked(readings, times, observed)
         rows, offset = self._rows(y, grid)
         if readings is None and robust:
             rows = np.where(_spread(self.excluded.T, grid), np.nan, rows)
         done = self._pass(rows - offset, robust=robust and readings is not None, progress=progress)
         x, var = done.x[grid.rows] + offset[grid.rows], done.var[grid.rows]
-        return self._smoothed(x.T, var.T, grid.values, done, y, grid)
+        return self._smoothed(x.T, var.T, grid.values, done, y, grid, started)
 
-    def forecast(self, steps: int, *, readings: Any = None, times: Any = None) -> Smoothed:
-        """The field at the next ``steps`` steps of the grid after the last reading.
+    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
+        """Forecast the field at the next ``steps`` steps of the grid after the last reading.
 
         Parameters
         ----------
@@ -216,9 +222,12 @@ class SpaceTimeModel:
         Smoothed
             With ``steps`` columns.
         """
+        started = perf_counter()
         steps = _checks.integer("steps", steps, low=1)
         if steps > LONGEST_JUMP:
-            raise InputError(f"steps is {steps}, more than {LONGEST_JUMP:,}: the field has long returned to its mean by then.")
+            raise InputError(
+                f"steps is {steps}, more than {LONGEST_JUMP:,}: forecast fewer; the field returns to its mean long before."
+            )
         y, grid = self._checked(readings, times, None)
         rows, _ = self._rows(y, grid)
         if readings is None:
@@ -228,7 +237,7 @@ class SpaceTimeModel:
         done = self._pass(longer - offset, robust=False, smooth=False)
         ahead = slice(len(rows), None)
         when = np.array([grid.time_of(len(rows) + k) for k in range(steps)])
-        return self._smoothed((done.x + offset)[ahead].T, done.var[ahead].T, when, done, y, grid)
+        return self._smoothed((done.x + offset)[ahead].T, done.var[ahead].T, when, done, y, grid, started)
 
     def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw a field and readings of it from the model.
@@ -242,7 +251,7 @@ class SpaceTimeModel:
         Returns
         -------
         field, readings : (N, T) arrays
-            In the unit of the readings; the field is the transform's median.
+            In the unit of the readings. With a transform the field is its median.
         """
         rng = _checks.generator(rng)
         T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
@@ -258,13 +267,15 @@ class SpaceTimeModel:
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T
 
-    def interpolate_at(self, coordinates: Any, *, readings: Any = None, times: Any = None) -> Smoothed:
-        """The field at places without a station, with its uncertainty.
+    def interpolate_at(
+        self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None
+    ) -> Smoothed:
+        """Estimate the field, with its uncertainty, at places without a station.
 
         Parameters
         ----------
         coordinates : (M, d) array
-            As the graph's: latitude and longitude in degrees, or positions.
+            Latitude and longitude in degrees, or positions, as in the graph.
         readings, times
             Default: those of the fit.
 
@@ -273,6 +284,7 @@ class SpaceTimeModel:
         Smoothed
             With M rows.
         """
+        started = perf_counter()
         W, own, level = self._weights(self.checked_places(coordinates))
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
@@ -282,16 +294,17 @@ class SpaceTimeModel:
         assert done.points is not None
         assert done.point_variances is not None
         functions = self.cycles.basis(grid.seconds_of(grid.rows))
-        found = self._smoothed(
+        smoothed = self._smoothed(
             (done.points[grid.rows] + functions @ level).T,
             (done.point_variances[grid.rows] + own).T,
             grid.values,
             done,
             y,
             grid,
+            started,
         )
         noise = np.full(own.size, float(np.median(self.unit_noise)) * self.unit**2)
-        return replace(found, noise=noise)
+        return replace(smoothed, noise=noise)
 
     def _weights(self, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles."""
@@ -301,8 +314,8 @@ class SpaceTimeModel:
         levels = [self.cycles.at_points(self.space, part) for part in parts]
         return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)
 
-    def extended(self, coordinates: Any, names: Sequence[str] | None = None) -> SpaceTimeModel:
-        """The model with further stations that have not read anything yet.
+    def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
+        """The model with further stations that have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
         """
@@ -340,14 +353,14 @@ class SpaceTimeModel:
     def without(self, stations: Sequence[str | int] | str | int) -> SpaceTimeModel:
         """The model without some of its stations, named or numbered.
 
-        What one station does to the next values of another is replaced by its expectation given those that stay: exact for
-        scalar and diagonal dynamics, where there is no such effect.
+        The effect of a removed station on the next values of the others is replaced by its expectation given these. That is
+        exact for scalar and diagonal dynamics, where there is no such effect.
         """
         listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
         gone = [self.station_index(station) for station in listed]
         keep = np.setdiff1d(np.arange(self.n_nodes), gone)
         if keep.size == 0:
-            raise InputError("stations names all of the model's stations: keep at least one.")
+            raise InputError("stations has all stations of the model: keep at least one.")
         graph = self.graph.subgraph(keep)
         return replace(
             self, graph=graph, cycles=self.cycles.restricted(Space.of(graph), keep), dynamics=restricted(self.dynamics, keep),
@@ -368,16 +381,19 @@ class SpaceTimeModel:
             raise InputError(f"station is {index} but the model has {self.n_nodes} stations: pass 0 to {self.n_nodes - 1}.")
         return index
 
-    def stream(self, *, readings: Any = None, times: Any = None, robust: float | None = 4.0) -> Stream:
-        """A filter that goes on reading by reading after the last of the readings.
+    def stream(
+        self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
+    ) -> Stream:
+        """A Kalman filter that takes in new readings after the last of the model's.
 
         Parameters
         ----------
         readings, times
             Readings to start from; default those of the fit.
         robust : float or None
-            Readings further than so many standard deviations from their prediction are moved to that distance; a station
-            that is out four times in a row is set aside until it is credible again. None takes every reading as it is.
+            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. A station
+            that is out four times in a row is ignored until its readings are near their prediction again. None takes every
+            reading as it is.
 
         Returns
         -------
@@ -393,24 +409,24 @@ class SpaceTimeModel:
         first = round(float(self.grid.row_of(grid.values[:1])[0])) if readings is not None else 0
         return Stream(self, done.state, done.covariance, first + grid.length - 1, robust)
 
-    def scores(self, readings: Any = None, *, times: Any = None) -> np.ndarray:
-        """How many standard deviations every reading is from what all other readings say, (N, T); NaN where there is none."""
+    def scores(self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> np.ndarray:
+        """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
         y, grid = self._checked(readings, times, None)
         rows, offset = self._rows(y, grid)
-        _, scores = settle_robustly(rows - offset, self.dynamics, self.unit_noise, self.df)
+        _, scores = robust_pass(rows - offset, self.dynamics, self.unit_noise, self.df)
         return scores[grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model with its readings to an .npz file of plain arrays; whole or not at all."""
+        """Write the model and its readings to an .npz file of plain arrays, whole or not at all; :func:`load` reads it."""
         from nareg.spacetime._store import save
 
         save(self, path)
 
-    def checked_places(self, coordinates: Any) -> np.ndarray:
-        """(M, d) coordinates of further places, as the graph has them."""
+    def checked_places(self, coordinates: ArrayLike) -> np.ndarray:
+        """(M, d) coordinates of further places, checked against the graph's."""
         points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(float)
         if self.graph.coordinates is None:
-            raise InputError("the model's graph has no coordinates, so no place can be added: build it with Graph.from_knn.")
+            raise InputError("the model's graph has no coordinates: build it with Graph.from_knn to add places.")
         if points.shape[1] != self.graph.coordinates.shape[1] or points.shape[0] == 0:
             raise InputError(
                 f"coordinates has shape {points.shape}: pass one row per place, {self.graph.coordinates.shape[1]} columns each."
@@ -424,7 +440,9 @@ class SpaceTimeModel:
 
     # -- passes -------------------------------------------------------------------------------------
 
-    def _checked(self, readings: Any, times: Any, observed: Any) -> tuple[np.ndarray, TimeGrid]:
+    def _checked(
+        self, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None
+    ) -> tuple[np.ndarray, TimeGrid]:
         if readings is None:
             y, grid = self.readings, self.grid
             if times is not None:
@@ -435,7 +453,7 @@ class SpaceTimeModel:
             grid = self.grid if same else self._grid_of(times, y.shape[1])
         return masked(y, observed), grid
 
-    def _grid_of(self, times: Any, n_times: int) -> TimeGrid:
+    def _grid_of(self, times: ArrayLike | None, n_times: int) -> TimeGrid:
         if times is None:
             raise InputError(f"readings has {n_times} columns, the fit had {self.readings.shape[1]}: pass times as well.")
         values = _times.checked(times, n_times)
@@ -452,27 +470,27 @@ class SpaceTimeModel:
         return rows, self.cycles.at(grid.seconds_of(np.arange(grid.length)))
 
     def _pass(
-        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: Callable[[str, float], None] | None = None,
+        self, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
         W: np.ndarray | None = None,
     ) -> Pass:  # fmt: skip
         tick = None
         if progress is not None:
             total = len(y) * (PASSES if self.df and smooth else 1) * (ROUNDS if robust else 1)
             rows = itertools.count(1)
-            tick = lambda _: progress("smoothing", next(rows) / total)  # noqa: E731
+            tick = lambda _: progress(Progress("smoothing", fraction=next(rows) / total))  # noqa: E731
         if robust:
-            return settle_robustly(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
-        return settle(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
+            return robust_pass(y, self.dynamics, self.unit_noise, self.df, W=W, tick=tick)[0]
+        return heavy_tailed_pass(y, self.dynamics, self.unit_noise, self.df, smooth=smooth, W=W, tick=tick)
 
     def _smoothed(
-        self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid
+        self, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, y: np.ndarray, grid: TimeGrid, started: float
     ) -> Smoothed:
         mean, std = self.to_mean(x, var)
         seen = y[np.isfinite(done.innovations[grid.rows].T)]  # readings that were left out have no likelihood
         slope = float(self.transform.log_slope(seen).sum()) - seen.size * np.log(self.unit)
         return Smoothed(
             mean, std, self.status, done.log_likelihood + slope, times, self.unit_noise * self.unit**2,
-            x * self.unit, var * self.unit**2, self.transform, self.bands,
+            x * self.unit, var * self.unit**2, self.transform, self.bands, {"total": perf_counter() - started},
         )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""How far every reading is from what all others say of it, and which readings must not shape a model.
+"""Distance of every reading from its prediction by all others, and readings that must not enter a fit.
 
 The smoother's residual of a reading with noise variance r and smoothed variance V tells what the estimate would be without
 it: the deletion residual is ``(y - x) / (1 - V / r)`` with variance ``r / (1 - V / r)``. Both follow from one pass.

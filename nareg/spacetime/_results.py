@@ -1,4 +1,4 @@
-"""What a space-time model returns."""
+"""Results of a space-time model."""
 
 from __future__ import annotations
 
@@ -13,22 +13,50 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._transforms import Transform
 
 
+@dataclass(frozen=True)
+class FitDetails:
+    """How a space-time model was chosen.
+
+    Attributes
+    ----------
+    chosen : str
+        The model, in a few words.
+    choices : tuple of (str, float, float)
+        What was compared: its name, its log-likelihood or its gain at hidden readings, and the standard error of a gain (NaN
+        for a log-likelihood).
+    objective : tuple of float
+        Penalized log-likelihood after each iteration of the last fit.
+    gradient : float
+        Its scaled gradient at the end.
+    hidden : int
+        Number of readings that were hidden to compare models.
+    """
+
+    chosen: str = "parametric model"
+    choices: tuple[tuple[str, float, float], ...] = ()
+    objective: tuple[float, ...] = ()
+    gradient: float = float("inf")
+    hidden: int = 0
+
+
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """Estimate and standard deviation for every station and time, gaps filled.
+    """Estimate and standard deviation for every station and time, with all gaps filled.
 
     Attributes
     ----------
     x : (N, T) array
         Mean of the field given all readings, in the unit of the readings.
     std : (N, T) array
-        Its standard deviation.
+        Standard deviation of the field, in the unit of the readings.
     noise : (N,) array
-        Noise variances of the transformed readings; what :meth:`interval` adds for readings.
+        Noise variances of the transformed readings, which :meth:`interval` adds for ``of="reading"``.
     status : Status
     log_likelihood : float
-        Of the readings, in their unit.
+        Log-likelihood of the readings, in their unit.
     times : (T,) array
+    timings : dict of seconds
+        ``"total"``.
     """
 
     x: np.ndarray
@@ -41,10 +69,11 @@ class Smoothed:
     _var: np.ndarray = field(repr=False)
     _transform: Transform = field(repr=False)
     _bands: Bands = field(repr=False)
+    timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
     def median(self) -> np.ndarray:
-        """(N, T) median of the field: with a transform below the mean, and best for absolute errors."""
+        """(N, T) median of the field. It minimizes the absolute error; with a transform it is below the mean."""
         return np.asarray(self._transform.backward(self._center))
 
     def interval(self, level: float = 0.9, *, of: str = "field", calibrated: bool = True) -> tuple[np.ndarray, np.ndarray]:
@@ -55,9 +84,10 @@ class Smoothed:
         level : float
             Between 0 and 1.
         of : {"field", "reading"}
-            What the band holds: the field, or a new reading with its noise.
+            Quantity in the band: the field, or a new reading with its noise.
         calibrated : bool
-            Stretch both by the factor that makes the readings' band hold this share of the hidden readings (split conformal).
+            Multiply the width by the factor for which the readings' band covers this share of hidden readings (split
+            conformal).
         """
         level = _checks.number("level", level, low=0, high=1, strict=True)
         _checks.choice("of", of, ("field", "reading"))
@@ -72,20 +102,20 @@ class Smoothed:
 
 @dataclass(frozen=True, eq=False)
 class Update:
-    """What one step of a stream gives.
+    """Result of one step of a stream.
 
     Attributes
     ----------
     x, std : (N,) arrays
-        Estimate of the field now, and its standard deviation, in the unit of the readings.
+        Estimate of the field at this time and its standard deviation, in the unit of the readings.
     innovations : (N,) array
-        Reading minus what the past predicted, in the unit of the readings; NaN without a reading.
+        Reading minus its prediction from the past, in the unit of the readings; NaN without a reading.
     scores : (N,) array
-        Innovations in standard deviations of the model's unit.
+        Innovations in standard deviations, in the model's unit.
     clipped : (N,) bool array
-        Readings so far from their prediction that they were moved to the edge of what is credible, or set aside.
+        Readings beyond the limit ``robust``, which were moved to it or ignored.
     log_likelihood : float
-        Of the readings of this step.
+        Log-likelihood of the readings of this step.
     """
 
     x: np.ndarray

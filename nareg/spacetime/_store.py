@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import PERIODS, Cycles
 from nareg.spacetime._kalman import Dynamics, factor
 from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import FAMILIES
 from nareg.spacetime._times import TimeGrid
 
@@ -37,8 +39,8 @@ def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     """Write a stream with its model; whole or not at all."""
     arrays, facts = _contents(stream.model)
-    more, extra = stream.snapshot()
-    names = {f"stream_{name}": array for name, array in more.items()}
+    state, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in state.items()}
     _write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
 
 
@@ -52,7 +54,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and plain facts of a model."""
     if model.transform.name == "custom":
         raise InputError(
-            "the model's transform is a pair of functions, which no file can hold: fit with 'sqrt', 'log' or None."
+            "the model's transform is a pair of functions, which no file can hold: fit with transform='sqrt', 'log' or None."
         )
     coo = model.graph.adjacency.tocoo()
     p, c, g = model.parameters, model.cycles, model.grid
@@ -64,7 +66,7 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
         "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
         "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
         "factors": [[level, *each] for level, each in model.bands.factors.items()],
-        "blocks": len(model.dynamics.blocks), "details": model.details,
+        "blocks": len(model.dynamics.blocks), "details": asdict(model.details), "timings": model.timings,
     }  # fmt: skip
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
@@ -109,7 +111,7 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream:
-    """Read a stream that :meth:`Stream.save` wrote; it goes on as if it had never stopped.
+    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped.
 
     Parameters
     ----------
@@ -197,15 +199,22 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
         dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
         grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
         bands=_bands(facts), readings=a["readings"],
-        excluded=a["excluded"], details=dict(facts["details"]),
+        excluded=a["excluded"], details=_details(facts["details"]),
+        timings={str(name): float(seconds) for name, seconds in facts["timings"].items()},
     )  # fmt: skip
+
+
+def _details(facts: dict[str, Any]) -> FitDetails:
+    choices = tuple((str(name), float(value), float(error)) for name, value, error in facts["choices"])
+    objective = tuple(map(float, facts["objective"]))
+    return FitDetails(str(facts["chosen"]), choices, objective, float(facts["gradient"]), int(facts["hidden"]))
 
 
 def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     rows, times = a["rows"], _times.checked(a["times"], T)
     _need(rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(), "rows are no rows")
     length = int(rows[-1]) + 1
-    _need(length <= max(_times.MOST_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    _need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
 
 

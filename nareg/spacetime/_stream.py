@@ -1,4 +1,4 @@
-"""Follow a network reading by reading."""
+"""Streams: a Kalman filter that takes in new readings time by time."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._kalman import Correction, correct, innovate, is_steady, leap
 from nareg.spacetime._results import Update
+from nareg.spacetime._times import Time
 
 if TYPE_CHECKING:
     from nareg.spacetime._model import SpaceTimeModel
@@ -25,13 +27,13 @@ LEAP = 50
 
 
 class Stream:
-    """A Kalman filter that goes on where a model's readings ended; made by :meth:`SpaceTimeModel.stream`.
+    """A Kalman filter that continues after a model's readings, made by :meth:`SpaceTimeModel.stream`.
 
     Attributes
     ----------
     model : SpaceTimeModel
     time : datetime64 or float
-        Of the last step.
+        Time of the last step.
     """
 
     def __init__(self, model: SpaceTimeModel, state: np.ndarray, covariance: np.ndarray, row: int, robust: float | None):
@@ -45,11 +47,11 @@ class Stream:
         self._steady = False
 
     @property
-    def time(self) -> Any:
+    def time(self) -> np.datetime64 | float:
         """Time of the last step."""
         return self.model.time_of(self._row)
 
-    def update(self, y: Any, *, time: Any = None) -> Update:
+    def update(self, y: ArrayLike, *, time: Time | None = None) -> Update:
         """Take in the readings of one time.
 
         Parameters
@@ -97,15 +99,15 @@ class Stream:
         mean, std = model.to_mean(self._z[: model.n_nodes] + offset, self._P.diagonal()[: model.n_nodes])
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 
-    def add_station(self, name: str | None, coordinates: Any) -> None:
-        """Let a station join: it comes last, and begins with its kriging estimate from the others.
+    def add_station(self, name: str | None, coordinates: ArrayLike) -> None:
+        """Add a station at the end; it starts from its kriging estimate from the others.
 
         Parameters
         ----------
         name : str or None
             None where the model's graph has no names.
         coordinates : (d,) array
-            As the graph's.
+            Latitude and longitude in degrees, or a position, as in the graph.
 
         Raises
         ------
@@ -117,7 +119,7 @@ class Stream:
         names = model.graph.names
         if names is not None and (not isinstance(name, str) or name in names):
             taken = "taken" if isinstance(name, str) else "no text"
-            raise InputError(f"name is {name!r}, which is {taken}: give the station a name of its own.")
+            raise InputError(f"name is {name!r}, which is {taken}: pass another name.")
         if names is None and name is not None:
             raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")
         extension = Extension.of(model.dynamics, model.parameters, model.space, points)
@@ -127,7 +129,7 @@ class Stream:
         self._forget()
 
     def remove_station(self, station: str | int) -> None:
-        """Let a station leave, by its name or position; what it read until now still counts.
+        """Remove a station, by its name or position; its past readings still count.
 
         Raises
         ------
@@ -144,20 +146,20 @@ class Stream:
         self._forget()
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the stream with its model, whole or not at all; :func:`load_stream` goes on to the last bit."""
+        """Write the stream and its model, whole or not at all; :func:`load_stream` continues it bit by bit."""
         from nareg.spacetime._store import save_stream
 
         save_stream(self, path)
 
     def snapshot(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """What the stream knows beside its model: arrays, and plain facts."""
+        """State of the stream beside its model: arrays, and plain facts."""
         arrays = {"state": self._z, "covariance": self._P, "strikes": self._strikes}
         if self._prior is not None and self._correction is not None:
             arrays |= {"prior": self._prior, "corrected": self._correction.stations}
         return arrays, {"row": self._row, "robust": self._robust, "steady": self._steady}
 
     def restore(self, arrays: dict[str, np.ndarray], steady: bool) -> None:
-        """Take over what :meth:`snapshot` gave and the constructor did not get."""
+        """Restore the rest of a :meth:`snapshot`, beyond the constructor's arguments."""
         self._strikes = arrays["strikes"]
         if "prior" in arrays:
             stations = arrays["corrected"]
@@ -165,13 +167,15 @@ class Stream:
             self._correction = correct(self._prior, stations, self.model.unit_noise[stations])
 
     def _forget(self) -> None:
-        """No covariance of the past is of use any more."""
+        """Drop covariances of the past, which no longer apply."""
         self._correction, self._prior, self._steady = None, None, False
 
-    def _checked_row(self, time: Any) -> int:
+    def _checked_row(self, time: Time) -> int:
         row = self.model.row_at(time)
         if row == self._row:
-            raise InputError(f"time is {time}, in the step of {self.time} that is done: merge the readings of one step.")
+            raise InputError(
+                f"time is {time}, in the same step as the last readings at {self.time}: merge the readings of one step."
+            )
         if row < self._row:
             raise InputError(
                 f"time is {time}, not after the last step at {self.time}: pass readings in the order of their times."
@@ -183,7 +187,7 @@ class Stream:
         return row
 
     def _advance(self, steps: int) -> None:
-        """Predict; a covariance that no longer changes is kept, as the object that the next correction knows."""
+        """Predict. A covariance that no longer changes stays the same object, by which the next correction knows it."""
         dynamics = self.model.dynamics
         if steps > LEAP:
             self._z, self._P = leap(dynamics, self._z, self._P, steps)

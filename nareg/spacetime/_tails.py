@@ -1,4 +1,4 @@
-"""Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers have settled."""
+"""Smoothing with heavy-tailed steps, and without gross outliers: passes until variances and outliers stay the same."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PASSES, AGAIN = 4, 2
 ROUNDS = 3
 
 
-def settle(
+def heavy_tailed_pass(
     y: np.ndarray,
     dynamics: Dynamics,
     r: np.ndarray,
@@ -35,7 +35,7 @@ def settle(
     return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each)
 
 
-def settle_robustly(
+def robust_pass(
     y: np.ndarray,
     dynamics: Dynamics,
     r: np.ndarray,
@@ -50,7 +50,7 @@ def settle_robustly(
     bad = np.abs(y) > ABSURD * usual
     scale = None
     for _ in range(ROUNDS):
-        done = settle(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick)
+        done = heavy_tailed_pass(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick)
         scale = done.scale if df else None
         scores = deletion_scores(y, done, np.where(bad, np.inf, r))
         # a deleted reading is judged with the noise that it would have

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from nareg.errors import InputError, TooLargeError
 
+#: One time: a date, or a number.
+Time: TypeAlias = str | float | np.datetime64
 #: A grid may be finer than the median step by this factor, so that irregular times fall on it.
 FINEST = 8
 #: Times are off the grid by at most this share of the median step, or the grid gets finer.
 OFF_GRID = 0.02
 #: The grid may have this many times as many rows as there are readings' times, or this many rows in all.
-MOST_ROWS, FEW_ROWS = 20, 20_000
+MAX_ROWS, FEW_ROWS = 20, 20_000
 SECOND = np.timedelta64(1, "s")
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
@@ -53,7 +57,7 @@ class TimeGrid:
         start = float((self.start - np.datetime64(0, "s")) / SECOND) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
-    def time_of(self, row: int) -> Any:
+    def time_of(self, row: int) -> np.datetime64 | float:
         """Time of one row of the grid."""
         return self.start + np.timedelta64(round(self.step * row * 1e9), "ns") if self.dated else self.start + self.step * row
 
@@ -63,7 +67,7 @@ class TimeGrid:
         return np.asarray(since, dtype=float) / self.step
 
 
-def checked(times: Any, n_times: int) -> np.ndarray:
+def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
     """Times as (T,) datetime64[ns] or float64, strictly increasing; None is 0, 1, 2, ..."""
     if times is None:
         return np.arange(n_times, dtype=float)
@@ -133,10 +137,10 @@ def grid(times: np.ndarray) -> TimeGrid:
         step = median / finer
         rows = np.rint(since / step).astype(np.int64)
         distinct = (np.diff(rows) > 0).all()
-        if rows[-1] + 1 > max(MOST_ROWS * times.size, FEW_ROWS):
+        if rows[-1] + 1 > max(MAX_ROWS * times.size, FEW_ROWS):
             break
     length = int(rows[-1]) + 1
-    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+    if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(
             f"times spread over {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
             "fit the dense parts one by one, or round the times."
@@ -162,6 +166,6 @@ def on_steps(times: np.ndarray, step: float) -> TimeGrid:
             f"{step:g}{' s' if dated else ''}: merge them, or fit a model to these times."
         )
     length = int(rows[-1]) + 1
-    if length > max(MOST_ROWS * times.size, FEW_ROWS):
+    if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(f"times spread over {length} steps for {times.size} readings: smooth the dense parts one by one.")
     return TimeGrid(times[0], step, dated, rows, length, times)

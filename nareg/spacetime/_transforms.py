@@ -1,10 +1,10 @@
-"""Transforms that make readings more nearly Gaussian, and what means and quantiles become on the way back."""
+"""Transforms that make readings more nearly Gaussian; means and quantiles in the unit of the readings."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias
 
 import numpy as np
 from scipy.stats import skew
@@ -12,6 +12,8 @@ from scipy.stats import skew
 from nareg.errors import InputError
 
 Function = Callable[[np.ndarray], np.ndarray]
+#: A name, a pair (forward, backward), or None.
+TransformLike: TypeAlias = str | tuple[Function, Function] | None
 #: Names that a user may pass.
 NAMES = ("sqrt", "log")
 #: Nodes and weights of the Gauss-Hermite rule that integrates over a normal distribution.
@@ -23,7 +25,7 @@ SKEWED = 0.7
 
 @dataclass(frozen=True)
 class Transform:
-    """``forward`` makes the readings Gaussian, ``backward`` undoes it; increasing both.
+    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase.
 
     Attributes
     ----------
@@ -31,7 +33,7 @@ class Transform:
     shift : float
         Of the logarithm: ``log(y - low + shift)``.
     low : float
-        What the field does not fall below: zero, or the smallest reading below it.
+        Lower limit of the field: zero, or the smallest reading below it.
     """
 
     name: str
@@ -87,7 +89,7 @@ def logarithm(shift: float, low: float = 0.0) -> Transform:
     )
 
 
-def named(value: Any, readings: np.ndarray) -> Transform:
+def named(value: TransformLike, readings: np.ndarray) -> Transform:
     """The transform that a user asked for; ``readings`` are the finite ones."""
     if value is None or value == "none":
         return none()
@@ -95,7 +97,7 @@ def named(value: Any, readings: np.ndarray) -> Transform:
         if not _nearly_positive(readings):
             raise InputError(
                 f"transform={value!r} needs readings of at least 0, or not far below, the smallest is {readings.min():g}: "
-                "take transform=None, or set readings below zero to missing."
+                "pass transform=None, or set readings below zero to NaN."
             )
         low = min(float(readings.min()), 0.0)
         return square_root(low) if value == "sqrt" else logarithm(_shift(readings), low)
@@ -105,19 +107,21 @@ def named(value: Any, readings: np.ndarray) -> Transform:
             bad = ~np.isfinite(np.asarray(forward(readings)))
         if bad.any():
             raise InputError(
-                f"transform makes no finite number of the reading {readings[bad][0]:g}: take a transform "
-                "that is finite for every reading, or set such readings to missing."
+                f"transform makes no finite number of the reading {readings[bad][0]:g}: pass a transform "
+                "that is finite for every reading, or set such readings to NaN."
             )
         probe = np.quantile(readings, [0.0, 0.25, 0.5, 0.75, 1.0])
         back = np.asarray(backward(np.asarray(forward(probe))))
         if back.shape != probe.shape or not np.allclose(back, probe, rtol=1e-6, atol=1e-9 * np.abs(probe).max(initial=1.0)):
-            raise InputError("transform is a pair of functions of which the second does not undo the first: check their order.")
+            raise InputError(
+                "transform is a pair of functions, but the second does not undo the first: pass (forward, backward)."
+            )
         return Transform("custom", forward, backward)
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
 
 
 def candidates(readings: np.ndarray) -> list[Transform]:
-    """What ``"auto"`` compares: nothing, and for skewed readings that hardly fall below zero, root and logarithm."""
+    """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
     if np.ptp(readings) <= 1e-9 * np.abs(readings).max() or skew(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
     return [none(), named("sqrt", readings), named("log", readings)]

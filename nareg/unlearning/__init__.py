@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from nareg.unlearning.certificate import Certificate, CertificateError
+from nareg.errors import CertificateError, LedgerError
+from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
-from nareg.unlearning.store.entries import LedgerError
 from nareg.unlearning.store.ledger import Ledger
 from nareg.unlearning.verification import Verification, verify
 

@@ -1,4 +1,4 @@
-"""Ctrl-C, and whatever else a handler makes of a signal, at a moment at which everything is whole."""
+"""Delay Ctrl-C and other signals until the data are consistent."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 
 
 @contextmanager
-def interrupts_held() -> Iterator[None]:
-    """Let signals wait until the block is done; then whoever handled them before does, of each the first time.
+def interrupts_deferred() -> Iterator[None]:
+    """Delay signals until the block is done; then call their handlers, once per signal.
 
-    All that have a handler in Python: a timeout's or a service manager's may raise as Ctrl-C's does.
+    This includes every signal with a handler in Python: that of a timeout or a service manager may raise, as Ctrl-C does.
     """
     if threading.current_thread() is not threading.main_thread():  # signals are delivered to that alone
         yield
         return
-    # who ignores a signal, or leaves it to the system, may; a handler from outside Python could not be put back
+    # ignored signals and the system's own handlers stay; a handler from outside Python could not be restored
     handlers: dict[int, Any] = {
         number: handler for number in signal.valid_signals() if callable(handler := signal.getsignal(number))
     }
@@ -29,24 +29,24 @@ def interrupts_held() -> Iterator[None]:
             signal.signal(number, caught.setdefault)
         yield
     finally:
-        _put_back(list(handlers.items()))
-    _handle([(handlers[number], number, frame) for number, frame in caught.items()])
+        _restore(list(handlers.items()))
+    _call([(handlers[number], number, frame) for number, frame in caught.items()])
 
 
-def _put_back(handlers: list[tuple[int, Any]]) -> None:
-    """All, though those that are in their place again may raise."""
+def _restore(handlers: list[tuple[int, Any]]) -> None:
+    """Restore every handler, even if one that is restored already raises."""
     if handlers:
         try:
             signal.signal(*handlers[0])
         finally:
-            _put_back(handlers[1:])
+            _restore(handlers[1:])
 
 
-def _handle(caught: list[tuple[Any, int, FrameType | None]]) -> None:
-    """All, though each may raise."""
+def _call(caught: list[tuple[Any, int, FrameType | None]]) -> None:
+    """Call every handler, even if one raises."""
     if caught:
         handler, number, frame = caught[0]
         try:
             handler(number, frame)
         finally:
-            _handle(caught[1:])
+            _call(caught[1:])

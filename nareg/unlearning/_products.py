@@ -8,17 +8,22 @@ four rows and two columns at a time.
 from __future__ import annotations
 
 import functools
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numba
 import numpy as np
 
-from nareg._compiled import parallel
+from nareg._compiled import SHARED, parallel
+from nareg._linear.threads import SMALL_PRODUCT, product_threads
 
 #: Columns from which on BLAS may be faster: with 128 features it is, with 1,433 not yet.
 WIDE = 12
 #: Rows that are added up in one go: sums do not depend on the number of threads, and rounding grows with a 256th of the rows.
 ROWS = 256
+#: So many multiply-adds count as one array element: products get threads from ``SMALL_PRODUCT`` on. Cora's, of 12 million,
+#: take a millisecond; on two cores with other work a removal took 380 ms with threads for them and 105 ms without.
+PER_ELEMENT = SMALL_PRODUCT // SHARED
 #: Sums may be taken in any order, by several lanes; whatever is not finite stays so.
 ORDER = frozenset({"reassoc", "contract"})
 
@@ -53,12 +58,20 @@ def transposed_times(S: Any, R: Any) -> Any:
     return sums.sum(axis=0).T
 
 
+def threads(S: Any, columns: int) -> AbstractContextManager[None]:
+    """Context for many products of S with so many columns: one BLAS thread where they are small, or made by the loops below.
+
+    Threads of BLAS that wait for the next norm would keep the cores from those of the loops.
+    """
+    return product_threads(0 if not isinstance(S, np.ndarray) or 1 < columns < WIDE else S.size * columns)
+
+
 def _few(S: Any, columns: Any) -> bool:
     """Whether the loops below are for them: arrays of float64 in memory, and neither one column nor many."""
     return isinstance(S, np.ndarray) and S.dtype == columns.dtype == np.float64 and 1 < columns.shape[1] < WIDE
 
 
-@functools.partial(parallel, size=lambda S, rows, out: S.size * len(rows), fastmath=ORDER)
+@functools.partial(parallel, size=lambda S, rows, out: S.size * len(rows) // PER_ELEMENT, fastmath=ORDER)
 def _times(S: Any, rows: Any, out: Any) -> None:
     """``rows`` are the columns of the other factor."""
     n, columns = S.shape[0], rows.shape[0]
@@ -86,7 +99,7 @@ def _times(S: Any, rows: Any, out: Any) -> None:
             out[k, column], out[k, other] = dv, dw
 
 
-@functools.partial(parallel, size=lambda S, few, out: S.size * few.shape[1], fastmath=ORDER)
+@functools.partial(parallel, size=lambda S, few, out: S.size * few.shape[1] // PER_ELEMENT, fastmath=ORDER)
 def _transposed_times(S: Any, few: Any, out: Any) -> None:
     n, columns = few.shape
     for block in numba.prange(out.shape[0]):

@@ -1,4 +1,4 @@
-"""What is promised when something has been forgotten, and what the promise rests on.
+"""The certificate of a removal, and the budget that it rests on.
 
 Certified removal (Guo et al. 2020, Theorem 3): let A return the optimum of ``L(w; D) + b^T w`` with ``b ~ N(0, alpha^2 I)``.
 A model w whose gradient ``||grad L(w; D') + b||`` on the remaining data D' is at most a bound known beforehand, the budget,
@@ -13,27 +13,8 @@ from dataclasses import dataclass, replace
 from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr
 
-from nareg.errors import NaregError
-
-#: Rounding, which what is a round number already must not be rounded up for.
+#: Tolerance for rounding: a number that is round already is not rounded up.
 SLACK = 1e-9
-
-
-class CertificateError(NaregError, RuntimeError):
-    """What was asked for cannot be certified; nothing was changed.
-
-    Examples
-    --------
-    >>> import nareg, numpy as np
-    >>> from nareg.unlearning import CertificateError, CertifiedGPR
-    >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
-    >>> model = CertifiedGPR(alpha=0.0).fit(data.graph, data.features, data.labels, np.arange(200))
-    >>> try:
-    ...     model.remove_nodes([5])
-    ... except CertificateError as error:
-    ...     print(error)
-    alpha is 0: without a random term nothing is certified; fit with alpha above 0.
-    """
 
 
 def published_budget(alpha: float, eps: float, delta: float) -> float:
@@ -59,7 +40,7 @@ def exact_budget(alpha: float, eps: float, delta: float) -> float:
     """
 
     def excess(shift: float) -> float:
-        """Of the smallest delta at this eps over the one that is asked for."""
+        """Smallest delta at this eps, minus the requested one."""
         return float(ndtr(shift / 2 - eps / shift) - math.exp(eps + log_ndtr(-shift / 2 - eps / shift))) - delta
 
     low = high = 1.0
@@ -72,37 +53,42 @@ def exact_budget(alpha: float, eps: float, delta: float) -> float:
 
 
 def budget(alpha: float, eps: float, delta: float) -> float:
-    """How large a gradient may be: the published budget or, for eps above one, the exact one where that is smaller."""
+    """Largest gradient norm: the published budget or, for eps above one, the exact one if that is smaller."""
     published = published_budget(alpha, eps, delta)
     return published if eps <= 1 else min(published, exact_budget(alpha, eps, delta))
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """That a model is (eps, delta)-indistinguishable from one that was trained on the remaining data only.
+    """States that a model is (eps, delta)-indistinguishable from one trained on the remaining data only.
 
     Attributes
     ----------
     request : str
-        What it was issued for, without naming what was removed: "fit", "remove_edges", ...
+        Name of the request, without what was removed: "fit", "remove_edges", ...
     count : int
-        How many edges or nodes that named.
-    eps, delta, alpha : float
+        Number of edges or nodes in the request.
+    eps : float
+        Privacy loss that the certificate guarantees.
+    delta : float
+        Probability that the guarantee fails.
+    alpha : float
+        Standard deviation of the noise term.
     budget : float
-        The gradient's norm that may not be exceeded.
+        Largest gradient norm that the guarantee allows.
     spent : float
         ``residual + approximation``, at most the budget.
     residual : float
-        Frobenius norm of the gradient of the perturbed loss, all classes jointly, at the model that is returned and on the
-        embedding that is held. What training left over is in it.
+        Frobenius norm of the gradient of the perturbed loss, all classes jointly, at the returned model and on the stored
+        embedding.
     approximation : float
-        Bound of what the exact embedding would add to that: rounding, and with ``r_max > 0`` the residues.
+        Bound on what the exact embedding would add to that: rounding and, with ``r_max > 0``, the residues.
     retrained : bool
-        Whether the model was trained anew, with a new perturbation.
+        Whether the model was trained from nothing, with a new noise term.
     n_nodes, n_edges, n_train : int
-        What remains.
-    seconds : dict
-        What took how long.
+        Remaining nodes, edges and training nodes.
+    timings : dict of float
+        Seconds per stage: "propagation" and "training".
 
     Examples
     --------
@@ -128,34 +114,34 @@ class Certificate:
     n_nodes: int
     n_edges: int
     n_train: int
-    seconds: dict[str, float]
+    timings: dict[str, float]
 
-    def kept(self) -> Certificate:
-        """What a store keeps of it: nothing by which a guess at what was removed could be checked, the random term being there.
+    def rounded(self) -> Certificate:
+        """The certificate as a store keeps it, too coarse to check a guess at what was removed.
 
-        The residual and what is spent are rounded up to tenths of the budget (training ends below the first), the approximation
-        to a power of ten, seconds to one digit.
+        ``residual`` and ``spent`` are rounded up to tenths of the budget (training ends below the first), ``approximation`` to
+        a power of ten, ``timings`` to one digit.
         """
         return replace(
             self, spent=_tenths(self.spent, self.budget), residual=_tenths(self.residual, self.budget),
             approximation=10.0 ** math.ceil(math.log10(self.approximation) - SLACK) if self.approximation else 0.0,
-            seconds={name: float(f"{seconds:.1g}") for name, seconds in self.seconds.items()},
+            timings={stage: float(f"{seconds:.1g}") for stage, seconds in self.timings.items()},
         )  # fmt: skip
 
     def summary(self) -> str:
-        """A few lines for a person."""
-        again = ", retrained" if self.retrained else ""
+        """The certificate in four lines of text."""
+        retrained = ", retrained" if self.retrained else ""
         return "\n".join(
             (
-                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{again}",
+                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{retrained}",
                 f"  gradient {self.residual:.3g} + approximation {self.approximation:.3g} = {self.spent:.3g} "
-                f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), perturbation {self.alpha:g}",
+                f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), noise {self.alpha:g}",
                 f"  remaining: {self.n_nodes} nodes, {self.n_edges} edges, {self.n_train} training nodes",
-                "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.seconds.items()),
+                "  " + ", ".join(f"{stage} {seconds:.3g} s" for stage, seconds in self.timings.items()),
             )
         )
 
 
 def _tenths(part: float, whole: float) -> float:
-    """Rounded up to tenths of the whole, and no more than it."""
+    """The part rounded up to tenths of the whole, and at most the whole."""
     return min(math.ceil(10 * part / whole - SLACK) / 10 * whole, whole)

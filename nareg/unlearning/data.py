@@ -1,21 +1,21 @@
-"""What remains: graph, features, labels and the embedding, changed by requests whole or not at all."""
+"""The remaining data: graph, features, labels and embedding, changed by requests completely or not at all."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
-from nareg.unlearning._interrupts import interrupts_held
+from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning.propagation.base import Change, Embedding, no_nodes
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
 from nareg.unlearning.propagation.growing import extended
 from nareg.unlearning.propagation.residual import ApproximatePropagation
+from nareg.unlearning.store.entries import RequestDetails
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,28 +24,28 @@ class Request:
 
     Attributes
     ----------
-    told : dict
-        What was asked, of which a ledger keeps the hash; "request" is its name.
+    details : RequestDetails
+        What was requested; a ledger keeps its hash.
     count : int
-        Edges or nodes that it names.
+        Number of edges or nodes in it.
     change : Change
     unlabeled : (K,) array
-        Nodes whose labels go.
+        Nodes whose labels are removed.
     gone : (K,) array
         Nodes that are removed.
     new_labels : (K,) array or None
-        Of nodes that are added, behind all others, with the features of ``change``; -1 for none.
-    anew : bool
-        Whether the model is trained from nothing, with a new random term.
+        Labels of nodes that are added behind all others with the features of ``change``; -1 for none.
+    retrain : bool
+        Whether the model is trained from nothing, with a new noise term.
     """
 
-    told: dict[str, Any]
+    details: RequestDetails
     count: int
     change: Change
     unlabeled: np.ndarray = field(default_factory=no_nodes)
     gone: np.ndarray = field(default_factory=no_nodes)
     new_labels: np.ndarray | None = None
-    anew: bool = False
+    retrain: bool = False
 
 
 class Data:
@@ -59,8 +59,8 @@ class Data:
         -1 where there is none.
     train : (n_t,) int64 array
     classes : (C,) array
-    told : bool
-        Whether the classes were told, and not found in the labels.
+    classes_given : bool
+        Whether the user named the classes; else they are those of the training labels.
     weights : (L + 1,) float64 array
     r_max : float
     gone : (N,) boolean array, optional
@@ -75,14 +75,14 @@ class Data:
         train: np.ndarray,
         classes: np.ndarray,
         *,
-        told: bool,
+        classes_given: bool,
         weights: np.ndarray,
         r_max: float,
         gone: np.ndarray | None = None,
         device: Device | None = None,
     ) -> None:
-        self.labels, self.classes, self.told = labels, classes, told
-        #: Whether a request is under way, or failed and could not be undone.
+        self.labels, self.classes, self.classes_given = labels, classes, classes_given
+        #: Whether a request is in progress, or failed and could not be undone.
         self.broken = False
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
@@ -122,47 +122,46 @@ class Data:
 
     @contextmanager
     def changed(self, request: Request, *, fully: bool = False) -> Iterator[Callable[[], None]]:
-        """The data after a request; as they were before where the block raises, on Ctrl-C, too.
+        """The data after a request; as they were before if the block raises, also on Ctrl-C.
 
-        The block gets a function to call when the request is carried out for good: from then on nothing is undone. It is to
-        be called while interrupts are held, with whatever else has to be done or not done along with it. ``fully`` propagates
-        everything anew.
+        The block gets a function ``commit``: after its call nothing is undone. Call it while interrupts are deferred, together
+        with everything that must happen along with it. ``fully`` propagates through the whole graph.
         """
-        kept = False
+        committed = False
 
-        def keep() -> None:
-            nonlocal kept
-            kept, self.broken = True, False
+        def commit() -> None:
+            nonlocal committed
+            committed, self.broken = True, False
 
-        change, held = request.change, self.propagation
-        leaving = request.unlabeled[held.trains(request.unlabeled)]
+        change, propagation = request.change, self.propagation
+        leaving = request.unlabeled[propagation.trains(request.unlabeled)]
         labels, before = self.labels[request.unlabeled], self.n_nodes
-        features = held.features[change.nodes] if request.new_labels is None else np.empty(0)
+        features = propagation.features[change.nodes] if request.new_labels is None else np.empty(0)
         try:
-            with interrupts_held():
-                self.broken = True  # until it is kept, or all of it undone
+            with interrupts_deferred():
+                self.broken = True  # until the request is committed or undone
                 if request.new_labels is not None:
                     self._add(request)
                 elif fully:
-                    held.update_fully(change)
+                    propagation.update_fully(change)
                 else:
-                    held.update(change, request.gone)
-                held.leave(leaving)
+                    propagation.update(change, request.gone)
+                propagation.leave(leaving)
                 self.labels[request.unlabeled] = -1
                 self.gone[request.gone] = True
-            yield keep
+            yield commit
         except BaseException:
-            if kept:
+            if committed:
                 raise
-            with interrupts_held():
+            with interrupts_deferred():
                 self.labels, self.gone = self.labels[:before], self.gone[:before]
                 self.labels[request.unlabeled] = labels
                 self.gone[request.gone] = False
                 if request.new_labels is not None:
-                    held.drop_nodes(before)
+                    propagation.drop_nodes(before)
                 else:
-                    held.join(leaving)
-                    held.restore(change, features)
+                    propagation.join(leaving)
+                    propagation.restore(change, features)
                 self.broken = False
             raise
 

@@ -1,23 +1,24 @@
-"""What all models that forget have in common: they are fitted to a graph, and asked to take things back."""
+"""The base of all models that unlearn: fitting, requests and reads."""
 
 from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, requests
-from nareg.unlearning._turns import Turns, reading, request
+from nareg.unlearning._locking import ModelLock, reading, request
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
-#: Means of columns, in standard errors, that are no chance.
+#: Means of columns, in standard errors, that are too small for chance.
 CENTERED = 0.01
 
 #: What a request returns.
@@ -25,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class Forgetting(ABC, Generic[Answer]):
-    """Requests, checked and passed on to :meth:`_do`, one at a time: others are refused meanwhile, and reads wait."""
+    """Checks requests and passes them to :meth:`_do`, one at a time: others are refused meanwhile, and reads wait."""
 
     weights: np.ndarray
     r_max: float = 0.0
@@ -34,16 +35,16 @@ class Forgetting(ABC, Generic[Answer]):
     _fitted: Data | None = None
 
     def __init__(self) -> None:
-        self._turns = Turns()
+        self._lock = ModelLock()
 
     @property
     def _data(self) -> Data:
         if self._fitted is None:
-            raise InputError("the model is not fitted: call fit(graph, features, labels, train) first, or load a store.")
+            raise InputError("the model is not fitted: call fit(graph, features, labels, train) or load a store first.")
         if self._fitted.broken:
             raise SolverError(
-                "the model is in the middle of a request, or one failed and could not be undone, for want of memory perhaps: "
-                "load the store, or fit anew."
+                "the model is in the middle of a request, or a request failed and could not be undone, perhaps for lack of "
+                "memory: load the store, or fit again."
             )
         return self._fitted
 
@@ -53,48 +54,51 @@ class Forgetting(ABC, Generic[Answer]):
 
     @abstractmethod
     def _do(self, request: Request) -> Answer:
-        """Carry out a request: the data and the model, both or none."""
+        """Carry out a request on data and model, both or neither."""
 
     @request
-    def remove_edges(self, edges: Any) -> Answer:
-        """Forget that nodes were joined.
+    def remove_edges(self, edges: ArrayLike) -> Answer:
+        """Remove edges.
 
         Parameters
         ----------
         edges : (E, 2) pairs of nodes
-            In whichever direction.
+            In either direction.
 
         Raises
         ------
         BusyError
-            If another thread's request is under way; true of all requests.
+            If another request is in progress. This and the errors below hold for all requests.
         InputError
-            For what is no edge, or not any more.
+            If a pair is not an edge.
         CertificateError
-            If the budget cannot be met.
+            If the gradient that is left exceeds the budget.
         LedgerError
             If the request cannot be written to the store.
         """
         return self._do(requests.remove_edges(self._data, edges))
 
     @request
-    def remove_nodes(self, nodes: Any) -> Answer:
-        """Forget nodes: their edges, features and labels. Their numbers are not used again; their scores are zeros."""
+    def remove_nodes(self, nodes: ArrayLike) -> Answer:
+        """Remove nodes with their edges, features and labels. Their numbers are not used again; their scores are zero."""
         return self._do(requests.remove_nodes(self._data, nodes))
 
     @request
-    def remove_features(self, nodes: Any, *, labels: bool = False) -> Answer:
-        """Forget nodes' features; with ``labels`` their labels as well (what the paper calls feature unlearning)."""
+    def remove_features(self, nodes: ArrayLike, *, labels: bool = False) -> Answer:
+        """Remove the features of nodes, and with ``labels`` their labels (the paper's feature unlearning)."""
         return self._do(requests.remove_features(self._data, nodes, labels=labels))
 
     @request
-    def add_edges(self, edges: Any) -> Answer:
-        """Join nodes that are not."""
+    def add_edges(self, edges: ArrayLike) -> Answer:
+        """Add edges, (E, 2) pairs of nodes."""
         return self._do(requests.add_edges(self._data, edges))
 
     @request
-    def add_nodes(self, features: Any, *, labels: Any = None) -> Answer:
-        """Nodes without edges, numbered from ``n_nodes``; those with a label that is not -1 are trained on."""
+    def add_nodes(self, features: ArrayLike | Sparse, *, labels: ArrayLike | None = None) -> Answer:
+        """Add nodes without edges, numbered from ``n_nodes``; those with a label other than -1 are trained on.
+
+        ``features`` is (K, F), ``labels`` (K,) integers.
+        """
         return self._do(requests.add_nodes(self._data, features, labels))
 
     @property
@@ -106,109 +110,110 @@ class Forgetting(ABC, Generic[Answer]):
     @property
     @reading
     def remaining(self) -> np.ndarray:
-        """Nodes that were not removed."""
+        """Nodes that were not removed, in ascending order."""
         return np.flatnonzero(~self._data.gone)
 
     @property
     @reading
     def classes(self) -> np.ndarray:
-        """Classes, in rising order."""
+        """Classes, in ascending order."""
         return self._data.classes
 
     @property
     @reading
     def labels(self) -> np.ndarray:
-        """(N,), -1 where there is none, or none any more."""
+        """Labels (N,); -1 where there is none or it was removed."""
         return self._data.labels.copy()
 
     @property
     @reading
     def train(self) -> np.ndarray:
-        """Nodes that are trained on."""
+        """Training nodes, in ascending order."""
         return np.sort(self._data.train)
 
     @reading
     def embedding(self) -> np.ndarray:
-        """(N, F) array Z, new."""
+        """The embedding Z, a new (N, F) array."""
         return self._data.propagation.embedding()
 
     @abstractmethod
-    def decision(self, nodes: Any = None) -> np.ndarray:
-        """Scores of some nodes, or all: (K, C), one column for two classes."""
+    def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
+        """Scores (K, C) of these nodes, or all; one column for two classes."""
 
     @reading
-    def predict(self, nodes: Any = None) -> np.ndarray:
-        """Class of some nodes, or all."""
+    def predict(self, nodes: ArrayLike | None = None) -> np.ndarray:
+        """Classes (K,) of these nodes, or all."""
         return self.class_of(self.decision(nodes))
 
     @reading
     def class_of(self, scores: np.ndarray) -> np.ndarray:
-        """Class of every row of scores, as :meth:`decision` gives them."""
+        """Class of every row of scores from :meth:`decision`."""
         best = (scores[:, 0] > 0).astype(int) if scores.shape[1] == 1 else scores.argmax(axis=1)
-        found: np.ndarray = self.classes[best]
-        return found
+        classes: np.ndarray = self.classes[best]
+        return classes
 
-    def _index(self, nodes: Any) -> Any:
-        return slice(None) if nodes is None else _arguments.numbers("nodes", nodes, self.n_nodes)
+    def _index(self, nodes: ArrayLike | None) -> np.ndarray | slice:
+        return slice(None) if nodes is None else _arguments.node_numbers("nodes", nodes, self.n_nodes)
 
-    def _read(self, graph: Any, features: Any, labels: Any, train: Any, classes: Any) -> Data:
-        """Checked, and propagated."""
+    def _read(
+        self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, classes: ArrayLike | None
+    ) -> Data:
+        """Check the data and propagate them."""
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
-        X, y = _arguments.features("features", features, n), _arguments.whole("labels", labels, n)
+        X, y = _arguments.features("features", features, n), _arguments.integers("labels", labels, n)
         _warn_of_centered(X)
-        nodes = np.sort(_arguments.numbers("train", train, n))
+        nodes = np.sort(_arguments.node_numbers("train", train, n))
         if nodes.size == 0:
             raise InputError("train is empty: name at least one node of every class.")
         if (y[nodes] < 0).any():
             node = int(nodes[y[nodes] < 0][0])
-            raise InputError(f"labels[{node}] is {y[node]}, no class, but node {node} is trained on: leave it out of train.")
-        found = _classes(y[nodes], classes)
-        y = np.where(y < 0, -1, y)
-        told: dict[str, Any] = {"weights": self.weights, "r_max": self.r_max, "device": self._device}
-        return Data(live, X, y, nodes, found, told=classes is not None, **told)
+            raise InputError(f"labels[{node}] is {y[node]}, not a class, but node {node} is trained on: leave it out of train.")
+        return Data(
+            live, X, np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes), classes_given=classes is not None,
+            weights=self.weights, r_max=self.r_max, device=self._device,
+        )  # fmt: skip
 
 
-def checked_weights(order: Any, weights: Any) -> np.ndarray:
-    """``w_l``, l = 0..L; without any ``w_L = 1``."""
+def checked_weights(order: int, weights: ArrayLike | None) -> np.ndarray:
+    """``w_l``, l = 0..L; by default ``w_L = 1`` alone."""
     if weights is None:
-        found = np.zeros(_checks.integer("order", order, low=0) + 1)
-        found[-1] = 1
-        return found
-    found = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
-    if found.size == 0 or not 0 < np.abs(found).sum() <= 1 + 1e-12:
+        last = np.zeros(_checks.integer("order", order, low=0) + 1)
+        last[-1] = 1
+        return last
+    array = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    if array.size == 0 or not 0 < np.abs(array).sum() <= 1 + 1e-12:
         raise InputError(
-            f"weights have {found.size} values whose absolute values sum to {np.abs(found).sum():g}: at least one value and a "
+            f"weights have {array.size} values whose absolute values sum to {np.abs(array).sum():g}: at least one value and a "
             "sum above zero and at most one are expected; divide by the sum."
         )
-    return found
+    return array
 
 
 def _warn_of_centered(X: np.ndarray) -> None:
-    """Columns whose means are zero may have had them taken off, by standardizing or principal components: of all nodes."""
+    """Warn of columns of mean zero: standardization or PCA over all nodes may have subtracted the mean."""
     deviations = X.std(axis=0)
     varied = deviations > 0
     centered = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTERED * deviations) & varied)
     if 2 * centered > np.count_nonzero(varied):
         warnings.warn(
-            f"features have {centered} columns of mean zero over all nodes, of {X.shape[1]}: if they were scaled with what may "
-            "have to be forgotten, it stays in them; scale every node by itself, or with constants that know nothing of the "
-            "data.",
-            stacklevel=5,  # fit, and the wrapper that takes its turn
+            f"features have {centered} columns of mean zero over all nodes, of {X.shape[1]}: if data of all nodes scaled them, "
+            "removed data stay in them; scale every node by itself, or with constants that do not depend on the data.",
+            stacklevel=5,  # fit, and the wrapper that locks the model
         )
 
 
-def _classes(labels: np.ndarray, told: Any) -> np.ndarray:
-    """At least two; those that were told, if any were."""
-    found = np.unique(labels)
-    if told is not None:
-        array = np.unique(_checks.array_of("classes", told))
+def _classes(labels: np.ndarray, given: ArrayLike | None) -> np.ndarray:
+    """Two classes or more: those that the user named, if any, else those of the labels."""
+    classes = np.unique(labels)
+    if given is not None:
+        array = np.unique(_checks.array_of("classes", given))
         if array.dtype.kind not in "iu" or (array < 0).any() or array.size < 2:
-            raise InputError(f"classes is {told!r}: two or more whole numbers from 0 are expected.")
-        unknown = np.setdiff1d(found, array)
+            raise InputError(f"classes is {given!r}: two or more integers of at least 0 are expected.")
+        unknown = np.setdiff1d(classes, array)
         if unknown.size:
-            raise InputError(f"labels of training nodes hold class {unknown[0]}, which is not among classes.")
-        found = array
-    if found.size < 2:
-        raise InputError(f"labels of the training nodes are all {found[0]}: there is nothing to tell apart.")
-    return found
+            raise InputError(f"labels of training nodes hold class {unknown[0]}, which is not among classes: add it.")
+        classes = array
+    if classes.size < 2:
+        raise InputError(f"labels of the training nodes are all {classes[0]}: at least two classes are needed.")
+    return classes

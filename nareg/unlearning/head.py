@@ -1,4 +1,4 @@
-"""The linear head behind an embedding: trained with a random linear term, and brought to the optimum again by Newton steps."""
+"""The linear head on an embedding: trained with a linear noise term, and returned to the optimum by Newton steps."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
-from nareg.errors import SolverError
-from nareg.unlearning.certificate import CertificateError
-from nareg.unlearning.objective import Evaluated, Loss, Objective, spectral_norm_bound
+from nareg.errors import CertificateError, SolverError
+from nareg.unlearning._products import threads
+from nareg.unlearning.objective import ClassifierLoss, ClassifierObjective, Evaluated, spectral_norm_bound
 from nareg.unlearning.propagation.base import Embedding
 from nareg.unlearning.propagation.device import Device
 
-#: Gradients are brought down to this share of the budget: what is spent beyond that buys nothing but time.
+#: Newton steps stop at this share of the budget: a smaller gradient would only cost time.
 SHARE = 0.1
-#: Error of a gradient by rounding, as a share of its terms' sizes.
+#: Rounding error of a gradient, as a share of the sizes of its terms.
 ROUNDING = 1e-12
-#: Without a budget the gradient is brought down to this share of the one at W = 0.
+#: Without a budget Newton steps stop at this share of the gradient at W = 0.
 TOLERANCE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
 class Head:
-    """Coefficients, the random term that they were found with, and how near to the optimum they are.
+    """Coefficients, their noise term, and the distance to the optimum.
 
     Attributes
     ----------
     W, B : (F, C) arrays
     residual : float
-        Frobenius norm of the gradient on the embedding that was given.
+        Frobenius norm of the gradient on the given embedding.
     approximation : float
-        Bound of what the exact embedding adds.
+        Bound on what the exact embedding adds.
     """
 
     W: np.ndarray
@@ -41,16 +41,18 @@ class Head:
 
     @property
     def spent(self) -> float:
-        """Of the budget."""
+        """What is used of the budget: ``residual + approximation``."""
         return self.residual + self.approximation
 
 
-def problem(embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: Loss, lam: float, device: Device | None) -> Objective:
-    """Of training on an embedding, in memory or on a device."""
+def problem(
+    embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
+) -> ClassifierObjective:
+    """The training problem on an embedding, in memory or on a device."""
     S, s = embedded.trained()
     if device is None:
-        return Objective(S, s, Y, loss, lam, B)
-    return Objective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
+        return ClassifierObjective(S, s, Y, loss, lam, B)
+    return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
 
 
 def solve(
@@ -59,35 +61,39 @@ def solve(
     B: np.ndarray,
     W: np.ndarray,
     *,
-    loss: Loss,
+    loss: ClassifierLoss,
     lam: float,
     budget: float | None,
     device: Device | None = None,
 ) -> Head:
-    """Newton steps from W until next to nothing of the budget is spent; without a budget until the optimum.
+    """Newton steps from W to a tenth of the budget, or without a budget to the optimum.
 
     Raises
     ------
     CertificateError
-        If more than the budget is spent, whatever is done.
+        If the gradient and its error exceed the budget.
     """
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
-    try:
-        at = objective.minimize(W, target)
-    except SolverError as error:
-        raise CertificateError(str(error)) from None
-    found = Head(at.W, B, at.residual, approximation(objective, at, embedded))
-    if budget is not None and not found.spent <= budget:
+    with threads(objective.S, W.shape[1]):
+        target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
+        try:
+            at = objective.minimize(W, target)
+        except SolverError as error:
+            raise CertificateError(str(error)) from None
+        bound = approximation(objective, at, embedded) if embedded.exact else None
+    if bound is None:  # products of Gram matrices are not small
+        bound = approximation(objective, at, embedded)
+    result = Head(at.W, B, at.residual, bound)
+    if budget is not None and not result.spent <= budget:
         raise CertificateError(
-            f"the embedding's error can add {found.approximation:.3g} to the gradient, and the budget is {budget:.3g}: take "
-            "a smaller r_max (0 has no error but rounding), smaller features if there are huge ones, or a larger alpha or eps."
+            f"the embedding's error can add {result.approximation:.3g} to the gradient, above the budget {budget:.3g}: pass "
+            "a smaller r_max (0 has only rounding errors), smaller features if there are huge ones, or a larger alpha or eps."
         )
-    return found
+    return result
 
 
-def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
-    """``-H^-1 gradient`` with the dense Hessian at W of each class, as the published methods have it."""
+def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+    """``-H^-1 gradient`` with the dense Hessian of each class at W, as in the published methods."""
     Z, curvature = objective.s[:, None] * objective.S, objective.evaluate(W).curvature
     step = np.empty_like(W)
     for k in range(W.shape[1]):
@@ -98,25 +104,32 @@ def newton_step(objective: Objective, W: np.ndarray, gradient: np.ndarray) -> np
 
 
 def evaluate(
-    embedded: Embedding, Y: np.ndarray, B: np.ndarray, W: np.ndarray, *, loss: Loss, lam: float, device: Device | None = None
+    embedded: Embedding,
+    Y: np.ndarray,
+    B: np.ndarray,
+    W: np.ndarray,
+    *,
+    loss: ClassifierLoss,
+    lam: float,
+    device: Device | None = None,
 ) -> Head:
-    """What is spent at given coefficients."""
+    """The head of given coefficients, with its residual and approximation."""
     objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
     at = replace(objective.evaluate(W), W=W)
     return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
-def approximation(objective: Objective, at: Evaluated, embedded: Embedding) -> float:
-    """Bound of the difference that the exact embedding Z makes to the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
+def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Embedding) -> float:
+    """Bound on what the exact embedding Z changes in the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and
-    ``Z_hat^T (l'(Z W) - l'(Z_hat W))``. Theorem 4.5 has ``2 c1 ||1^T R||`` in the place of both, which is no bound: residues
-    cancel, and the change of ``l'`` is not in it.
+    ``Z_hat^T (l'(Z W) - l'(Z_hat W))``. Theorem 4.5 has ``2 c1 ||1^T R||`` in place of both, which is not a bound: residues
+    cancel, and it omits the change of ``l'``.
     """
     loss, W = objective.loss, at.W
     e_W, e_F, columns = embedded.errors(W), embedded.errors(), embedded.column_errors()
     norm = size = objective.size
-    if not embedded.exact:  # where there is rounding only a better bound than the Frobenius norm is not worth its time
+    if not embedded.exact:  # with rounding errors only, a better bound than the Frobenius norm is not worth its time
         S, s = embedded.trained()
         norm = spectral_norm_bound(s[:, None] * S)
     first = e_F * (at.slope + loss.gamma1 * e_W)

@@ -1,4 +1,4 @@
-"""A node classifier that forgets on request, with a certificate."""
+"""A node classifier with certified unlearning."""
 
 from __future__ import annotations
 
@@ -11,12 +11,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg.errors import InputError
+from nareg._linear.threads import product_threads
+from nareg.errors import CertificateError, InputError, LedgerError
 from nareg.graph import Graph
+from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import head
-from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, request, training
-from nareg.unlearning.certificate import Certificate, CertificateError, budget
+from nareg.unlearning._interrupts import interrupts_deferred
+from nareg.unlearning._locking import reading, request, training
+from nareg.unlearning.certificate import Certificate, budget
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.objective import LOSSES
@@ -24,63 +26,67 @@ from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
-from nareg.unlearning.store.entries import Entry, LedgerError, Stored
+from nareg.unlearning.store.entries import Entry, RequestDetails, Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
-from nareg.unlearning.store.validation import refuse_unlike, settings_of
+from nareg.unlearning.store.validation import refuse_mismatch, settings_of
 
-#: Budgets below are lost in rounding, or are zero.
+#: Smallest budget: smaller ones are lost in rounding.
 SMALLEST = 1e-200
 
 
 class CertifiedGPR(Forgetting[Certificate]):
     """Generalized PageRank and a linear head, trained so that what is removed is provably forgotten (ScaleGUN, corrected).
 
-    ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with loops in A; a logistic or least-squares problem for each class against the
-    rest, with a random linear term. A request updates Z around what it names, takes Newton steps from the old model, and
-    returns a :class:`Certificate`, or raises and leaves everything as it was.
+    ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with self-loops in A; a logistic or least-squares problem per class against the
+    rest, with a linear noise term. A request updates Z locally, takes Newton steps from the old model, and returns a
+    :class:`Certificate`; or it raises and leaves everything as it was.
 
     Parameters
     ----------
     order : int
-        L, where ``weights`` are not given: ``Z = P^L X`` (SGC).
+        L, if ``weights`` are not given: ``Z = P^L X`` (SGC).
     weights : (L + 1,) array, optional
         ``w_l``, with absolute values that sum to at most one.
     loss : {"logistic", "squared"}
     lam : float
-        Ridge a training node, more than 0.
+        Ridge per training node, above 0.
     alpha : float
-        Deviation of the random linear term; 0 for none, and no certificate.
-    eps, delta : float
-        Of the certificate: more than 0, and between 0 and 1.
+        Standard deviation of the noise term; 0 for no noise and no certificate.
+    eps : float
+        Privacy loss that each certificate guarantees, above 0.
+    delta : float
+        Probability that the guarantee fails, between 0 and 1.
     r_max : float
-        Residues up to this wait; 0 propagates exactly.
+        Residuals below this are not pushed; 0 (default) is exact.
     device : str, optional
-        A device of torch, say "cuda", for training and for propagations through the whole graph (where ``r_max`` is 0), in
-        float64; NumPy and compiled loops by default.
+        A torch device, such as "cuda", for training and, if ``r_max`` is 0, for propagation through the whole graph, in
+        float64. The default is NumPy and compiled loops.
     rng : numpy.random.Generator, optional
-        Draws the random term; by default from the operating system. Whoever knows the seed knows the term.
+        Draws the noise term; by default one seeded by the operating system, not ``default_rng(0)`` as elsewhere: who knows the
+        seed knows the noise term.
 
     Attributes
     ----------
     coefficients : (F, C) array
         One column for two classes.
     classes : array
-        They are part of the model, not of what can be forgotten.
+        Part of the model; a class cannot be removed.
     labels : (N,) array
-        -1 where there is none, or none any more.
+        -1 where there is none or it was removed.
     train : (n_t,) array
-        Nodes that are trained on.
+        Training nodes.
     budget : float
-        Of the gradient that a certificate may leave; 0 without a random term.
+        Largest gradient norm of a certificate; 0 without a noise term.
 
     Raises
     ------
     InputError
+        If an argument is out of range.
 
     Notes
     -----
-    The features must not have been scaled with quantities of the whole data (column means, deviations, maxima): those would
-    carry what is removed. Scale every node by itself. Columns whose means are zero give a warning; nothing else is seen.
+    Do not scale the features with statistics of all nodes (column means, deviations, maxima): these retain removed data. Scale
+    every node by itself. Columns of mean zero raise a warning; other scalings are not detected.
 
     Examples
     --------
@@ -98,7 +104,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         self,
         *,
         order: int = 2,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         loss: str = "logistic",
         lam: float = 1e-2,
         alpha: float = 0.1,
@@ -116,15 +122,15 @@ class CertifiedGPR(Forgetting[Certificate]):
         self.eps = _checks.number("eps", eps, low=0, strict=True)
         self.delta = _checks.number("delta", delta, low=0, high=1, strict=True)
         if self.delta == 1:
-            raise InputError("delta is 1, which promises nothing: it must be below 1, say one over the number of edges.")
+            raise InputError("delta is 1, which guarantees nothing: pass less than 1, such as one over the number of edges.")
         self.r_max = _checks.number("r_max", r_max, low=0)
         self._device = None if device is None else Device(device)
-        self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
+        self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
         self.budget = budget(self.alpha, self.eps, self.delta)
         if self.alpha and not self.budget > SMALLEST:
             raise InputError(
-                f"alpha is {self.alpha:g}, eps {self.eps:g} and delta {self.delta:g}: no gradient is as small as they ask for "
-                f"({self.budget:.3g}); take larger ones."
+                f"alpha is {self.alpha:g}, eps {self.eps:g} and delta {self.delta:g}: their budget, {self.budget:.3g}, is "
+                "below rounding; take larger values."
             )
         self._ledger: Ledger | None = None
         self._certificate: Certificate | None = None
@@ -132,47 +138,56 @@ class CertifiedGPR(Forgetting[Certificate]):
     # -- training -----------------------------------------------------------------------------------------
 
     @training
-    def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> CertifiedGPR:
+    def fit(
+        self,
+        graph: GraphLike,
+        features: ArrayLike | Sparse,
+        labels: ArrayLike,
+        train: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+    ) -> CertifiedGPR:
         """Propagate and train.
 
         Parameters
         ----------
         graph : Graph or (N, N) adjacency matrix
-            Every edge of weight one.
+            Every edge has weight one.
         features : (N, F) array or sparse array
         labels : (N,) integer array
-            -1 where there is none; those of other nodes than ``train`` are not looked at.
+            -1 where there is none; only the labels of ``train`` are used.
         train : indices or (N,) mask
         classes : integers, optional
-            All that there can be, known without looking at the labels. By default those of the training nodes, none of which
-            can then lose its last one: that would show.
+            All possible classes, known without the labels. The default is the classes of the training nodes; none of them can
+            then lose its last training node, because that would show.
 
         Raises
         ------
         InputError
+            If the data do not fit together, or a class is missing.
         CertificateError
             If ``r_max`` is too large for the budget.
         """
         self._refuse_stored("fit")
         start = time.perf_counter()
         data = self._read(graph, features, labels, train, classes)
-        seconds = {"propagation": time.perf_counter() - start}
+        timings = {"propagation": time.perf_counter() - start}
         start = time.perf_counter()
-        found = self._retrained(data)
-        seconds |= {"training": time.perf_counter() - start}
-        with self._turns.lock, interrupts_held():
-            self._data, self._head = data, found
-            self._certificate = self._certified(data, found, "fit", data.n_nodes, seconds, retrained=False)
+        result = self._retrained(data)
+        timings |= {"training": time.perf_counter() - start}
+        with self._lock.mutex, interrupts_deferred():
+            self._data, self._head = data, result
+            self._certificate = self._certified(data, result, "fit", data.n_nodes, timings, retrained=False)
         return self
 
     def _refuse_stored(self, what: str) -> None:
         if self._ledger is not None:
-            raise InputError(f"{what} is asked of a model whose requests go to {self._ledger.path}: close() it first.")
+            raise InputError(f"{what} was called on a model with the open store {self._ledger.path}: call close() first.")
 
     @property
     @reading
     def coefficients(self) -> np.ndarray:
-        """(F, C), one column for two classes."""
+        """Coefficients (F, C), one column for two classes."""
         return self._head.W.copy()
 
     def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
@@ -180,49 +195,49 @@ class CertifiedGPR(Forgetting[Certificate]):
         return head.solve(data.propagation, data.targets(), B, W, budget=self.budget if self.alpha else None, **options)
 
     def _retrained(self, data: Data) -> head.Head:
-        """From nothing, with a new random term."""
+        """Train from nothing, with a new noise term."""
         B = self._rng.normal(0.0, 1.0, (data.n_features, data.columns)) * self.alpha
         return self._solved(data, B, np.zeros_like(B))
 
     def _certified(
-        self, data: Data, found: head.Head, request: str, count: int, seconds: dict[str, float], *, retrained: bool
+        self, data: Data, result: head.Head, request: str, count: int, timings: dict[str, float], *, retrained: bool
     ) -> Certificate | None:
-        """None without a random term."""
+        """The certificate of a head; None without a noise term."""
         if not self.alpha:
             return None
         return Certificate(
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
-            spent=found.spent, residual=found.residual, approximation=found.approximation, retrained=retrained,
+            spent=result.spent, residual=result.residual, approximation=result.approximation, retrained=retrained,
             n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
-            seconds=seconds,
+            timings=timings,
         )  # fmt: skip
 
     # -- requests -----------------------------------------------------------------------------------------
 
-    #: Whether every request propagates everything anew.
+    #: Whether every request propagates through the whole graph.
     _fully = False
 
     def _do(self, request: Request) -> Certificate:
-        """Carry out a request: the data, the model, the ledger; all of them or none."""
+        """Carry out a request on data, model and ledger, all or none."""
         self._refuse_uncertified()
         start, data = time.perf_counter(), self._data
-        with data.changed(request, fully=self._fully) as keep:
-            seconds = {"propagation": time.perf_counter() - start}
+        with data.changed(request, fully=self._fully) as commit:
+            timings = {"propagation": time.perf_counter() - start}
             start = time.perf_counter()
-            found = self._found(data, anew=request.anew)
-            seconds |= {"training": time.perf_counter() - start}
-            name, retrained = request.told["request"], found.B is not self._head.B
-            certificate = self._certified(data, found, name, request.count, seconds, retrained=retrained)
-            with interrupts_held():
+            result = self._updated(data, retrain=request.retrain)
+            timings |= {"training": time.perf_counter() - start}
+            name, retrained = request.details["request"], result.B is not self._head.B
+            certificate = self._certified(data, result, name, request.count, timings, retrained=retrained)
+            with interrupts_deferred():
                 if self._ledger is not None:
-                    self._ledger.record(_entry(data, request.told, request.change, found, certificate))
-                self._head, self._certificate = found, certificate
-                keep()
+                    self._ledger.record(_entry(data, request.details, request.change, result, certificate))
+                self._head, self._certificate = result, certificate
+                commit()
         return self.certificate()
 
-    def _found(self, data: Data, *, anew: bool) -> head.Head:
-        """A model of what remains: the one at hand, adjusted, if that is enough and nothing else is asked for."""
-        if not anew:
+    def _updated(self, data: Data, *, retrain: bool) -> head.Head:
+        """A head for the remaining data: the present one, adjusted, unless that exceeds the budget or ``retrain`` is set."""
+        if not retrain:
             with suppress(CertificateError):
                 return self._adjusted(data)
         try:
@@ -232,26 +247,26 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     @request
     def renew(self) -> Certificate:
-        """Train anew with a new random term, before another version of the model is published.
+        """Retrain with a new noise term, before you publish another version of the model.
 
-        Versions with the same term tell what was removed between them: the term cancels where their gradients are compared.
+        Two versions that share a noise term reveal what was removed between them: it cancels when their gradients are compared.
 
         Raises
         ------
         CertificateError
             If ``r_max`` is too large for the budget.
         LedgerError
-            If it cannot be written to the store.
+            If the request cannot be written to the store.
         """
-        return self._do(Request({"request": "renew"}, self.remaining.size, Change(), anew=True))
+        return self._do(Request({"request": "renew"}, self.remaining.size, Change(), retrain=True))
 
     def _adjusted(self, data: Data) -> head.Head:
-        """Newton steps from the model at hand.
+        """Take Newton steps from the present head.
 
         Raises
         ------
         CertificateError
-            If that leaves more than the budget.
+            If the gradient that is left exceeds the budget.
         """
         return self._solved(data, self._head.B, self._head.W)
 
@@ -259,22 +274,24 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     @request
     def save(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> CertifiedGPR:
-        """Write a store of what remains and of the model; from now on every request is written to it before it returns.
+        """Write the remaining data and the model to a store; from now on every request is written to it before it returns.
 
-        A key for the hashes of requests is written to the file ``key`` (``path.key``): best to another disk.
+        A key for the hashes of requests is written to the file ``key`` (default ``path.key``), preferably on another disk.
 
         Raises
         ------
         InputError
-            If there is one already, or a key.
+            If the store or the key exists.
         LedgerError
-            If it cannot be written.
+            If the store cannot be written.
         """
         self._refuse_stored("save")
         data = self._data
-        settings: dict[str, Any] = {name: getattr(self, name) for name in ("lam", "alpha", "eps", "delta", "r_max")}
-        settings |= {"weights": self.weights.tolist(), "loss": self.loss.name}
-        settings |= {"classes": self.classes.tolist(), "told": data.told}
+        settings: StoredSettings = {
+            "lam": self.lam, "alpha": self.alpha, "eps": self.eps, "delta": self.delta, "r_max": self.r_max,
+            "weights": self.weights.tolist(), "loss": self.loss.name, "classes": self.classes.tolist(),
+            "classes_given": data.classes_given,
+        }  # fmt: skip
         A = sp.triu(data.graph.adjacency()).tocoo()
         change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(data.n_nodes))
         entry = _entry(data, {"request": "save"}, change, self._head, self._certificate)
@@ -290,29 +307,29 @@ class CertifiedGPR(Forgetting[Certificate]):
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> CertifiedGPR:
-        """The model of a store, whose embedding is computed anew from what remains; requests go on being written there.
+        """Load the model of a store and recompute its embedding; further requests are written to the same store.
 
-        Where ``r_max`` is above 0, and residues of the new embedding would leave more than the budget, it is exact.
+        If ``r_max`` is above 0 and the residues of the new embedding would exceed the budget, the embedding is exact.
 
         Raises
         ------
         InputError
-            If there is no store, or no key.
+            If the store or its key does not exist.
         LedgerError
-            If it cannot be read, is damaged, or another process has it open.
+            If the store cannot be read, is damaged, or another process has it open.
         """
         ledger = Ledger(path, key)
         try:
             if not ledger.has_key:
                 raise InputError(
-                    f"the key of {path} is not beside it, or not to be read: name its file with key=, to record requests with."
+                    f"the key of {path} cannot be read, and requests cannot be recorded without it: pass its file as key=."
                 )
             stored = ledger.read()
             model = cls.from_stored(stored, rng, device=device)
-            if model.r_max and not model._belongs():
+            if model.r_max and not model._fits():
                 model = cls.from_stored(stored, rng, device=device, exact=True)
-            if not model._belongs():
-                raise LedgerError(f"{path}: the model does not belong to the data beside it; restore the store from a copy.")
+            if not model._fits():
+                raise LedgerError(f"{path}: the model does not belong to the data of the store; restore it from a copy.")
         except BaseException:
             ledger.close()
             raise
@@ -321,54 +338,55 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     @classmethod
     def from_stored(
-        cls, held: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
+        cls, stored: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
     ) -> CertifiedGPR:
-        """The model of what a store holds, with ``r_max`` or propagated exactly; its requests are written nowhere."""
+        """The model of a store, with its ``r_max`` or, if ``exact``, with 0; its requests are not recorded."""
         try:
-            settings, classes, told = settings_of(held.settings)
+            settings, classes, given = settings_of(stored.settings)
         except ValueError as error:
             raise LedgerError(f"the store's settings are damaged ({error}); restore it from a copy.") from None
         try:
-            refuse_unlike(held, classes)
+            refuse_mismatch(stored, classes)
         except ValueError as error:
             raise LedgerError(f"the store's data are damaged ({error}); restore it from a copy.") from None
         model = cls(**settings, device=device, rng=rng)
-        n, ends = len(held.labels), np.concatenate([held.edges, held.edges[:, ::-1]])
+        n, ends = len(stored.labels), np.concatenate([stored.edges, stored.edges[:, ::-1]])
         graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
         model._data = Data(
-            graph, held.features, held.labels, np.flatnonzero(held.trained), classes, told=told, weights=model.weights,
-            r_max=0.0 if exact else model.r_max, gone=held.gone, device=model._device,
+            graph, stored.features, stored.labels, np.flatnonzero(stored.trained), classes,
+            classes_given=given, weights=model.weights,
+            r_max=0.0 if exact else model.r_max, gone=stored.gone, device=model._device,
         )  # fmt: skip
         options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
         data = model._data
-        model._head = head.evaluate(data.propagation, data.targets(), held.term, held.coefficients, **options)
-        model._certificate = held.certificate
+        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **options)
+        model._certificate = stored.certificate
         return model
 
-    def _belongs(self) -> bool:
-        """Whether the model is one that the last certificate may have been issued for, on these data."""
+    def _fits(self) -> bool:
+        """Whether the last certificate can have been issued for this model and these data."""
         certificate, so = self._certificate, (self.remaining.size, self._data.graph.n_edges, self.train.size)
         counts = certificate is None or (certificate.n_nodes, certificate.n_edges, certificate.n_train) == so
         return counts and (not self.alpha or self._head.spent <= self.budget)
 
     def close(self) -> None:
-        """Let others open the store; requests are no longer written to it. One of another thread is waited for."""
-        with self._turns.lock:
-            self._turns.refuse_changing("close")
+        """Close the store, so that others can open it. Waits for a request of another thread."""
+        with self._lock.mutex:
+            self._lock.refuse_changing("close")
             if self._ledger is not None:
                 self._ledger.close()
             self._ledger = None
 
-    # -- what is known ------------------------------------------------------------------------------------
+    # -- reads ------------------------------------------------------------------------------------
 
     @reading
     def certificate(self) -> Certificate:
-        """Of the last request.
+        """The certificate of the last request.
 
         Raises
         ------
         CertificateError
-            Without a random term (``alpha=0``) there is none.
+            If ``alpha`` is 0: without a noise term nothing is certified.
         """
         self._refuse_uncertified()
         assert self._certificate is not None
@@ -376,31 +394,33 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     def _refuse_uncertified(self) -> None:
         if not self.alpha:
-            raise CertificateError("alpha is 0: without a random term nothing is certified; fit with alpha above 0.")
+            raise CertificateError("alpha is 0: without a noise term nothing is certified; fit with alpha above 0.")
 
     @reading
-    def preview(self, edge: Any) -> EdgeFactors:
-        """What the removal of an edge (u, v) would do to the embedding, as factors of low rank; nothing is changed.
+    def preview(self, edge: ArrayLike) -> EdgeFactors:
+        """Low-rank factors of what the removal of an edge (u, v) would change in the embedding; the model stays as it is.
 
         Raises
         ------
         InputError
-            For what is no edge; where ``r_max`` is above 0.
+            If the pair is not an edge, or ``r_max`` is above 0.
         """
         return edge_factors(self._data.propagation, edge)
 
     @reading
-    def decision(self, nodes: Any = None) -> np.ndarray:
-        """``Z W`` of some nodes, or all: (K, C), one column for two classes."""
-        found: np.ndarray = self._data.propagation.embedding(self._index(nodes)) @ self._head.W
-        return found
+    def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
+        """Scores ``Z W`` (K, C) of these nodes, or all; one column for two classes."""
+        Z, W = self._data.propagation.embedding(self._index(nodes)), self._head.W
+        with product_threads(Z.size * W.shape[1]):
+            scores: np.ndarray = Z @ W
+        return scores
 
 
-def _entry(data: Data, told: dict[str, Any], change: Change, found: head.Head, certificate: Certificate | None) -> Entry:
-    """What a ledger writes of a request that was carried out."""
+def _entry(data: Data, details: RequestDetails, change: Change, result: head.Head, certificate: Certificate | None) -> Entry:
+    """The entry of a request for the ledger."""
     nodes = change.nodes
     return Entry(
-        told=told, removed=change.removed, added=change.added, nodes=nodes, features=data.propagation.features[nodes],
-        labels=data.labels[nodes], trained=data.propagation.trains(nodes), gone=data.gone[nodes], coefficients=found.W,
-        term=found.B, certificate=certificate,
+        details=details, removed=change.removed, added=change.added, nodes=nodes, features=data.propagation.features[nodes],
+        labels=data.labels[nodes], trained=data.propagation.trains(nodes), gone=data.gone[nodes], coefficients=result.W,
+        term=result.B, certificate=certificate,
     )  # fmt: skip

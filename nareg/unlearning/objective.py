@@ -2,9 +2,9 @@
 
     L_b(W) = sum_i sum_c l(z_i w_c, y_ic) + lam n_t / 2 ||W||^2 + <B, W>,     z_i the embedding of training node i
 
-One column of W a class, one against the rest; a single one for two classes. B is the random perturbation of a certificate.
+One column of W per class, one against the rest; a single column for two classes. B is the noise term of a certificate.
 
-What is used of NumPy here has the same names in torch: arrays and tensors of a device go through the same lines.
+The NumPy functions used here have the same names in torch, so that arrays and tensors share the code.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from nareg.unlearning._products import times, transposed_times
 
 #: Newton steps, and conjugate gradients in each.
 STEPS, INNER = 400, 500
-#: A step is not halved any more below this.
+#: Smallest step that is halved.
 SHORTEST = 1e-8
-#: Accuracy of the conjugate gradients in a Newton step, of the gradient: a removal is then one step.
+#: Residual of the conjugate gradients in a Newton step, as a share of the gradient: a removal is then one step.
 FORCING = 0.01
 #: Squarings of the Gram matrix behind the bound of a spectral norm.
 SQUARINGS = 4
 
 
 @dataclass(frozen=True)
-class Loss:
+class ClassifierLoss:
     """A convex loss ``l(t, y)``, its derivatives in t, and what bounds them.
 
     Attributes
@@ -50,21 +50,21 @@ class Loss:
 
 
 def _logistic(t: Any, y: Any) -> tuple[Any, Any]:
-    """Of ``log(1 + exp(-y t))``."""
+    """Derivatives of ``log(1 + exp(-y t))``."""
     margin = -y * t
     chance = expit(margin) if isinstance(t, np.ndarray) else margin.sigmoid()
     return -y * chance, chance * (1 - chance)
 
 
 def _squared(t: Any, y: Any) -> tuple[Any, Any]:
-    """Of ``(t - y)^2 / 2``."""
+    """Derivatives of ``(t - y)^2 / 2``."""
     return t - y, _module(t).ones_like(t)
 
 
 #: By name; the targets are -1 and 1. The third derivative of the logistic loss is at most 1 / (6 sqrt 3), not 1/4.
 LOSSES = {
-    "logistic": Loss("logistic", _logistic, 1.0, 0.25, 1 / (6 * np.sqrt(3))),
-    "squared": Loss("squared", _squared, np.inf, 1.0, 0.0),
+    "logistic": ClassifierLoss("logistic", _logistic, 1.0, 0.25, 1 / (6 * np.sqrt(3))),
+    "squared": ClassifierLoss("squared", _squared, np.inf, 1.0, 0.0),
 }
 
 
@@ -91,7 +91,7 @@ class Evaluated:
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
+class ClassifierObjective:
     """The perturbed training problem.
 
     Attributes
@@ -100,7 +100,7 @@ class Objective:
     s : (n_t,) array
         Z is ``diag(s) S``: no copy is made of it.
     Y : (n_t, C) array of -1 and 1
-    loss : Loss
+    loss : ClassifierLoss
     lam : float
         The ridge is ``lam n_t``.
     B : (F, C) array
@@ -109,7 +109,7 @@ class Objective:
     S: Any
     s: Any
     Y: Any
-    loss: Loss
+    loss: ClassifierLoss
     lam: float
     B: Any
 
@@ -129,22 +129,22 @@ class Objective:
         return _norm(self.B)
 
     def evaluate(self, W: Any) -> Evaluated:
-        """Derivatives at W, from memory or where the embedding is."""
+        """Derivatives at W, which is in memory or on the embedding's device."""
         W, s = self._here(W), self.s[:, None]
         slope, curvature = self.loss.derivatives(s * times(self.S, W), self.Y)
         gradient = transposed_times(self.S, s * slope) + self.ridge * W + self.B
         return Evaluated(W, gradient, _norm(gradient), _norm(slope), curvature)
 
     def minimize(self, W: np.ndarray, target: float) -> Evaluated:
-        """Newton's method from W until the gradient's Frobenius norm is at most ``target``; W in memory.
+        """Newton's method from W until the gradient's Frobenius norm is at most ``target``; returns W in memory.
 
-        A step is halved until it makes the gradient smaller (Eisenstat and Walker 1994): with a ridge that is zero at the
-        optimum alone, and it is what certificates are charged with.
+        A step is halved until it reduces the gradient (Eisenstat and Walker 1994). With a ridge the gradient is zero only at
+        the optimum, and certificates are charged with it.
 
         Raises
         ------
         SolverError
-            If rounding does not let it get there.
+            If rounding stops the progress above ``target``.
         """
         at = self.evaluate(W)
         for _ in range(STEPS):
@@ -162,8 +162,8 @@ class Objective:
         if at.residual <= target:
             return replace(at, W=_back(at.W))
         raise SolverError(
-            f"Newton's method stays at a gradient of {at.residual:.3g} where {target:.3g} is needed: take a larger lam, or a "
-            "larger budget (alpha, eps, delta)."
+            f"Newton's method stopped at a gradient of {at.residual:.3g}, above the required {target:.3g}: pass a larger lam, "
+            "or a larger budget (alpha, eps, delta)."
         )
 
     def _solve(self, curvature: Any, gradient: Any, tol: float) -> Any:
@@ -184,12 +184,12 @@ class Objective:
         return X
 
     def _here(self, W: Any) -> Any:
-        """Where the embedding is."""
+        """W on the device of the embedding."""
         return W if isinstance(self.S, np.ndarray) else _module(self.S).as_tensor(W, device=self.S.device)
 
 
 def _module(array: Any) -> Any:
-    """NumPy, or torch."""
+    """The NumPy or the torch module."""
     if isinstance(array, np.ndarray):
         return np
     import torch
@@ -198,7 +198,7 @@ def _module(array: Any) -> Any:
 
 
 def _ratio(above: Any, below: Any) -> Any:
-    """Zero where ``below`` is not above zero."""
+    """The ratio, zero where ``below`` is not positive."""
     where = _module(below).where
     return where(below > 0, above / where(below > 0, below, 1.0), 0.0)
 
@@ -208,9 +208,9 @@ def _norm(array: Any) -> float:
 
 
 def _back(W: Any) -> np.ndarray:
-    """From wherever it is."""
-    found: np.ndarray = W if isinstance(W, np.ndarray) else W.cpu().numpy()
-    return found
+    """W as a NumPy array."""
+    array: np.ndarray = W if isinstance(W, np.ndarray) else W.cpu().numpy()
+    return array
 
 
 def spectral_norm_bound(Z: np.ndarray) -> float:

@@ -22,7 +22,7 @@ def embedding_error(n_nodes: int, order: int, r_max: float) -> float:
 
 
 @dataclass(frozen=True)
-class WorstCase:
+class WorstCaseBounds:
     """The worst-case bounds, given what they assume.
 
     Parameters
@@ -37,7 +37,7 @@ class WorstCase:
 
     Examples
     --------
-    >>> assumed = WorstCase(n_features=2, n_train=101, lam=0.01, c=1.0, c1=1.0, gamma1=0.25)
+    >>> assumed = WorstCaseBounds(n_features=2, n_train=101, lam=0.01, c=1.0, c1=1.0, gamma1=0.25)
     >>> round(assumed.feature(4), 3)
     513.137
     """

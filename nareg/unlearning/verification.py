@@ -1,4 +1,4 @@
-"""Check a store by what remains in it alone: propagate and train anew, and compare."""
+"""Verify a store from its remaining data alone: propagate and train again, and compare."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from nareg.unlearning.store.ledger import Ledger
 
 @dataclass(frozen=True)
 class Verification:
-    """What was found.
+    """Result of the verification of a store.
 
     Attributes
     ----------
     holds : bool
-        Whether the gradient at the stored model, on an embedding propagated from what remains, is within the budget, and the
-        last certificate says of settings and of what remains what is so.
+        Whether the gradient at the stored model, on an embedding propagated from the remaining data, is within the budget, and
+        the last certificate agrees with the settings and the remaining data.
     wrong : tuple of str
-        What it says that is not so.
+        Statements of the certificate that are wrong.
     chained : bool or None
-        That all hashes follow from one another; None without the key.
+        True if all hashes follow from one another; None without the key.
     gradient, approximation, budget : float
-        ``gradient + approximation <= budget`` is what is promised.
+        The guarantee holds if ``gradient + approximation <= budget``.
     distance : float
-        Between the stored coefficients and those of training from nothing with the same random term, Frobenius norm.
+        Frobenius norm between the stored coefficients and those of training from nothing with the same noise term.
     bound : float
-        What that distance may be at most: strong convexity makes ``gradient / (lam n_t)`` of it, of both models.
+        Largest possible distance: by strong convexity the sum of ``gradient / (lam n_t)`` over both models.
     agreement : float
-        Share of the remaining nodes for which both predict the same class.
+        Share of the remaining nodes for which both models predict the same class.
     requests : int
-        Certificates in the store.
+        Number of requests in the store.
     digest : str
-        Hash of the last request, which follows from all before: that of an older copy of the store is an older one.
+        Hash of the last request, which depends on all earlier ones: an older copy of the store has an older hash.
     certificate : Certificate or None
-        The last, as the store keeps it.
+        The last certificate, as the store keeps it.
 
     Examples
     --------
@@ -61,19 +61,19 @@ class Verification:
     certificate: Certificate | None
 
     def summary(self) -> str:
-        """A few lines for a person."""
+        """The result in a few lines of text."""
         verdict = "the last certificate holds" if self.holds else "THE LAST CERTIFICATE DOES NOT HOLD"
         if self.certificate is None:
             verdict = "there is no certificate"
-        chain = "hashes follow from one another" if self.chained else "hashes not checked, for want of the key"
+        chain = "hashes follow from one another" if self.chained else "hashes not checked without the key"
         return "\n".join(
             (
-                f"{verdict}; {self.requests} requests, the saving of the store counted; {chain}",
+                f"{verdict}; {self.requests} requests, including the saving of the store; {chain}",
                 f"  last hash {self.digest}",
                 *(f"  {wrong}" for wrong in self.wrong),
                 f"  gradient {self.gradient:.3g} + approximation {self.approximation:.3g} of {self.budget:.3g}",
-                f"  trained anew on what remains: coefficients {self.distance:.3g} away (at most {self.bound:.3g}), "
-                f"{self.agreement:.2%} of the predictions alike",
+                f"  retrained on the remaining data: coefficients {self.distance:.3g} away (at most {self.bound:.3g}), "
+                f"{self.agreement:.2%} of the predictions agree",
             )
         )
 
@@ -81,23 +81,25 @@ class Verification:
 def verify(
     path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None
 ) -> Verification:
-    """Verify a store: by exact propagation of what remains, whatever ``r_max`` the service has.
+    """Verify a store by exact propagation of its remaining data, whatever its ``r_max``.
 
     Parameters
     ----------
     path : path
-        Of a store that nobody has open.
+        A store that is not open.
     key : path, optional
-        Of its key's file, ``path.key`` by default; without one hashes are not checked.
+        File of the key, by default ``path.key``; without it hashes are not checked.
     device : str, optional
         As in :class:`CertifiedGPR`.
 
     Raises
     ------
-    InputError, LedgerError
+    InputError
+        If the store does not exist.
+    LedgerError
         If it cannot be read, is damaged, or its hashes do not follow from one another.
     CertificateError
-        If no model of what remains can be trained within the budget.
+        If no model of the remaining data can be trained within the budget.
 
     Examples
     --------
@@ -108,9 +110,9 @@ def verify(
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(f"{folder}/service.store").remove_nodes([5, 7]).count
     ...     model.close()
-    ...     found = verify(f"{folder}/service.store")
+    ...     result = verify(f"{folder}/service.store")
     2
-    >>> found.holds, found.chained, found.requests, found.distance <= found.bound
+    >>> result.holds, result.chained, result.requests, result.distance <= result.bound
     (True, True, 2, True)
     """
     ledger = Ledger(path, key)
@@ -119,28 +121,33 @@ def verify(
     finally:
         ledger.close()
     model = CertifiedGPR.from_stored(stored, device=device, exact=True)
-    data, held = model._data, model._head
+    data, present = model._data, model._head
     options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
     budget = model.budget if model.alpha else None
-    anew = head.solve(data.propagation, data.targets(), held.B, np.zeros_like(held.W), budget=budget, **options)
+    retrained = head.solve(data.propagation, data.targets(), present.B, np.zeros_like(present.W), budget=budget, **options)
     Z = data.propagation.embedding(model.remaining)
-    agreement = float((model.class_of(Z @ held.W) == model.class_of(Z @ anew.W)).mean())
+    agreement = float((model.class_of(Z @ present.W) == model.class_of(Z @ retrained.W)).mean())
     wrong = _wrong(stored.certificate, model)
     return Verification(
-        holds=stored.certificate is not None and not wrong and held.spent <= model.budget, wrong=wrong, chained=chained,
-        gradient=held.residual, approximation=held.approximation, budget=model.budget,
-        distance=float(np.linalg.norm(held.W - anew.W)), bound=(held.residual + anew.residual) / (model.lam * data.train.size),
+        holds=stored.certificate is not None and not wrong and present.spent <= model.budget, wrong=wrong, chained=chained,
+        gradient=present.residual, approximation=present.approximation, budget=model.budget,
+        distance=float(np.linalg.norm(present.W - retrained.W)),
+        bound=(present.residual + retrained.residual) / (model.lam * data.train.size),
         agreement=agreement, requests=len(history), digest=history[-1][0], certificate=stored.certificate,
     )  # fmt: skip
 
 
 def _wrong(certificate: Certificate | None, model: CertifiedGPR) -> tuple[str, ...]:
-    """What a certificate says that is not so."""
+    """Statements of a certificate that are wrong."""
     if certificate is None:
         return ()
-    so = {
+    actual = {
         "eps": model.eps, "delta": model.delta, "alpha": model.alpha, "budget": model.budget, "n_nodes": model.remaining.size,
         "n_edges": model._data.graph.n_edges, "n_train": model._data.train.size,
     }  # fmt: skip
-    said = {name: getattr(certificate, name) for name in so}
-    return tuple(f"the certificate says {name} = {said[name]:g}, it is {so[name]:g}" for name in so if said[name] != so[name])
+    stated = {name: getattr(certificate, name) for name in actual}
+    return tuple(
+        f"the certificate states {name} = {stated[name]:g}, but it is {actual[name]:g}"
+        for name in actual
+        if stated[name] != actual[name]
+    )

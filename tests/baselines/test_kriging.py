@@ -6,7 +6,7 @@ from scipy.stats import multivariate_normal
 
 import nareg
 from nareg.baselines import kriging
-from nareg.baselines.kriging import _groups, _negative_log_likelihood
+from nareg.baselines._kriging import _groups, _negative_log_likelihood
 from nareg.errors import InputError, TooLargeError
 
 
@@ -132,7 +132,7 @@ def test_coordinates_may_come_with_a_graph_on_the_sphere(us):
 @pytest.mark.parametrize(
     ("graph", "y", "message"),
     [
-        (np.zeros((3, 2)), np.ones((3, 4)), "two stations that read at once, in two places"),
+        (np.zeros((3, 2)), np.ones((3, 4)), "two stations at one time, in two places"),
         (np.eye(3), np.ones((4, 4)), "y has 4 rows but there are coordinates of 3"),
         (nareg.Graph([[0, 1], [1, 0]]), np.ones((2, 4)), "graph has no coordinates"),
         (np.eye(3), np.full((3, 4), np.nan), "y has no reading at all"),

@@ -18,9 +18,9 @@ def everything(y: np.ndarray) -> Hidden:
 def test_hidden_readings_are_single_where_both_neighbors_in_time_read():
     observed = np.array([[True, True, True, True, True, True, False, True]])
     hidden = np.array([[False, True, False, True, True, False, False, True]])
-    found = Hidden.of(hidden, observed, np.zeros_like(hidden))
-    np.testing.assert_array_equal(found.single[0], [False, True] + [False] * 6)
-    np.testing.assert_array_equal(found.in_gaps[0], [False, False, False, True, True, False, False, True])
+    measured = Hidden.of(hidden, observed, np.zeros_like(hidden))
+    np.testing.assert_array_equal(measured.single[0], [False, True] + [False] * 6)
+    np.testing.assert_array_equal(measured.in_gaps[0], [False, False, False, True, True, False, False, True])
     bad = np.array([[False, True, False, False, False, False, False, False]])
     assert not Hidden.of(hidden, observed, bad).single.any()
 

@@ -3,12 +3,13 @@ from __future__ import annotations
 import hashlib
 import io
 import tarfile
+from typing import get_args
 
 import numpy as np
 import pytest
 
 import nareg
-from nareg.datasets import radomeh, registry
+from nareg.datasets import loaders, radomeh, registry
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
 
 PREPARED = {
@@ -265,3 +266,7 @@ def test_download_is_checked_before_it_appears(molene_files, tmp_path, monkeypat
     finally:
         server.shutdown()
         server.server_close()
+
+
+def test_an_editor_knows_what_every_name_loads():
+    assert {*get_args(loaders.SensorName), *get_args(loaders.GraphName)} == set(nareg.datasets.names())

@@ -242,9 +242,9 @@ def test_interrupt_keeps_the_best_so_far_and_progress_sees_every_step(rng):
     g = nareg.graphs.sensor(30, k=4, rng=rng)
     X, seen = field(g, 80, rng), []
 
-    def impatient(iteration, objective, gradient):
-        seen.append((iteration, objective))
-        if iteration == 2:
+    def impatient(now):
+        seen.append((now.step, now.values["objective"]))
+        if now.step == 2:
             raise KeyboardInterrupt
 
     d = edge(g, signals=X, noise=0.5, shrink=None, progress=impatient)

@@ -11,6 +11,7 @@ from nareg.design import edge, node_invariant, risk
 from nareg.design._edge import sparse
 from nareg.design._edge.newton import RiskObjective
 from nareg.design._edge.result import smallest_eigenvalues
+from nareg.design._risk.sampled import clean_and_noise
 from tests.design.test_edge import covariance, field, random_objective
 
 
@@ -24,9 +25,9 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
     A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
     base = nareg._operator.penalty(nareg.Graph(A + A.T))
-    sampled = sparse.SampledRisk(base, (support.i, support.j), c)
+    sampled = sparse.EdgeRisk(base, (support.i, support.j), c)
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
-    columns = sparse.Columns(c[:, None] * np.hstack([X / np.sqrt(5), noise]), np.hstack([X / np.sqrt(5), np.zeros((n, n))]))
+    columns = clean_and_noise(X, noise)
     point = dense.at(u)
     for factorizes in (True, False):
         sampled.factorizes = factorizes
@@ -87,7 +88,7 @@ def test_network_of_two_thousand_nodes():
     g = nareg.graphs.sensor(2000, rng=rng)
     X = field_on(g, 96, rng)
     steps = []
-    d = edge(g, signals=X[:, :64], noise=0.5, progress=lambda *a: steps.append(a))
+    d = edge(g, signals=X[:, :64], noise=0.5, progress=steps.append)
     details = d.certificate.details
     assert d.status.name == "STOPPED_EARLY"
     assert details["held_out_risk"] < details["held_out_scalar_risk"] - details["held_out_error"]

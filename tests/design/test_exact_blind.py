@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.design import blind, estimate_noise, exact, node_invariant, risk
+from nareg.design import Sampling, blind, estimate_noise, exact, node_invariant, risk
 from nareg.errors import InputError
 from tests.helpers import dense_risk, half_split
 
@@ -84,8 +84,8 @@ def test_exact_with_unobserved_nodes_in_the_fit(split):
 def test_interrupt_keeps_the_best_weights(split):
     g, train, _, power, _ = split
 
-    def impatient(iteration: int, objective: float, gradient: float) -> None:
-        if iteration == 5:
+    def impatient(now: nareg.progress.Progress) -> None:
+        if now.step == 5:
             raise KeyboardInterrupt
 
     d = exact(g, signals=train, noise=power, progress=impatient)
@@ -161,8 +161,8 @@ def test_differences_resist_spikes_and_gcv_does_not(rng):
         (lambda g: estimate_noise(g, np.ones((9, 3)), method="mad"), "choose one of"),
         (lambda g: blind(g, measurements=np.zeros((9, 5)), noise=1.0), "no more power than noise"),
         (lambda g: blind(g, measurements=np.ones((9, 5)), noise=-1.0), r"noise\[0\] is -1"),
-        (lambda g: blind(g, measurements=np.ones((9, 5)), noise=0.1, rng=7), "numpy generator"),
-        (lambda g: blind(g, measurements=np.ones((9, 5)), noise=0.1, folds=1), "folds is 1"),
+        (lambda g: blind(g, measurements=np.ones((9, 5)), noise=0.1, sampling=Sampling(rng=7)), "numpy generator"),
+        (lambda g: blind(g, measurements=np.ones((9, 5)), noise=0.1, sampling=Sampling(folds=1)), "folds is 1"),
         (lambda g: exact(g, signals=np.ones(9), noise=1.0, starts=np.ones(8)), "starts has shape"),
     ],
 )

@@ -9,12 +9,13 @@ import scipy.sparse as sp
 import nareg
 from nareg.design import prony, relaxation
 from nareg.design._convex import dual_bound as _dual
+from nareg.design._convex import filter_fit as _filter_fit
 from nareg.design._convex import low_rank as _low_rank
+from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import quadratic as _quadratic
-from nareg.design._published import lyapunov as _lyapunov
+from nareg.design._convex import sparse_problem as _sparse
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
-from nareg.design._published import sparse_problem as _sparse
 from nareg.design._risk import groups as _groups
 from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, TooLargeError
@@ -193,8 +194,8 @@ def test_the_fit_by_sparse_products_equals_the_dense_criterion(rng):
     g, X = network(30, 8)
     task = _problem.problem(g, signals=X, noise=np.linspace(0.5, 1.5, 30), needs="test")
     step = _lyapunov.dense_step_one(task)
-    ours = _relaxation.doubled(_relaxation.fit_quadratic(g.laplacian(), step, Groups(None, 30)))
-    reference = _relaxation.fit_criterion(task.L, step.matrix)
+    ours = _filter_fit.doubled(_filter_fit.fit_quadratic(g.laplacian(), step, Groups(None, 30)))
+    reference = _filter_fit.fit_criterion(task.L, step.matrix)
     w = rng.standard_normal(30)
     assert ours(w)[0] == pytest.approx(reference(w)[0])
     np.testing.assert_allclose(ours(w)[1], reference(w)[1], rtol=1e-8, atol=1e-8 * np.abs(ours(w)[1]).max())
@@ -234,7 +235,7 @@ def test_two_thousand_nodes_without_any_dense_matrix():
     g, X = network(2000, 30)
     task = _sparse.sparse_problem(nareg._operator.penalty(g), signals=X, noise=0.5, fit=None, needs="test")
     dense = _problem.problem(g, signals=X, noise=0.5, needs="test")
-    assert task.published_w0 == pytest.approx(dense.published_w0, rel=1e-6)
+    assert task.published_strength == pytest.approx(dense.published_strength, rel=1e-6)
     d = prony(g, signals=X, noise=0.5)
     assert d.status is Status.CONVERGED
     assert d.certificate.details["gap"] < 1e-3
@@ -293,8 +294,8 @@ def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
     assert (d.weights**2 >= 0.5 * (1 - 1e-9)).all()
     assert d.certificate.relaxed_objective <= d.objective * (1 + 1e-9)
 
-    def stop(iteration, value, norm):
-        if iteration >= 3:
+    def stop(now):
+        if now.step >= 3:
             raise KeyboardInterrupt
 
     cut = design(g, signals=X, noise=0.5, lower=0.5, progress=stop)
@@ -322,7 +323,7 @@ def test_other_penalties_without_dense_matrices(design, power):
     if design is prony:
         assert d.objective == pytest.approx(np.trace(S @ R @ S), rel=1e-9)
     else:
-        H = _relaxation.lyapunov(R, np.eye(600))
+        H = _lyapunov.lyapunov(R, np.eye(600))
         assert d.objective == pytest.approx(2 * np.sum((H @ (np.eye(600) + S) - np.eye(600)) ** 2), rel=1e-6)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.design import minmax, risk
+from nareg.design import Ball, SmoothBox, minmax, risk
 from nareg.design._minmax import program as _program
 from nareg.design._minmax import worst_case as _worst
 from nareg.design._risk import problem as _problem
@@ -16,6 +16,11 @@ from nareg.errors import InputError, TooLargeError
 from tests.helpers import dense_filter, half_split, roughness, sensor_case, vertices
 
 worst_case = _worst.worst_case
+
+
+def over(name, *, smoothness=None, radius=None):
+    """The set of this name."""
+    return {"smooth-box": SmoothBox(smoothness), "ball": Ball(radius)}.get(name, name)
 
 
 # -- the programs -----------------------------------------------------------------------------------------
@@ -27,10 +32,10 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
     """Two programs that share no code: the S-procedure in cvxpy, and the low-rank MaxCut bound."""
     g, low, high = sensor_case(4, 8)
     c = np.linspace(0.5, 2, 8)
-    numbers = {"box": {}, "smooth-box": {"smoothness": 0.4 * roughness(g, vertices(low, high)).max()}, "ball": {"radius": 2.0}}
-    bounds = {"low": None, "high": None} if name == "ball" else {"low": low, "high": high}
+    uncertainty = over(name, smoothness=0.4 * roughness(g, vertices(low, high)).max(), radius=2.0)
+    bounds = {"signal_low": None, "signal_high": None} if name == "ball" else {"signal_low": low, "signal_high": high}
     task = _problem.problem(g, signals=np.column_stack([low, high]), noise=0.2, fit=c, needs="test")
-    U = _worst.signal_set(name, task.base.L, **{"smoothness": None, "radius": None, **bounds, **numbers[name]})
+    U = _worst.signal_set(uncertainty, task.base.L, **bounds)
     white, root = task.whitened(), np.sqrt(c)
     solved, matrix = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
     B = (matrix * white.L if criterion == "prony" else matrix - np.eye(8)) * root
@@ -49,8 +54,9 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
 )
 def test_first_order_is_as_good_as_the_rounded_sdp(name, seed):
     g, low, high = sensor_case(seed, 14)
-    kappa = {"smoothness": 0.5 * roughness(g, high[:, None])[0] + 1.0} if name == "smooth-box" else {}
-    first, sdp = (minmax(g, low=low, high=high, noise=0.2, uncertainty=name, solver=s, **kappa) for s in ("first-order", "sdp"))
+    options = {"signal_low": low, "signal_high": high, "noise": 0.2}
+    options["uncertainty"] = over(name, smoothness=0.5 * roughness(g, high[:, None])[0] + 1.0)
+    first, sdp = (minmax(g, **options, solver=s) for s in ("first-order", "sdp"))
     assert first.status.ok
     assert sdp.certificate.relaxed_objective <= min(first.objective, sdp.objective) * (1 + 1e-4)
     assert first.objective == pytest.approx(sdp.objective, rel=0.02)
@@ -71,17 +77,17 @@ def test_designs_beat_one_weight_and_keep_their_bounds(criterion, name):
     g, low, high = sensor_case(2)
     rng = np.random.default_rng(0)
     lower, noise = rng.uniform(0.1, 0.4, 20), rng.uniform(0.05, 0.2, 20)
-    options = {"box": {"low": low, "high": high}, "ball": {"radius": 4.0}}
-    options["smooth-box"] = {**options["box"], "smoothness": 0.5 * roughness(g, high[:, None])[0] + 1.0}
-    d = minmax(
-        g, criterion=criterion, uncertainty=name, noise=noise, lower=lower, upper=50.0, solver="first-order", **options[name]
-    )
+    options = {"criterion": criterion, "noise": noise}
+    options["uncertainty"] = over(name, smoothness=0.5 * roughness(g, high[:, None])[0] + 1.0, radius=4.0)
+    if name != "ball":
+        options |= {"signal_low": low, "signal_high": high}
+    d = minmax(g, lower=lower, upper=50.0, solver="first-order", **options)
     worst = d.certificate.details
     assert d.status.ok
     assert d.objective == worst["worst_case_upper"] >= worst["worst_case_lower"] > 0.7 * d.objective
     assert (d.weights**2 >= lower * (1 - 1e-9)).all()
     assert (d.weights**2 <= 50 * (1 + 1e-9)).all()
-    single = worst_case(g, np.sqrt(lower.max()), uncertainty=name, criterion=criterion, noise=noise, **options[name])
+    single = worst_case(g, np.sqrt(lower.max()), **options)
     assert d.objective < single.upper
     x = np.array(worst["worst_signal"])
     H = d.matrix.toarray() if criterion == "prony" else dense_filter(g, d.weights) - np.eye(20)
@@ -89,7 +95,9 @@ def test_designs_beat_one_weight_and_keep_their_bounds(criterion, name):
     assert np.sum((H @ x) ** 2) + variance == pytest.approx(worst["worst_case_lower"])
 
 
-@pytest.mark.parametrize("options", [{"low": -1.0, "high": 1.0, "uncertainty": "box"}, {"radius": 2.0, "uncertainty": "ball"}])
+@pytest.mark.parametrize(
+    "options", [{"signal_low": -1.0, "signal_high": 1.0, "uncertainty": "box"}, {"uncertainty": Ball(2.0)}]
+)
 def test_a_set_symmetric_about_zero_asks_prony_for_the_smallest_weights(options):
     """The modified error only grows with every weight: no solver may find less than the lower bound gives."""
     g, _, _ = sensor_case(5, 12)
@@ -108,7 +116,7 @@ def test_a_set_symmetric_about_zero_asks_prony_for_the_smallest_weights(options)
 
 def test_a_design_is_saved_with_its_worst_case(tmp_path):
     g, low, high = sensor_case(1, 12)
-    d = minmax(g, low=low, high=high, noise=0.2, uncertainty="box", solver="first-order", fit="noise")
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.2, uncertainty="box", solver="first-order", fit="noise")
     d.save(tmp_path / "design.npz")
     loaded = nareg.design.load(tmp_path / "design.npz")
     assert loaded.certificate.details == d.certificate.details
@@ -120,10 +128,9 @@ def test_a_design_is_saved_with_its_worst_case(tmp_path):
 def test_nodes_of_a_group_share_a_weight(criterion, name):
     g, low, high = sensor_case(1, 12)
     labels, noise = np.arange(12) // 3, np.geomspace(0.05, 1.0, 12)
-    more = {"radius": 3.0} if name == "ball" else {"low": low, "high": high}
-    if name == "smooth-box":
-        more["smoothness"] = 0.5 * float(roughness(g, vertices(low, high)).mean())
-    options = {"criterion": criterion, "uncertainty": name, "noise": noise, "fit": "noise", "lower": 0.01, **more}
+    more = {} if name == "ball" else {"signal_low": low, "signal_high": high}
+    more["uncertainty"] = over(name, smoothness=0.5 * float(roughness(g, vertices(low, high)).mean()), radius=3.0)
+    options = {"criterion": criterion, "noise": noise, "fit": "noise", "lower": 0.01, **more}
     d = minmax(g, groups=labels, **options)
     assert all(np.ptp(d.weights[labels == label]) == pytest.approx(0, abs=1e-9) for label in range(4))
     assert (d.weights**2 >= 0.01 * (1 - 1e-9)).all()
@@ -137,7 +144,7 @@ def test_nodes_of_a_group_share_a_weight(criterion, name):
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
 def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
     g, low, high = sensor_case(2, 10)
-    d = minmax(g, low=low, high=high, noise=0.2, criterion=criterion)
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.2, criterion=criterion)
     told = d.certificate.details
     noise_part = 0.0
     if criterion == "mse":
@@ -156,9 +163,18 @@ def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
 def test_other_penalties(criterion, kind):
     g, low, high = sensor_case(4, 150)
     operator = g.laplacian("normalized") if kind == "normalized" else g.laplacian() @ g.laplacian()
-    options = {"low": low, "high": high, "noise": 0.2, "criterion": criterion, "uncertainty": "box", "lower": 1e-3}
+    options = {
+        "signal_low": low,
+        "signal_high": high,
+        "noise": 0.2,
+        "criterion": criterion,
+        "uncertainty": "box",
+        "lower": 1e-3,
+    }
     d = minmax(operator, **options)
-    one = worst_case(operator, np.sqrt(1e-3), uncertainty="box", criterion=criterion, low=low, high=high, noise=0.2)
+    one = worst_case(
+        operator, np.sqrt(1e-3), uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=0.2
+    )
     told = d.certificate.details
     assert told["worst_case_lower"] <= told["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
     S = d.weights[:, None] * operator.toarray() * d.weights
@@ -171,7 +187,7 @@ def test_other_penalties(criterion, kind):
 def test_descent_ascent_on_the_ball_comes_near_the_exchange():
     g, _, _ = sensor_case(6, 12)
     found = [
-        minmax(g, criterion="mse", uncertainty="ball", radius=3.0, noise=0.3, lower=0.01, solver=s)
+        minmax(g, criterion="mse", uncertainty=Ball(3.0), noise=0.3, lower=0.01, solver=s)
         for s in ("first-order", "descent-ascent")
     ]
     assert found[0].objective <= found[1].objective * 1.01
@@ -181,12 +197,12 @@ def test_descent_ascent_on_the_ball_comes_near_the_exchange():
 
 def test_mse_by_sdp_is_the_fit_with_its_worst_case_beside_it():
     g, low, high = sensor_case(7, 10)
-    d = minmax(g, low=low, high=high, noise=0.3, criterion="mse", uncertainty="box", solver="sdp")
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.3, criterion="mse", uncertainty="box", solver="sdp")
     details = d.certificate.details
     assert details["worst_mse"] <= details["worst_case_upper"] * (1 + 1e-6)
     for words in ("worst_mse", "worst_case_lower", "worst_signal"):
         assert words in details
-    direct = minmax(g, low=low, high=high, noise=0.3, criterion="mse", uncertainty="box")
+    direct = minmax(g, signal_low=low, signal_high=high, noise=0.3, criterion="mse", uncertainty="box")
     assert details["worst_mse"] <= direct.objective * (1 + 1e-6)
     assert direct.objective <= details["worst_case_upper"] * 1.001
 
@@ -200,9 +216,8 @@ def test_weights_do_not_depend_on_the_unit(criterion, name, solver):
     kappa = 0.5 * roughness(g, high[:, None])[0] + 1.0
     designs = []
     for s in (1.0, 1000.0):
-        more = {"smoothness": s**2 * kappa} if name == "smooth-box" else {}
-        more |= {"criterion": criterion, "uncertainty": name, "solver": solver}
-        designs.append(minmax(g, low=s * low, high=s * high, noise=0.2 * s**2, **more))
+        more = {"criterion": criterion, "uncertainty": over(name, smoothness=s**2 * kappa), "solver": solver}
+        designs.append(minmax(g, signal_low=s * low, signal_high=s * high, noise=0.2 * s**2, **more))
     assert designs[1].objective == pytest.approx(1e6 * designs[0].objective, rel=5e-3)
     np.testing.assert_allclose(designs[1].weights, designs[0].weights, rtol=0.1)
 
@@ -210,30 +225,37 @@ def test_weights_do_not_depend_on_the_unit(criterion, name, solver):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"low": 1.0, "high": 0.0}, r"low\[0\] = 1 is above high\[0\] = 0"),
-        ({"high": 1.0}, "low is None: uncertainty='box' needs low and high"),
-        ({"low": 1.0}, "high is None"),
-        ({"low": 0.0, "high": 1.0, "smoothness": 1.0}, "smoothness is given: uncertainty='box' needs low and high only"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "smooth-box"}, "smoothness is None"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "smooth-box", "smoothness": 0.0}, "smoothness is 0"),
-        ({"low": np.arange(12.0), "high": 12.0, "uncertainty": "smooth-box", "smoothness": -1}, "smoothness is -1"),
-        ({"low": [0, 9] * 6, "high": [1, 10] * 6, "uncertainty": "smooth-box", "smoothness": 1e-3}, "smoothest signal between"),
-        ({"uncertainty": "ball"}, "radius is None"),
-        ({"uncertainty": "ball", "radius": 0.0}, "radius is 0"),
-        ({"uncertainty": "ball", "radius": 1.0, "low": 0.0}, "low is given"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "sphere"}, "uncertainty is 'sphere'; choose one of 'corners', 'box'"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "corners", "radius": 1.0}, "radius is given"),
-        ({"high": 1.0, "uncertainty": "corners"}, "low is None"),
-        ({"low": 0.0, "high": 1.0, "solver": "closed-form"}, "solver is 'closed-form'; choose one of"),
-        ({"low": 0.0, "high": 1.0, "solver": "descent-ascent"}, "solver='descent-ascent' is for uncertainty='ball'"),
+        ({"signal_low": 1.0, "signal_high": 0.0}, r"signal_low\[0\] = 1 is above signal_high\[0\] = 0"),
         (
-            {"low": 0.0, "high": 1.0, "uncertainty": "corners", "solver": "first-order"},
+            {"signal_high": 1.0},
+            "signal_low is None: lower and upper bound the squared weights; pass signal_low and signal_high",
+        ),
+        ({"signal_low": 1.0}, "signal_high is None"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "uncertainty": "smooth-box"}, r"choose one of .* SmoothBox\(smoothness\)"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "uncertainty": SmoothBox(0.0)}, "smoothness is 0"),
+        ({"signal_low": np.arange(12.0), "signal_high": 12.0, "uncertainty": SmoothBox(-1)}, "smoothness is -1"),
+        ({"signal_low": [0, 9] * 6, "signal_high": [1, 10] * 6, "uncertainty": SmoothBox(1e-3)}, "smoothest signal between"),
+        ({"uncertainty": "ball"}, r"choose one of .* Ball\(radius\)"),
+        ({"uncertainty": Ball(0.0)}, "radius is 0"),
+        ({"uncertainty": Ball(1.0), "signal_low": 0.0}, "signal_low is given"),
+        (
+            {"signal_low": 0.0, "signal_high": 1.0, "uncertainty": "sphere"},
+            "uncertainty is 'sphere'; choose one of 'corners', 'box'",
+        ),
+        ({"signal_high": 1.0, "uncertainty": "corners"}, "signal_low is None"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "solver": "closed-form"}, "solver is 'closed-form'; choose one of"),
+        (
+            {"signal_low": 0.0, "signal_high": 1.0, "solver": "descent-ascent"},
+            r"solver='descent-ascent' is for uncertainty=Ball\(radius\)",
+        ),
+        (
+            {"signal_low": 0.0, "signal_high": 1.0, "uncertainty": "corners", "solver": "first-order"},
             "solver is 'first-order'; choose one of",
         ),
-        ({"low": 0.0, "high": 1.0, "criterion": "mse", "noise": None}, "needs noise"),
-        ({"low": 0.0, "high": 1.0, "criterion": "mae"}, "criterion is 'mae'; choose one of"),
-        ({"low": 0.0, "high": 1.0, "noise": None}, "lower is 0"),
-        ({"low": np.nan, "high": 1.0}, "low is nan"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mse", "noise": None}, "needs noise"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mae"}, "criterion is 'mae'; choose one of"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "noise": None}, "lower is 0"),
+        ({"signal_low": np.nan, "signal_high": 1.0}, "signal_low is nan"),
     ],
 )
 def test_bad_arguments_are_named(arguments, words):
@@ -245,9 +267,9 @@ def test_bad_arguments_are_named(arguments, words):
 def test_sizes_that_would_not_end_are_refused():
     g = nareg.graphs.grid((40, 30))
     with pytest.raises(TooLargeError, match=r"solver='sdp' on 1200 nodes .* use solver='first-order'"):
-        minmax(g, low=0.0, high=1.0, noise=0.1, uncertainty="box", solver="sdp")
+        minmax(g, signal_low=0.0, signal_high=1.0, noise=0.1, uncertainty="box", solver="sdp")
     with pytest.raises(TooLargeError, match="criterion='mse' on 1200 nodes"):
-        minmax(g, low=0.0, high=1.0, noise=0.1, uncertainty="box", criterion="mse")
+        minmax(g, signal_low=0.0, signal_high=1.0, noise=0.1, uncertainty="box", criterion="mse")
 
 
 # -- real readings ----------------------------------------------------------------------------------------
@@ -259,12 +281,18 @@ def test_smoothness_repairs_the_box_on_a_real_network(data_root):
     network = nareg.datasets.load("molene", root=data_root).complete()
     train, test = half_split(network.signals, np.random.default_rng(0))
     g, noise = network.graph, float(np.mean(train**2))
-    options = {"low": train.min(axis=1), "high": train.max(axis=1), "noise": noise, "scale": "mse", "solver": "first-order"}
+    options = {
+        "signal_low": train.min(axis=1),
+        "signal_high": train.max(axis=1),
+        "noise": noise,
+        "criterion": "prony-scaled",
+        "solver": "first-order",
+    }
     kappa = float(roughness(g, train).max())
-    box, smooth = (
-        minmax(g, uncertainty=name, **options, **more) for name, more in (("box", {}), ("smooth-box", {"smoothness": kappa}))
+    box, smooth = (minmax(g, uncertainty=signals, **options) for signals in ("box", SmoothBox(kappa)))
+    corners = minmax(
+        g, signal_low=options["signal_low"], signal_high=options["signal_high"], noise=noise, criterion="prony-scaled"
     )
-    corners = minmax(g, low=options["low"], high=options["high"], noise=noise, scale="mse")
     nmse = {d.method: risk(g, d, signals=test, noise=noise).nmse for d in (corners, box, smooth)}
     assert nmse[smooth.method] < 0.7 * nmse[box.method]
     assert nmse[smooth.method] < 1.25 * nmse[corners.method]
@@ -276,7 +304,7 @@ def test_corner_designs_are_never_worse_than_the_bound_itself(seed):
     g = nareg.graphs.grid((3, 3))
     low = rng.standard_normal(9)
     high = low + 2 * rng.random(9)
-    d = minmax(g, low=low, high=high, lower=1.0)
+    d = minmax(g, signal_low=low, signal_high=high, lower=1.0)
     L = g.laplacian().toarray()
     assert d.objective <= max(np.sum((L @ low) ** 2), np.sum((L @ high) ** 2)) * (1 + 1e-9)
 
@@ -287,10 +315,10 @@ def test_a_node_that_must_not_be_smoothed_does_not_keep_the_others_from_it():
     upper = np.full(9, 1e4)
     upper[0] = 0.0
     d = minmax(
-        g, low=x - 0.3, high=x + 0.3, noise=0.5, criterion="mse", uncertainty="smooth-box", smoothness=2.0, lower=0, upper=upper
+        g, signal_low=x - 0.3, signal_high=x + 0.3, noise=0.5, criterion="mse", uncertainty=SmoothBox(2.0), lower=0, upper=upper
     )
     pinned = np.r_[0.0, np.full(8, 0.6)]
-    options = {"uncertainty": "smooth-box", "low": x - 0.3, "high": x + 0.3, "smoothness": 2.0, "noise": 0.5}
+    options = {"uncertainty": SmoothBox(2.0), "signal_low": x - 0.3, "signal_high": x + 0.3, "noise": 0.5}
     assert d.weights[0] == 0
     assert d.objective <= worst_case(g, pinned, **options).upper * (1 + 1e-6) < 0.9 * 4.5
 
@@ -298,14 +326,14 @@ def test_a_node_that_must_not_be_smoothed_does_not_keep_the_others_from_it():
 @pytest.mark.parametrize("uncertainty", ["corners", "box"])
 def test_an_error_of_zero_is_solved(uncertainty):
     x = np.linspace(1, 2, 9)
-    d = minmax(nareg.graphs.grid((3, 3)), low=x, high=x, lower=1.0, uncertainty=uncertainty, solver="auto")
+    d = minmax(nareg.graphs.grid((3, 3)), signal_low=x, signal_high=x, lower=1.0, uncertainty=uncertainty, solver="auto")
     assert d.objective < 1e-12
     assert d.status.ok
 
 
 def test_one_range_for_all_stations_needs_no_program(rng):
     graph = nareg.graphs.sensor(30, rng=rng)
-    design = nareg.design.minmax(graph, low=-2.0, high=3.0, lower=0.5)
+    design = nareg.design.minmax(graph, signal_low=-2.0, signal_high=3.0, lower=0.5)
     assert design.certificate.solver == "closed form"
     assert design.certificate.relaxed_objective == 0.0
     assert design.objective < 1e-20

@@ -7,6 +7,7 @@ import pytest
 
 import nareg
 from nareg.design import exact, minmax, node_invariant, prony, relaxation, risk
+from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import program as _program
 from nareg.design._minmax import minmax as _minmax
 from nareg.design._published import relaxation as _relaxation
@@ -35,7 +36,7 @@ def test_support_form_equals_the_dense_criteria(small, rng):
     z, S, R = omega[i, j], omega * L, X @ X.T
     assert z @ _program.gram(L, R) @ z == pytest.approx(np.trace(S @ R @ S))
     np.testing.assert_allclose(_program.image(L, X[:, 0]) @ z, S @ X[:, 0])
-    H = _relaxation.lyapunov(R, np.eye(14))
+    H = _lyapunov.lyapunov(R, np.eye(14))
     P = H @ H
     value = 2 * (z @ _program.gram(L, P) @ z + 2 * _program.linear(L, P - H) @ z) + 2 * np.sum((H - np.eye(14)) ** 2)
     assert value == pytest.approx(2 * np.sum((H @ (np.eye(14) + S) - np.eye(14)) ** 2))
@@ -58,16 +59,16 @@ def test_the_sdp_29_equals_the_lyapunov_solution(small, noise):
 def test_lyapunov_solution_is_wiener_for_white_noise_and_psd_always(small, rng):
     _, X = small
     R = X @ X.T / 5
-    np.testing.assert_allclose(_relaxation.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
+    np.testing.assert_allclose(_lyapunov.lyapunov(R, 0.3 * np.eye(14)), R @ np.linalg.inv(R + 0.3 * np.eye(14)), atol=1e-10)
     Sigma = np.diag(rng.random(14))
-    H = _relaxation.lyapunov(R, Sigma)
+    H = _lyapunov.lyapunov(R, Sigma)
     np.testing.assert_allclose((R + Sigma) @ H + H @ (R + Sigma), 2 * R, atol=1e-10)
     assert np.linalg.eigvalsh(H)[0] > -1e-10
 
 
 def test_lyapunov_with_singular_sum_stays_finite():
     x = np.array([1.0, 2.0, 0.0])
-    H = _relaxation.lyapunov(np.outer(x, x), np.zeros((3, 3)))
+    H = _lyapunov.lyapunov(np.outer(x, x), np.zeros((3, 3)))
     np.testing.assert_allclose(H @ x, x, atol=1e-10)
     assert np.isfinite(H).all()
 
@@ -122,7 +123,7 @@ def test_prony_is_homogeneous_in_the_bound_and_the_program_is_reused(small):
 def test_rounded_weights_are_feasible_refined_and_bounded_below_by_the_relaxation(small):
     g, X = small
     d = prony(g, signals=X, noise=0.5, solver="clarabel", scale="bound")
-    w0 = node_invariant(g, signals=X, noise=0.5).certificate.details["w0"]
+    w0 = node_invariant(g, signals=X, noise=0.5).certificate.details["strength"]
     assert (d.weights**2 >= w0 * (1 - 1e-9)).all()
     assert d.certificate.violation <= 1e-9
     assert d.certificate.details["rank_one_share"] < 0.99  # full-rank training data: not rank one
@@ -137,7 +138,7 @@ def test_user_bounds_are_kept(small, bound):
     for d in (
         prony(g, signals=X, noise=0.5, **bound),
         relaxation(g, signals=X, noise=0.5, **bound),
-        minmax(g, low=X.min(axis=1), high=X.max(axis=1), noise=0.5, **bound),
+        minmax(g, signal_low=X.min(axis=1), signal_high=X.max(axis=1), noise=0.5, **bound),
         exact(g, signals=X, noise=0.5, **bound),
     ):
         square = d.weights**2
@@ -185,7 +186,7 @@ def test_saddle_point_equals_its_program(small):
 def test_minmax_prony_balances_the_corners(small):
     g, X = small
     low, high = X.min(axis=1), X.max(axis=1)
-    d = minmax(g, low=low, high=high, noise=0.5)
+    d = minmax(g, signal_low=low, signal_high=high, noise=0.5)
     S = d.matrix.toarray()
     corner = [float(np.sum((S @ x) ** 2)) for x in (low, high)]
     assert d.objective == pytest.approx(max(corner))
@@ -195,7 +196,7 @@ def test_minmax_prony_balances_the_corners(small):
 def test_one_global_pair_of_bounds_designs_nothing(small):
     """Both corners are proportional to ones: S 1 = 0 for any constant weight, and the design is one weight again."""
     g, _ = small
-    d = minmax(g, low=-3.0, high=5.0, noise=0.5, solver="clarabel")
+    d = minmax(g, signal_low=-3.0, signal_high=5.0, noise=0.5, solver="clarabel")
     np.testing.assert_allclose(d.weights, d.weights[0], rtol=1e-3)
     assert d.objective == pytest.approx(0, abs=1e-6)
 
@@ -295,11 +296,11 @@ def test_bad_arguments_are_named(small, design, arguments, words):
 def test_bad_minmax_arguments_are_named(small):
     g, _ = small
     for arguments, words in (
-        ({"low": 1.0, "high": 0.0}, r"low\[0\] = 1 is above high\[0\] = 0"),
-        ({"low": 0.0, "high": 1.0, "criterion": "mse"}, "needs noise"),
-        ({"low": 0.0, "high": 1.0, "criterion": "mae"}, "choose one of"),
-        ({"low": 0.0, "high": 1.0, "uncertainty": "sphere"}, "choose one of 'corners'"),
-        ({"low": 0.0, "high": 1.0}, "lower is 0"),
+        ({"signal_low": 1.0, "signal_high": 0.0}, r"signal_low\[0\] = 1 is above signal_high\[0\] = 0"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mse"}, "needs noise"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "criterion": "mae"}, "choose one of"),
+        ({"signal_low": 0.0, "signal_high": 1.0, "uncertainty": "sphere"}, "choose one of 'corners'"),
+        ({"signal_low": 0.0, "signal_high": 1.0}, "lower is 0"),
     ):
         with pytest.raises(InputError, match=words):
             minmax(g, **arguments)

@@ -39,7 +39,7 @@ def spoilt(Y, variance):
 @pytest.mark.parametrize("loss", ["scale", "huber"])
 def test_bad_stations_are_found_and_good_ones_kept(network, loss):
     g, _, Y, variance = network
-    found = robust_fit(g, spoilt(Y, variance), 1.0, noise=variance, loss=loss)
+    found = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, loss=loss)
     assert found.status is Status.CONVERGED
     good = np.delete(found.reliability, [DRIFTING, SPIKING])
     assert set(np.argsort(found.reliability)[:2]) == {DRIFTING, SPIKING}
@@ -62,7 +62,7 @@ def test_estimates_of_the_neighbors_are_better(network):
     for name, readings in (("clean", Y), ("spoilt", bad)):
         first = node_invariant(g, rule="sure", measurements=readings, noise=variance)
         error[name] = np.mean((nareg.filters.denoise(g, first, readings).x - X) ** 2)
-    found = robust_fit(g, bad, first, noise=variance)
+    found = robust_fit(g, first, bad, noise=variance)
     again = node_invariant(g, rule="sure", measurements=bad, noise=found.noise, fit=found.fit)
     good = found.reliability == 1
     np.testing.assert_array_equal(found.noise[good], variance[good])
@@ -76,7 +76,7 @@ def test_estimates_of_the_neighbors_are_better(network):
 def test_clean_gaussian_readings_are_left_alone(network):
     g, X, Y, variance = network
     for options in ({}, {"loss": "huber"}, {"per_reading": True}):
-        found = robust_fit(g, Y, 1.0, noise=variance, **options)
+        found = robust_fit(g, 1.0, Y, noise=variance, **options)
         assert found.reliability.mean() > 0.98
         before, after = (np.mean((x - X) ** 2) for x in (nareg.filters.denoise(g, 1.0, Y).x, found.estimate))
         assert after < 1.02 * before
@@ -93,7 +93,7 @@ def test_single_spikes_are_moved_back(network, rng):
     g, X, Y, variance = network
     spikes = rng.random(Y.shape) < 0.01
     bad = Y + 20 * np.sqrt(variance)[:, None] * spikes * rng.choice([-1, 1], size=Y.shape)
-    found = robust_fit(g, bad, 1.0, noise=variance, per_reading=True)
+    found = robust_fit(g, 1.0, bad, noise=variance, per_reading=True)
     assert found.status is Status.CONVERGED
     plain = np.mean((nareg.filters.denoise(g, 1.0, bad).x - X) ** 2)
     clean = np.mean((nareg.filters.denoise(g, 1.0, Y).x - X) ** 2)
@@ -109,9 +109,9 @@ def test_order_of_stations_and_readings_does_not_matter(network, rng, options):
     g, _, Y, variance = network
     bad = spoilt(Y, variance)
     nodes, times = rng.permutation(N), rng.permutation(T)
-    found = robust_fit(g, bad, 1.0, noise=variance, **options)
+    found = robust_fit(g, 1.0, bad, noise=variance, **options)
     L = g.laplacian()[nodes][:, nodes]
-    turned = robust_fit(L, bad[nodes][:, times], 1.0, noise=variance[nodes], **options)
+    turned = robust_fit(L, 1.0, bad[nodes][:, times], noise=variance[nodes], **options)
     np.testing.assert_allclose(turned.reliability, found.reliability[nodes], rtol=1e-6)
     np.testing.assert_allclose(turned.estimate, found.estimate[nodes][:, times], atol=1e-6)
 
@@ -122,8 +122,8 @@ def test_unit_of_the_readings_does_not_matter(network, unit, fit):
     g, _, Y, variance = network
     bad = spoilt(Y, variance)
     weights = 1.0 if fit is None else 1.5
-    one = robust_fit(g, bad, weights, noise=variance, fit=fit, per_reading=True)
-    other = robust_fit(g, unit * bad, weights / (unit if fit else 1.0), noise=unit**2 * variance, fit=fit, per_reading=True)
+    one = robust_fit(g, weights, bad, noise=variance, fit=fit, per_reading=True)
+    other = robust_fit(g, weights / (unit if fit else 1.0), unit * bad, noise=unit**2 * variance, fit=fit, per_reading=True)
     np.testing.assert_allclose(other.reliability, one.reliability, rtol=1e-6)
     np.testing.assert_allclose(other.estimate, unit * one.estimate, rtol=1e-5, atol=1e-6 * unit)
 
@@ -163,12 +163,12 @@ def test_stations_without_neighbors_or_data_are_not_judged(network):
     w[5] = 0.0
     bad = Y.copy()
     bad[[3, 5]] += 100
-    found = robust_fit(g, bad, w, noise=variance, fit=c, per_reading=True)
+    found = robust_fit(g, w, bad, noise=variance, fit=c, per_reading=True)
     np.testing.assert_array_equal(found.reliability[[3, 5]], 1.0)
     assert found.fit[3] == 0
     np.testing.assert_array_equal(found.readings[[3, 5]], bad[[3, 5]])
     with pytest.raises(InputError, match="every station without neighbors"):
-        robust_fit(g, Y, 0.0, noise=variance)
+        robust_fit(g, 0.0, Y, noise=variance)
 
 
 def test_one_reading_a_station_and_repeatability(network):
@@ -176,23 +176,23 @@ def test_one_reading_a_station_and_repeatability(network):
     g, _, Y, variance = network
     y = Y[:, 0].copy()
     y[20] += 30
-    found = robust_fit(g, y, 1.0, noise=variance)
+    found = robust_fit(g, 1.0, y, noise=variance)
     assert list(found.suspects()) == [20]
-    again = robust_fit(g, y, 1.0, noise=variance, rng=np.random.default_rng(4))
+    again = robust_fit(g, 1.0, y, noise=variance, rng=np.random.default_rng(4))
     np.testing.assert_array_equal(found.reliability, again.reliability)
 
 
 def test_a_round_limit_is_reported(network):
     g, _, Y, variance = network
-    found = robust_fit(g, spoilt(Y, variance), 1.0, noise=variance, max_rounds=1)
+    found = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, max_rounds=1)
     assert found.status is Status.MAX_ITERATIONS
     assert found.rounds == 1
 
 
 def test_designs_take_the_fit(network):
     g, _, Y, variance = network
-    first = nareg.design.blind(g, measurements=Y, noise=variance, fit="noise", folds=2)
-    found = robust_fit(g, Y, first, noise=variance)
+    first = nareg.design.blind(g, measurements=Y, noise=variance, fit="noise", sampling=nareg.design.Sampling(folds=2))
+    found = robust_fit(g, first, Y, noise=variance)
     np.testing.assert_allclose(found.fit, found.reliability / variance)
     nareg.filters.denoise(g, first, Y, fit=found.fit)
 
@@ -206,7 +206,7 @@ def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
     Y[bad] += np.linspace(0, 12, 40)
     for name in ("inv", "solve", "cholesky", "eigh", "eigvalsh"):
         monkeypatch.delattr(np.linalg, name)  # whatever is dense goes through one of them
-    found = robust_fit(g, Y, 1.0, noise=1.0)
+    found = robust_fit(g, 1.0, Y, noise=1.0)
     assert found.status is Status.CONVERGED
     assert set(bad) == set(found.suspects(0.4))
     assert np.delete(found.reliability, bad).mean() > 0.99
@@ -230,15 +230,15 @@ def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
 )
 def test_bad_arguments_are_named(options, words):
     with pytest.raises(InputError, match=words):
-        robust_fit(nareg.graphs.grid((4,)), np.arange(8.0).reshape(4, 2), 1.0, **{"noise": 1.0, **options})
+        robust_fit(nareg.graphs.grid((4,)), 1.0, np.arange(8.0).reshape(4, 2), **{"noise": 1.0, **options})
 
 
 def test_bad_readings_are_named():
     g = nareg.graphs.grid((4,))
     with pytest.raises(InputError, match="finite"):
-        robust_fit(g, [1.0, np.nan, 2.0, 3.0], 1.0, noise=1.0)
+        robust_fit(g, 1.0, [1.0, np.nan, 2.0, 3.0], noise=1.0)
     with pytest.raises(InputError, match="transposed"):
-        robust_fit(g, np.ones((2, 4)), 1.0, noise=1.0)
+        robust_fit(g, 1.0, np.ones((2, 4)), noise=1.0)
 
 
 def test_a_failed_solve_is_not_used(network, monkeypatch):
@@ -247,7 +247,7 @@ def test_a_failed_solve_is_not_used(network, monkeypatch):
     failed = nareg.results.Solution(found.x, Status.STALLED, "cg", 1, found.residuals, 1.0)
     monkeypatch.setattr(reliability, "denoise", lambda *_, **__: failed)
     with pytest.raises(SolverError, match="STALLED"):
-        robust_fit(g, Y, 1.0, noise=variance)
+        robust_fit(g, 1.0, Y, noise=variance)
 
 
 def test_drift_on_a_real_network(us):
@@ -265,11 +265,11 @@ def test_drift_on_a_real_network(us):
         return d, np.mean((nareg.filters.denoise(us.graph, d, Y).x - X) ** 2)
 
     (_, without), (first, plain) = error(clean), error(bad)
-    found = robust_fit(us.graph, bad, first, noise=sd**2)
+    found = robust_fit(us.graph, first, bad, noise=sd**2)
     assert set(found.suspects()) == set(stations)
     assert plain > 2 * without
     assert error(bad, found.noise, found.fit)[1] < 1.1 * without
-    untouched = robust_fit(us.graph, clean, first, noise=sd**2)
+    untouched = robust_fit(us.graph, first, clean, noise=sd**2)
     assert error(clean, untouched.noise, untouched.fit)[1] < 1.02 * without
 
 
@@ -277,7 +277,7 @@ def test_a_gross_spike_does_not_drag_its_neighbors_along(rng):
     g = nareg.graphs.grid((3, 3))
     Y = 0.3 * rng.standard_normal((9, 50))
     Y[4, 7] = 1000.0
-    found = robust_fit(g, Y, 1.0, noise=0.09, per_reading=True)
+    found = robust_fit(g, 1.0, Y, noise=0.09, per_reading=True)
     others = np.delete(np.abs(found.readings - Y), 4, axis=0)
     assert others.max() < 1.0
     assert abs(found.readings[4, 7]) < 5.0

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg._operator import penalty
-from nareg.design import blind, exact, node_invariant, redesign, risk
+from nareg.design import Sampling, blind, exact, node_invariant, redesign, risk
 from nareg.design._risk import support
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
@@ -190,8 +190,8 @@ def test_bad_groups_are_named():
 
 
 def test_interrupt_keeps_the_best_so_far(field):
-    def impatient(iteration, objective, gradient):
-        if iteration == 12:
+    def impatient(now):
+        if now.step == 12:
             raise KeyboardInterrupt
 
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled", progress=impatient)
@@ -231,30 +231,30 @@ def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
     kept = np.r_[np.arange(5, 600), -1]  # the last one counts as new
     g = field.graph.subgraph(nodes)
     data = {"signals": field.signals[nodes], "noise": field.noise[nodes]}
-    again, afresh = redesign(d, g, kept=kept, **data), exact(g, **data, solver="sampled")
+    again, afresh = redesign(g, d, old_index=kept, **data), exact(g, **data, solver="sampled")
     assert again.status.ok
     assert again.objective == pytest.approx(afresh.objective, rel=2e-3)
     solves = [x.certificate.details["solves"]["columns"] for x in (again, afresh)]
     assert solves[0] < 0.6 * solves[1]
     Y = field.measure(field.signals, rng=np.random.default_rng(0))[nodes]
-    assert redesign(d, g, kept=kept, measurements=Y, noise=data["noise"]).status.ok
+    assert redesign(g, d, old_index=kept, measurements=Y, noise=data["noise"]).status.ok
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"kept": [0, 1]}, "kept has shape"),
-        ({"kept": np.full(600, 700)}, "kept holds 700"),
-        ({"kept": np.zeros(600, int)}, "none twice"),
+        ({"old_index": [0, 1]}, "old_index has shape"),
+        ({"old_index": np.full(600, 700)}, "old_index holds 700"),
+        ({"old_index": np.zeros(600, int)}, "none twice"),
         ({"signals": None}, "exactly one of"),
         ({"noise": None}, "noise is None"),
     ],
 )
 def test_bad_redesigns_are_named(field, arguments, words):
     d = node_invariant(field.graph, rule="oracle", signals=field.signals, noise=field.noise)
-    data = {"kept": np.arange(600), "signals": field.signals, "noise": field.noise, **arguments}
+    data = {"old_index": np.arange(600), "signals": field.signals, "noise": field.noise, **arguments}
     with pytest.raises(InputError, match=words):
-        redesign(d, field.graph, **data)
+        redesign(field.graph, d, **data)
 
 
 @pytest.mark.parametrize(
@@ -262,17 +262,17 @@ def test_bad_redesigns_are_named(field, arguments, words):
     [
         ({"solver": "quick"}, "choose one of"),
         ({"noise": np.eye(600)}, "solver='sampled' needs"),
-        ({"n_probes": 1}, "n_probes"),
+        ({"sampling": {"n_probes": 1}}, "n_probes"),
         ({"starts": np.ones((1, 600))}, "starts are for"),
         ({"signals": np.zeros((600, 10))}, "zero everywhere"),
-        ({"early_stopping": True, "signals": np.ones((600, 3))}, "at least 8"),
+        ({"sampling": {"early_stopping": True}, "signals": np.ones((600, 3))}, "at least 8"),
         ({"fit": np.zeros(600)}, "fit is zero"),
     ],
 )
 def test_bad_arguments_are_named(field, arguments, words):
     data = {"signals": field.signals, "noise": field.noise, "solver": "sampled", **arguments}
     with pytest.raises(InputError, match=words):
-        exact(field.graph, **data)
+        exact(field.graph, **{**data, "sampling": Sampling(**arguments.get("sampling", {}))})
 
 
 def test_columns_that_do_not_fit_are_refused_before_they_are_made(field, monkeypatch):
@@ -337,7 +337,7 @@ def test_redesign_refuses_what_it_would_ruin(rng):
     X, noise = rng.standard_normal((25, 20)), np.geomspace(0.1, 10, 25)
     weighted = nareg.design.exact(g, signals=X, noise=noise, fit="noise")
     with pytest.raises(InputError, match="fit is None but previous has a data term"):
-        nareg.design.redesign(weighted, g, kept=np.arange(25), signals=X, noise=noise)
+        nareg.design.redesign(g, weighted, old_index=np.arange(25), signals=X, noise=noise)
 
 
 def test_redesign_of_weights_with_both_signs_is_no_worse_than_one_weight():
@@ -349,7 +349,7 @@ def test_redesign_of_weights_with_both_signs_is_no_worse_than_one_weight():
     previous = nareg.design.exact(g, signals=X, noise=0.5)
     assert (previous.weights > 0).any()
     assert (previous.weights < 0).any()
-    again = nareg.design.redesign(previous, g, kept=np.arange(36), signals=X, noise=0.5)
+    again = nareg.design.redesign(g, previous, old_index=np.arange(36), signals=X, noise=0.5)
     one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
     assert risk(g, again, signals=X, noise=0.5).mse <= 1.02 * risk(g, one, signals=X, noise=0.5).mse
 
@@ -363,5 +363,5 @@ def test_redesign_searches_the_single_weight_again_where_the_old_one_does_not_fi
         weights=100 * fresh.weights,
         certificate=replace(fresh.certificate, details={"best_scalar": 100.0}),
     )
-    again = nareg.design.redesign(far, g, kept=np.arange(60), signals=field.signals, noise=field.noise)
+    again = nareg.design.redesign(g, far, old_index=np.arange(60), signals=field.signals, noise=field.noise)
     assert again.certificate.details["best_scalar"] == pytest.approx(fresh.certificate.details["best_scalar"], rel=0.05)

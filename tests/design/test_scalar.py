@@ -44,10 +44,10 @@ def test_rules_minimize_their_dense_criterion(problem, rule, fit):
 
     d = node_invariant(g, rule=rule, signals=X if rule == "oracle" else None, measurements=Y, noise=noise, fit=fit)
     w0, best = brute_force(criterion)
-    assert d.objective == pytest.approx(criterion(d.certificate.details["w0"]), rel=1e-8)
+    assert d.objective == pytest.approx(criterion(d.certificate.details["strength"]), rel=1e-8)
     assert d.objective <= best * (1 + 1e-9)
-    assert d.certificate.details["w0"] == pytest.approx(w0, rel=0.02)
-    np.testing.assert_allclose(d.weights, np.sqrt(d.certificate.details["w0"]))
+    assert d.certificate.details["strength"] == pytest.approx(w0, rel=0.02)
+    np.testing.assert_allclose(d.weights, np.sqrt(d.certificate.details["strength"]))
 
 
 def test_discrepancy_meets_the_noise_power(problem):
@@ -71,7 +71,7 @@ def test_l_curve_finds_the_corner(us):
     curvature = (dx * np.gradient(dy, t) - dy * np.gradient(dx, t)) / (dx**2 + dy**2) ** 1.5
     best = np.exp(t[10:-10][np.argmax(curvature[10:-10])])
     d = node_invariant(us.graph, rule="l-curve", measurements=y)
-    assert d.certificate.details["w0"] == pytest.approx(best, rel=0.01)
+    assert d.certificate.details["strength"] == pytest.approx(best, rel=0.01)
     assert d.objective == pytest.approx(curvature[10:-10].max(), rel=1e-3)
 
 
@@ -86,7 +86,7 @@ def test_published_rule(problem):
     values = np.linalg.eigvalsh(g.laplacian().toarray())
     snr = np.mean(X**2) / 0.3
     expected = np.sqrt(np.sqrt(1 / snr) / (values[1] * values[-1]))
-    assert node_invariant(g, signals=X, noise=0.3).certificate.details["w0"] == pytest.approx(expected)
+    assert node_invariant(g, signals=X, noise=0.3).certificate.details["strength"] == pytest.approx(expected)
 
 
 def test_published_rule_takes_the_smallest_nonzero_eigenvalue_on_disconnected_graphs(rng):
@@ -94,7 +94,7 @@ def test_published_rule_takes_the_smallest_nonzero_eigenvalue_on_disconnected_gr
     assert not g.is_connected
     values = np.linalg.eigvalsh(g.laplacian().toarray())
     expected = np.sqrt(1 / (values[2] * values[-1]))
-    assert node_invariant(g, signals=np.ones(25), noise=1.0).certificate.details["w0"] == pytest.approx(expected)
+    assert node_invariant(g, signals=np.ones(25), noise=1.0).certificate.details["strength"] == pytest.approx(expected)
 
 
 def test_sure_is_unbiased_for_the_risk(problem, rng):
@@ -117,7 +117,7 @@ def test_no_design_depends_on_the_physical_unit(problem, unit):
         "published rule": lambda s, **o: node_invariant(g, signals=s * X, **o),
         "SURE": lambda s, **o: node_invariant(g, rule="sure", measurements=s * Y, **o),
         "relaxation": lambda s, **o: nareg.design.relaxation(g, signals=s * X, **o),
-        "min-max": lambda s, **o: nareg.design.minmax(g, low=s * low, high=s * high, criterion="mse", **o),
+        "min-max": lambda s, **o: nareg.design.minmax(g, signal_low=s * low, signal_high=s * high, criterion="mse", **o),
         "exact": lambda s, **o: nareg.design.exact(g, signals=s * X, **o),
     }
     for name, design in designs.items():

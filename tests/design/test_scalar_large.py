@@ -36,7 +36,7 @@ def test_agrees_with_the_dense_rule(n, rule, fit):
     dense = node_invariant(g, rule=rule, **{**arguments(rule, X, Y, variance), "noise": variance}, fit=fit)
     data = X if rule == "oracle" else Y
     large = node_invariant_large(penalty(g), rule, data, variance, fit, 200, np.random.default_rng(0))
-    assert large.certificate.details["w0"] == pytest.approx(dense.certificate.details["w0"], rel=0.01)
+    assert large.certificate.details["strength"] == pytest.approx(dense.certificate.details["strength"], rel=0.01)
     assert large.objective == pytest.approx(dense.objective, rel=1e-3)
     assert large.method == dense.method
     assert large.graph_hash == dense.graph_hash
@@ -49,7 +49,7 @@ def test_one_column_and_weighted_data_term():
     c = np.random.default_rng(0).uniform(0.5, 2, 900)
     dense = node_invariant(g, rule="sure", measurements=Y[:, 0], noise=variance, fit=c)
     large = node_invariant_large(penalty(g), "sure", Y, variance, c, 200, np.random.default_rng(0))
-    assert large.certificate.details["w0"] == pytest.approx(dense.certificate.details["w0"], rel=0.01)
+    assert large.certificate.details["strength"] == pytest.approx(dense.certificate.details["strength"], rel=0.01)
 
 
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv", "discrepancy"])
@@ -180,7 +180,7 @@ def test_twenty_thousand_nodes():
     assert np.median(found / variance) == pytest.approx(1.0, abs=0.15)
     oracle = node_invariant(g, rule="oracle", signals=X, noise=variance)
     sure = node_invariant(g, rule="sure", measurements=Y, noise=variance)
-    assert sure.certificate.details["w0"] == pytest.approx(oracle.certificate.details["w0"], rel=0.05)
+    assert sure.certificate.details["strength"] == pytest.approx(oracle.certificate.details["strength"], rel=0.05)
     error = np.mean(np.sum((nareg.filters.denoise(g, sure, Y).x - X) ** 2, axis=0))
     assert sure.objective == pytest.approx(error, rel=0.02)
     from_readings = blind(g, measurements=Y[:, :4], noise=found)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
+from nareg.design import Ball, SmoothBox
 from nareg.design._minmax import criteria as _criteria
 from nareg.design._minmax import worst_case as _worst
 from nareg.design._risk import problem as _problem
@@ -29,7 +30,7 @@ def test_the_worst_vertex_of_a_box_is_far_above_its_two_corners():
     X = vertices(-np.ones(8), np.ones(8))
     S = w[:, None] * g.laplacian().toarray() * w
     values = np.sum((S @ X) ** 2, axis=0)
-    found = worst_case(g, w, uncertainty="box", criterion="prony", low=-1.0, high=1.0)
+    found = worst_case(g, w, uncertainty="box", criterion="prony", signal_low=-1.0, signal_high=1.0)
     assert found.lower == pytest.approx(values.max())
     assert values.max() <= found.upper <= 1.02 * values.max()
     assert values[0] == pytest.approx(values[-1])  # the two corners
@@ -47,7 +48,7 @@ def test_enumeration_lies_between_the_bounds(seed):
         "mse": np.sum((H @ X - X) ** 2, axis=0) + np.sum(H**2 * noise),
     }
     for criterion, values in errors.items():
-        found = worst_case(g, w, uncertainty="box", criterion=criterion, low=low, high=high, noise=noise, fit=c)
+        found = worst_case(g, w, uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=noise, fit=c)
         worst = values.max()
         assert worst * (1 - 0.02) <= found.lower <= worst * (1 + 1e-9) <= found.upper * (1 + 2e-9)
         assert found.upper <= 1.05 * worst
@@ -66,11 +67,11 @@ def test_smooth_box_bounds_hold_and_tend_to_those_of_the_box(seed, criterion):
     H = dense_filter(g, w)
     B, variance = (S, 0.0) if criterion == "prony" else (H - np.eye(8), float(np.sum(H**2 * noise)))
     errors = np.sum((B @ X) ** 2, axis=0) + variance
-    options = {"criterion": criterion, "low": low, "high": high, "noise": noise}
+    options = {"criterion": criterion, "signal_low": low, "signal_high": high, "noise": noise}
     box = worst_case(g, w, uncertainty="box", **options)
     last = 0.0
     for kappa in (np.quantile(rough, 0.05), np.median(rough), 2 * rough.max()):
-        found = worst_case(g, w, uncertainty="smooth-box", smoothness=kappa, **options)
+        found = worst_case(g, w, uncertainty=SmoothBox(kappa), **options)
         assert errors[rough <= kappa].max() <= found.upper * (1 + 1e-9)
         assert last <= found.upper * (1 + 1e-3)
         assert found.upper <= box.upper * (1 + 1e-3)
@@ -85,10 +86,10 @@ def test_smooth_box_bounds_hold_and_tend_to_those_of_the_box(seed, criterion):
 def test_ball_is_the_largest_singular_value():
     g, w, _, _, c, noise = random_case(1)
     S, H = w[:, None] * g.laplacian().toarray() * w, dense_filter(g, w, c)
-    prony = worst_case(g, w, uncertainty="ball", criterion="prony", radius=3.0)
+    prony = worst_case(g, w, uncertainty=Ball(3.0), criterion="prony")
     assert prony.lower == pytest.approx(9 * np.linalg.eigvalsh(S)[-1] ** 2)
     assert prony.upper == pytest.approx(prony.lower)
-    mse = worst_case(g, w, uncertainty="ball", radius=3.0, noise=noise, fit=c)
+    mse = worst_case(g, w, uncertainty=Ball(3.0), noise=noise, fit=c)
     assert mse.upper == pytest.approx(9 * np.linalg.norm(H - np.eye(8), 2) ** 2 + np.sum(H**2 * noise))
     assert mse.lower <= mse.upper
 
@@ -96,7 +97,7 @@ def test_ball_is_the_largest_singular_value():
 def test_any_design_can_be_examined():
     g, low, high = sensor_case(0)
     d = nareg.design.node_invariant(g, signals=(low + high) / 2, noise=0.1, fit="noise")
-    options = {"uncertainty": "box", "low": low, "high": high, "noise": 0.1}
+    options = {"uncertainty": "box", "signal_low": low, "signal_high": high, "noise": 0.1}
     found, same = worst_case(g, d, **options), worst_case(g, d.weights, fit=d.fit, **options)
     assert found.upper == pytest.approx(same.upper)
     assert found.upper != pytest.approx(worst_case(g, d.weights, **options).upper)  # the design's own fit was used
@@ -104,22 +105,22 @@ def test_any_design_can_be_examined():
 
 def test_a_known_signal_is_its_own_worst_case():
     g, x, _ = sensor_case(0, 12)
-    for name, more in (("box", {}), ("smooth-box", {"smoothness": roughness(g, x[:, None])[0] * 1.001})):
-        found = worst_case(g, 1.0, uncertainty=name, criterion="prony", low=x, high=x, **more)
+    for signals in ("box", SmoothBox(roughness(g, x[:, None])[0] * 1.001)):
+        found = worst_case(g, 1.0, uncertainty=signals, criterion="prony", signal_low=x, signal_high=x)
         assert found.lower == pytest.approx(np.sum((g.laplacian() @ x) ** 2))
         assert found.upper == pytest.approx(found.lower)
 
 
 def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monkeypatch):
     g, low, high = sensor_case(3, 60)
-    options = {"uncertainty": "box", "criterion": "prony", "low": low, "high": high}
+    options = {"uncertainty": "box", "criterion": "prony", "signal_low": low, "signal_high": high}
     dense = worst_case(g, 1.0, **options)
     for name in ("worst_case.DENSE_EIGENVALUES", "upper_bound.DENSE_EIGENVALUES", "signal_sets.SMALL"):
         monkeypatch.setattr(f"nareg.design._minmax.{name}", 10)
     sparse = worst_case(g, 1.0, **options)
     assert dense.lower <= sparse.upper
     assert sparse.upper == pytest.approx(dense.upper, rel=1e-3)
-    ball = worst_case(g, 1.0, uncertainty="ball", criterion="prony", radius=2.0)
+    ball = worst_case(g, 1.0, uncertainty=Ball(2.0), criterion="prony")
     assert ball.lower <= ball.upper == pytest.approx(ball.lower, rel=1e-5)
 
 

@@ -21,7 +21,7 @@ def test_figure_and_its_claims_are_in_the_documentation(group, name):
     pages = "".join((DOCS / page).read_text() for page in _docs.PAGES[group])
     text = pages.partition(f"<!-- begin {name} -->")[2].partition(f"<!-- end {name} -->")[0].strip()
     assert text.startswith("![")
-    assert f"(images/{name}.png)" in text
+    assert f"(../images/{name}.png)" in text
     assert (DOCS / "images" / f"{name}.png").stat().st_size > 10_000
     assert all(line.startswith(("| ", "|---")) and line.endswith("|") for line in text.splitlines()[2:])
     overview = pages.partition("<!-- begin overview -->")[2].partition("<!-- end overview -->")[0]
@@ -60,11 +60,12 @@ def test_pages_are_written_from_what_was_run(tmp_path):
     out, docs = tmp_path / "out", tmp_path / "docs"
     out.mkdir()
     (docs / "images").mkdir(parents=True)
+    (docs / "results").mkdir()
     names = GROUPS["unlearning"][:2]
     page = "<!-- begin overview -->\n<!-- end overview -->\n" + "".join(
         f"<!-- begin {name}{part} -->\n<!-- end {name}{part} -->\n" for name in names for part in ("", "-runs")
     )
-    (docs / "unlearning.md").write_text(page)
+    (docs / "results" / "unlearning.md").write_text(page)
     for k, name in enumerate(names):
         figure = load(name)
         told = {
@@ -77,7 +78,7 @@ def test_pages_are_written_from_what_was_run(tmp_path):
         Image.new("RGB", (4, 4)).save(out / f"{name}.png")
         _docs.write("unlearning", out, docs)
         (out / f"{name}.json").unlink()  # lost before the next is run
-    text = (docs / "unlearning.md").read_text()
+    text = (docs / "results" / "unlearning.md").read_text()
     assert all(f"claim {k} | **reproduced** |" in text and f"commit `c{k}`" in text for k in range(2))
     assert _docs.NOT_RUN not in text
     told["fingerprint"] = "another"

@@ -159,7 +159,7 @@ def written(names, rows, folder):
 def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
     figures, found = written(_main.HERTA, trained, tmp_path)
     parts = _herta_tables.parts(figures, found)
-    page = (Path(__file__).resolve().parents[2] / "docs" / "herta.md").read_text()
+    page = (Path(__file__).resolve().parents[2] / "docs" / "results" / "herta.md").read_text()
     marks = re.findall(r"<!-- begin ([\w-]+) -->", page)
     assert len(marks) == len(set(marks))
     assert set(marks) == {*parts, *_main.HERTA, "overview"}

@@ -249,3 +249,12 @@ def test_small_indefinite_systems_never_pass(S, method):
     S = np.array(S)
     g = nareg.Graph(np.ones(S.shape) - np.eye(len(S)))
     assert denoise(g, S, np.ones(len(S)), method=method).status is Status.INDEFINITE
+
+
+def test_multigrid_gives_the_same_numbers_every_time_and_leaves_the_global_random_state(rng):
+    g = nareg.graphs.sensor(900, rng=rng)
+    y = rng.standard_normal((900, 2))
+    before = np.random.get_state()[1].tolist()  # noqa: NPY002
+    first, second = (nareg.filters.denoise(g, 0.3, y, method="multigrid").x for _ in range(2))
+    np.testing.assert_array_equal(first, second)
+    assert np.random.get_state()[1].tolist() == before  # noqa: NPY002

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "gnn.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "gnn.md"
 
 
 def test_code_of_the_page_runs(tmp_path):

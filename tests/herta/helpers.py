@@ -7,6 +7,7 @@ import scipy.optimize
 from scipy.special import logsumexp, softmax
 
 import nareg
+from nareg import herta
 from nareg.gnn import Adjacency
 
 ONE_HOT = np.eye(3)
@@ -20,12 +21,12 @@ UNITS = [
 ]
 
 
-def laplacian(graph, kind="normalized"):
+def laplacian(graph, kind="augmented"):
     adjacency = Adjacency(graph)
-    return (adjacency.augmented_laplacian if kind == "normalized" else adjacency.laplacian).toarray()
+    return (adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian).toarray()
 
 
-def propagated(graph, X, lam, kind="normalized"):
+def propagated(graph, X, lam, kind="augmented"):
     """``F = H^-1 X`` at all nodes."""
     L = laplacian(graph, kind)
     return np.linalg.solve(np.eye(len(L)) + lam * L, X)
@@ -62,3 +63,27 @@ def best_cross_entropy(F, labels, classes, weight_decay=0.0):
 
     options = {"maxiter": 5000, "maxfun": 10**5, "ftol": 0, "gtol": 1e-9}
     return scipy.optimize.minimize(flat, np.zeros(shape[0] * classes), jac=True, method="L-BFGS-B", options=options).fun
+
+
+OPTIMIZER = {"learning_rate", "dropout", "tol", "inner_tol", "max_iterations", "stop_below", "validation", "patience"}
+
+
+def grouped(*, optimizer="auto", loss="mse", **options):
+    """Arguments of ``herta.fit`` from a flat list of settings."""
+    how = {name: options.pop(name) for name in OPTIMIZER & options.keys()}
+    model = {name: options.pop(name) for name in ("lam", "kind", "unrolled") if name in options}
+    if "sketch_size" in options:
+        assert options["preconditioner"] == "sketched"
+        options["preconditioner"] = herta.Sketched(options.pop("sketch_size"))
+    if "weight_decay" in options:
+        loss = herta.Regularized(loss, options.pop("weight_decay"))
+    return options | {
+        "optimizer": herta.Optimizer(optimizer, **how) if how else optimizer,
+        "loss": loss,
+        "lam": herta.Unfolding(**model) if model.keys() - {"lam"} else model.get("lam", 1.0),
+    }
+
+
+def fit(graph, features, targets, **settings):
+    """``herta.fit`` with its settings in one flat list."""
+    return herta.fit(graph, features, targets, **grouped(**settings))

@@ -6,10 +6,10 @@ import pytest
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus
 from nareg.herta._precondition.leverage import Incidence
 from nareg.herta._torch import attention
-from tests.herta.helpers import best_squared
+from nareg.results import Status
+from tests.herta.helpers import best_squared, fit
 
 
 @pytest.fixture
@@ -20,10 +20,10 @@ def task(rng):
     return graph, np.eye(3)[labels] + 0.5 * rng.standard_normal((75, 3)), labels
 
 
-@pytest.mark.parametrize("kind", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("kind", ["augmented", "combinatorial"])
 def test_every_round_is_optimal_for_its_weights(kind, task):
     graph, X, labels = task
-    found = herta.fit_attention(graph, X, labels, lam=2.0, kind=kind, penalty=herta.Penalty(tau=0.05), rounds=4)
+    found = herta.fit_attention(graph, X, labels, lam=2.0, kind=kind, penalty=herta.AttentionPenalty(tau=0.05), rounds=4)
     incidence = Incidence.of(graph, kind)
     following = np.ones(incidence.n_edges)
     for result in found.rounds:
@@ -40,7 +40,7 @@ def test_every_round_is_optimal_for_its_weights(kind, task):
 def test_the_reweighted_solve_lowers_the_concave_energy(task):
     """For fixed W: Z of the tangent penalty has at most the energy of the Z that the tangent was taken at."""
     graph, X, _ = task
-    incidence, penalty, lam = Incidence.of(graph, "combinatorial"), herta.Penalty(tau=0.2), 3.0
+    incidence, penalty, lam = Incidence.of(graph, "combinatorial"), herta.AttentionPenalty(tau=0.2), 3.0
 
     def energy(Z):
         distance = np.linalg.norm(incidence.matrix @ Z, axis=1) / np.sqrt(incidence.weight)
@@ -60,7 +60,9 @@ def test_the_reweighted_solve_lowers_the_concave_energy(task):
 
 def test_edges_between_classes_lose_weight_and_the_fit_gains(task):
     graph, X, labels = task
-    found = herta.fit_attention(graph, X, labels, lam=5.0, kind="combinatorial", penalty=herta.Penalty(tau=0.05), rounds=30)
+    found = herta.fit_attention(
+        graph, X, labels, lam=5.0, kind="combinatorial", penalty=herta.AttentionPenalty(tau=0.05), rounds=30
+    )
     within = labels[found.edges[0]] == labels[found.edges[1]]
     assert found.attention[within].mean() > 1.5 * found.attention[~within].mean()
     assert found.settled
@@ -70,15 +72,17 @@ def test_edges_between_classes_lose_weight_and_the_fit_gains(task):
 
 def test_a_wide_penalty_is_the_plain_fit(task):
     graph, X, labels = task
-    found = herta.fit_attention(graph, X, labels, lam=2.0, penalty=herta.Penalty(tau=1e6))
+    found = herta.fit_attention(graph, X, labels, lam=2.0, penalty=herta.AttentionPenalty(tau=1e6))
     assert (found.attention == 1).all()
     assert len(found.rounds) == 1
-    assert found.result.loss == pytest.approx(herta.fit(graph, X, labels, lam=2.0).loss, rel=1e-8)
+    assert found.result.loss == pytest.approx(fit(graph, X, labels, lam=2.0).loss, rel=1e-8)
 
 
 def test_far_edges_are_cut(task):
     graph, X, labels = task
-    found = herta.fit_attention(graph, X, labels, penalty=herta.Penalty(tau=0.01, cut=0.3), kind="combinatorial", rounds=3)
+    found = herta.fit_attention(
+        graph, X, labels, penalty=herta.AttentionPenalty(tau=0.01, cut=0.3), kind="combinatorial", rounds=3
+    )
     assert 0 < (found.attention == 0).sum() < found.attention.size
 
 
@@ -92,19 +96,24 @@ def test_far_edges_are_cut(task):
 )
 def test_penalties_that_cannot_work_are_refused(told, message):
     with pytest.raises(InputError, match=message):
-        herta.Penalty(**told)
+        herta.AttentionPenalty(**told)
 
 
 def test_every_round_is_made_whatever_it_ended_with(task):
     graph, X, labels = task
-    told = {"lam": 2.0, "penalty": herta.Penalty(tau=0.05), "rounds": 3, "optimizer": "gd", "max_iterations": 2}
+    told = {
+        "lam": 2.0,
+        "penalty": herta.AttentionPenalty(tau=0.05),
+        "rounds": 3,
+        "optimizer": herta.Optimizer("gd", max_iterations=2),
+    }
     found = herta.fit_attention(graph, X, labels, **told)
-    assert [r.status for r in found.rounds] == [TrainingStatus.MAX_ITERATIONS] * 3
+    assert [r.status for r in found.rounds] == [Status.MAX_ITERATIONS] * 3
 
 
 def test_an_interrupt_before_the_first_step_of_a_round_keeps_the_rounds_before(task, monkeypatch):
     graph, X, labels = task
-    told = {"lam": 2.0, "penalty": herta.Penalty(tau=0.05), "rounds": 3}
+    told = {"lam": 2.0, "penalty": herta.AttentionPenalty(tau=0.05), "rounds": 3}
     whole, calls = herta.fit_attention(graph, X, labels, **told), []
 
     def interrupted(*args, **more):
@@ -131,8 +140,8 @@ def test_an_edge_index_may_end_in_isolated_nodes(rng):
 @pytest.mark.parametrize(
     ("build", "message"),
     [
-        (lambda: herta.Penalty(cut="x"), "cut is 'x': a distance above 0"),
-        (lambda: herta.Penalty(tau=-1.0), r"tau is -1\.0"),
+        (lambda: herta.AttentionPenalty(cut="x"), "cut is 'x': a distance above 0"),
+        (lambda: herta.AttentionPenalty(tau=-1.0), r"tau is -1\.0"),
         (lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], unrolled=3), "leave out unrolled"),
         (lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], penalty=0.1), r"penalty is 0\.1"),
     ],

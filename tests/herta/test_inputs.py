@@ -7,44 +7,43 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from nareg import herta
 from nareg.errors import InputError
-from tests.herta.helpers import best_squared, laplacian, problem, propagated
+from tests.herta.helpers import best_squared, fit, laplacian, problem, propagated
 
 
 def test_arrays_come_back_in_kind(rng):
     graph, X, labels, train = problem(rng)
-    dense = herta.fit(graph, X, labels, train=train)
+    dense = fit(graph, X, labels, train=train)
     for features in (sp.csr_array(X), torch.as_tensor(X)):
         for nodes in (train, torch.as_tensor(train), np.isin(np.arange(60), train)):
-            found = herta.fit(graph, features, labels, train=nodes)
+            found = fit(graph, features, labels, train=nodes)
             np.testing.assert_allclose(np.asarray(found.weights), dense.weights, atol=1e-8)
             assert isinstance(found.weights, torch.Tensor) == isinstance(features, torch.Tensor)
-    single = herta.fit(graph, X, labels, train=train, dtype=np.float32)
+    single = fit(graph, X, labels, train=train, dtype=np.float32)
     assert single.weights.dtype == np.float32
     assert single.loss == pytest.approx(dense.loss, rel=1e-3)
     edge_index, _ = graph.to_edge_index()
-    np.testing.assert_allclose(herta.fit(edge_index, X, labels, train=train).weights, dense.weights, atol=1e-8)
+    np.testing.assert_allclose(fit(edge_index, X, labels, train=train).weights, dense.weights, atol=1e-8)
 
 
 def test_tensors_of_any_kind_are_taken(rng):
     graph, X, labels, train = problem(rng)
     X = np.round(X)  # exact in bfloat16
-    plain = herta.fit(graph, X, labels, train=train).weights
+    plain = fit(graph, X, labels, train=train).weights
     tensor = torch.as_tensor(X)
     kinds = [tensor.to_sparse(), tensor.to_sparse_csr(), tensor.bfloat16(), tensor.half(), tensor.float(), tensor.int()]
     for features in kinds:
-        found = herta.fit(graph, features, torch.as_tensor(labels), train=torch.as_tensor(train))
+        found = fit(graph, features, torch.as_tensor(labels), train=torch.as_tensor(train))
         np.testing.assert_allclose(found.weights.numpy(), plain, atol=1e-8)
     L = torch.as_tensor(laplacian(graph))
     for operator in (L, L.to_sparse()):
-        np.testing.assert_allclose(herta.fit(operator, X, labels, train=train, kind="operator").weights, plain, atol=1e-8)
+        np.testing.assert_allclose(fit(operator, X, labels, train=train, kind="operator").weights, plain, atol=1e-8)
 
 
 def test_sparse_and_dense_features_agree(rng):
     graph, X, labels, train = problem(rng, n=200, d=30)
     X *= rng.random(X.shape) < 0.05
-    dense, sparse = (herta.fit(graph, x, labels, train=train, loss="ce", weight_decay=0.1) for x in (X, sp.csr_array(X)))
+    dense, sparse = (fit(graph, x, labels, train=train, loss="ce", weight_decay=0.1) for x in (X, sp.csr_array(X)))
     np.testing.assert_allclose(dense.weights, sparse.weights, atol=1e-8)
 
 
@@ -54,9 +53,9 @@ def test_targets_may_be_numbers_and_unknown_where_not_trained_on(rng):
     best = best_squared(propagated(graph, X, 1.0)[train], Y[train])
     rest = np.setdiff1d(np.arange(60), train)
     Y[rest] = np.nan
-    assert herta.fit(graph, X, Y, train=train).loss == pytest.approx(best, rel=1e-6)
+    assert fit(graph, X, Y, train=train).loss == pytest.approx(best, rel=1e-6)
     labels[rest] = -1
-    assert herta.fit(graph, X, labels, train=train).weights.shape == (8, 3)
+    assert fit(graph, X, labels, train=train).weights.shape == (8, 3)
 
 
 def test_one_hot_rows_are_classes_and_rows_of_nan_unknown(rng):
@@ -65,16 +64,16 @@ def test_one_hot_rows_are_classes_and_rows_of_nan_unknown(rng):
     held = np.setdiff1d(np.arange(60), train)
     Y[held[5:]] = np.nan
     told = {"train": train, "optimizer": "adam", "max_iterations": 5}
-    found = herta.fit(graph, X, Y, validation=held[:5], **told)
-    np.testing.assert_array_equal(found.validation, herta.fit(graph, X, labels, validation=held[:5], **told).validation)
+    found = fit(graph, X, Y, validation=held[:5], **told)
+    np.testing.assert_array_equal(found.validation, fit(graph, X, labels, validation=held[:5], **told).validation)
     with pytest.raises(InputError, match="validation names a node whose label is not known"):
-        herta.fit(graph, X, Y, validation=held, **told)
+        fit(graph, X, Y, validation=held, **told)
 
 
 def test_a_single_output_is_no_class(rng):
     graph, X, _, train = problem(rng)
     with pytest.raises(InputError, match="outputs have a single column"):
-        herta.fit(graph, X, rng.standard_normal((60, 1)), train=train).predict()
+        fit(graph, X, rng.standard_normal((60, 1)), train=train).predict()
 
 
 @pytest.mark.parametrize(
@@ -139,29 +138,29 @@ def test_what_cannot_work_is_refused_in_one_sentence(told, message, rng):
     told = dict(told)
     arguments = [told.pop("graph", graph), told.pop("features", X), told.pop("targets", labels)]
     with pytest.raises(InputError, match=message):
-        herta.fit(*arguments, **told)
+        fit(*arguments, **told)
 
 
 def test_a_class_that_no_training_node_has_is_told(rng):
     graph, X, labels, train = problem(rng)
     labels[np.setdiff1d(np.arange(60), train)[0]] = 5
     with pytest.warns(UserWarning, match="targets hold 6 classes, but no node of train has class 3, 4, 5"):
-        assert herta.fit(graph, X, labels, train=train).weights.shape == (8, 6)
+        assert fit(graph, X, labels, train=train).weights.shape == (8, 6)
 
 
 def test_arrays_that_cannot_be_written_to_are_read(rng):
     graph, X, labels, train = problem(rng)
-    whole = herta.fit(graph, X, labels, train=train)
+    whole = fit(graph, X, labels, train=train)
     for array in (X, labels, train):
         array.setflags(write=False)
-    np.testing.assert_array_equal(herta.fit(graph, X, labels, train=train).weights, whole.weights)
+    np.testing.assert_array_equal(fit(graph, X, labels, train=train).weights, whole.weights)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused(rng):
     graph, X, labels, _ = problem(rng)
     with pytest.raises(InputError, match="torch finds no GPU here: take device='cpu'"):
-        herta.fit(graph, X, labels, device="cuda")
+        fit(graph, X, labels, device="cuda")
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no GPU here")
@@ -183,8 +182,7 @@ def test_a_gpu_gives_the_same(told, sparse, rng):
     graph, X, labels, train = problem(rng, n=300)
     X = sp.csr_array(X * (rng.random(X.shape) < 0.08)) if sparse else X
     here, there = (
-        herta.fit(graph, X, labels, train=train, device=device, rng=np.random.default_rng(0), **told)
-        for device in ("cpu", "cuda")
+        fit(graph, X, labels, train=train, device=device, rng=np.random.default_rng(0), **told) for device in ("cpu", "cuda")
     )
     np.testing.assert_allclose(there.weights, here.weights, rtol=1e-4, atol=1e-6)
     assert there.status is here.status

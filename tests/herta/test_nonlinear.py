@@ -27,7 +27,7 @@ def task(rng):
     return graph, torch.as_tensor(X), torch.as_tensor(labels), torch.as_tensor(train)
 
 
-@pytest.mark.parametrize("kind", ["normalized", "combinatorial"])
+@pytest.mark.parametrize("kind", ["augmented", "combinatorial"])
 def test_the_graph_layer_is_the_dense_solve_with_its_gradient(kind, rng):
     graph = nareg.graphs.erdos_renyi(12, 0.4, rng=rng)
     unfold = herta.Unfold(graph, lam=LAM, kind=kind, tol=1e-12)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "herta.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "herta.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 assert len(BLOCKS) == 3
 

@@ -9,12 +9,12 @@ from scipy.special import softmax
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from nareg.herta import TrainingStatus
 from nareg.herta._model.unfolded import form
 from nareg.herta._precondition import build
 from nareg.herta._train import cost_model
 from nareg.herta._train import fit as training
-from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, problem, propagated
+from nareg.results import Status
+from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, fit, problem, propagated
 
 
 def test_the_preconditioner_makes_it_a_handful_of_iterations(rng):
@@ -24,10 +24,10 @@ def test_the_preconditioner_makes_it_a_handful_of_iterations(rng):
     X[:, 1] = X[:, 0] + 1e-3 * X[:, 1]
     told = {"lam": 5.0, "train": train, "optimizer": "pcg", "tol": 1e-9}
     best = best_squared(propagated(graph, X, 5.0)[train], ONE_HOT[labels[train]])
-    quick = herta.fit(graph, X, labels, preconditioner="sketched", inner_tol=1e-11, rng=rng, **told)
+    quick = fit(graph, X, labels, preconditioner="sketched", inner_tol=1e-11, rng=rng, **told)
     assert quick.loss == pytest.approx(best, rel=1e-6)
     assert quick.hessian_products < 40
-    slow = herta.fit(graph, X, labels, preconditioner="none", max_iterations=40, **told)
+    slow = fit(graph, X, labels, preconditioner="none", max_iterations=40, **told)
     assert slow.loss > 1.01 * best
 
 
@@ -36,10 +36,10 @@ def test_the_condition_number_is_told(told, rng):
     graph, X, labels, train = problem(rng, n=200, d=6)
     F = propagated(graph, X, 2.0)[train]
     values = np.linalg.eigvalsh(F.T @ F)
-    found = herta.fit(graph, X, labels, lam=2.0, train=train, preconditioner="none", max_iterations=20000, **told)
+    found = fit(graph, X, labels, lam=2.0, train=train, preconditioner="none", max_iterations=20000, **told)
     assert found.condition == pytest.approx(values[-1] / values[0], rel=0.01)
     assert "condition number" in found.summary()
-    near = herta.fit(graph, X, labels, lam=2.0, train=train, preconditioner="exact", **told)
+    near = fit(graph, X, labels, lam=2.0, train=train, preconditioner="exact", **told)
     assert 1 <= near.condition < 1.1
 
 
@@ -47,8 +47,8 @@ def test_the_condition_number_is_told(told, rng):
 def test_separable_classes_take_a_few_dozen_evaluations_with_a_preconditioner_too(lam, rng):
     """Renewed to the end it would follow a curvature that vanishes, and take Newton's constant share a step."""
     graph, X, labels, train = problem(rng, n=200, d=150)
-    found = herta.fit(graph, X, labels, lam=lam, train=train, loss="ce", preconditioner="exact", tol=1e-6)
-    assert found.status is TrainingStatus.SEPARABLE
+    found = fit(graph, X, labels, lam=lam, train=train, loss="ce", preconditioner="exact", tol=1e-6)
+    assert found.status is Status.SEPARABLE
     assert found.evaluations < 60
 
 
@@ -58,7 +58,7 @@ def test_a_preconditioner_of_cross_entropy_is_renewed_as_its_weights_change(rng)
     X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
     chances = softmax(X @ rng.standard_normal((10, 3)), axis=1)
     labels = (rng.random((600, 1)) > chances.cumsum(axis=1)).sum(axis=1)
-    found = herta.fit(graph, X, labels, lam=0.2, loss="ce", preconditioner="exact", tol=1e-10)
+    found = fit(graph, X, labels, lam=0.2, loss="ce", preconditioner="exact", tol=1e-10)
     assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-8)
     assert found.evaluations <= 22  # 15 to 17 on three such problems; 32 to 39 with the first preconditioner alone
 
@@ -70,18 +70,18 @@ def test_simple_steps_follow_a_preconditioner_that_is_renewed(optimizer, most, r
     X = rng.standard_normal((600, 10)) * np.exp(rng.standard_normal((600, 1)))
     labels = (rng.random((600, 1)) > softmax(X @ rng.standard_normal((10, 3)), axis=1).cumsum(axis=1)).sum(axis=1)
     told = {"lam": 0.2, "loss": "ce", "optimizer": optimizer, "max_iterations": most}
-    found = herta.fit(graph, X, labels, preconditioner="exact", **told)
-    assert found.status is TrainingStatus.CONVERGED
+    found = fit(graph, X, labels, preconditioner="exact", **told)
+    assert found.status is Status.CONVERGED
     assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 0.2), labels, 3), rel=1e-7)
-    fixed = herta.fit(graph, X, labels, preconditioner=herta.precondition(graph, X, lam=0.2), **told)
-    assert fixed.status is TrainingStatus.MAX_ITERATIONS
+    fixed = fit(graph, X, labels, preconditioner=herta.precondition(graph, X, lam=0.2), **told)
+    assert fixed.status is Status.MAX_ITERATIONS
 
 
 def test_a_learning_rate_that_was_told_is_kept_to(rng):
     """Damped Newton steps of one length: they come near, each with its own preconditioner."""
     graph, X, labels, train = problem(rng, n=300)
     told = {"lam": 1.0, "train": train, "loss": "ce", "preconditioner": "exact", "learning_rate": 0.5}
-    found = herta.fit(graph, X, labels, optimizer="gd", **told)
+    found = fit(graph, X, labels, optimizer="gd", **told)
     assert found.evaluations == found.losses.size  # no trials
     assert found.loss == pytest.approx(best_cross_entropy(propagated(graph, X, 1.0)[train], labels[train], 3), rel=1e-7)
 
@@ -95,7 +95,7 @@ def test_a_sketch_of_fewer_rows_than_the_rank_is_refused_with_the_rank(size, see
     told = {"train": np.arange(45), "preconditioner": "sketched", "sketch_size": size}
     for loss in ("mse", "ce"):
         with pytest.raises(InputError, match=f"sketch_size is {size} but the propagated features have rank 40"):
-            herta.fit(graph, X, np.arange(60) % 3, loss=loss, optimizer="gd", **told)
+            fit(graph, X, np.arange(60) % 3, loss=loss, optimizer="gd", **told)
 
 
 def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
@@ -103,9 +103,9 @@ def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
     X = X[:, :6] @ rng.standard_normal((6, 30))
     told = {"lam": 2.0, "train": train, "optimizer": "pcg"}
     best = best_squared(propagated(graph, X, 2.0)[train], ONE_HOT[labels[train]])
-    assert herta.fit(graph, X, labels, preconditioner="sketched", sketch_size=12, **told).loss == pytest.approx(best, rel=1e-7)
+    assert fit(graph, X, labels, preconditioner="sketched", sketch_size=12, **told).loss == pytest.approx(best, rel=1e-7)
     with pytest.raises(InputError, match="rank 6, of which such a sketch sees 5: take sketch_size of at least 12"):
-        herta.fit(graph, X, labels, preconditioner="sketched", sketch_size=5, **told)
+        fit(graph, X, labels, preconditioner="sketched", sketch_size=5, **told)
 
 
 @pytest.mark.parametrize(
@@ -117,26 +117,26 @@ def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
 )  # fmt: skip
 def test_features_of_deficient_rank_are_reported(told, rng):
     graph, X, labels, train = problem(rng, n=200)
-    whole = herta.fit(graph, X, labels, train=train, **told)
+    whole = fit(graph, X, labels, train=train, **told)
     assert whole.rank == 8
     assert "rank" not in whole.summary()
-    found = herta.fit(graph, np.hstack([X, X[:, :2], 0 * X[:, :1]]), labels, train=train, **told)
+    found = fit(graph, np.hstack([X, X[:, :2], 0 * X[:, :1]]), labels, train=train, **told)
     assert found.rank == 8
     assert "features of rank 8, less than their number 11: more than one W has this loss" in found.summary()
     assert found.loss == pytest.approx(whole.loss, rel=1e-6)
-    few = herta.fit(graph, X, labels, train=train[:5], **{**told, "preconditioner": "auto"}, max_iterations=50)
+    few = fit(graph, X, labels, train=train[:5], **{**told, "preconditioner": "auto"}, max_iterations=50)
     assert few.rank in (5, None)  # None: plain L-BFGS
-    assert herta.fit(graph, X, labels, train=train, weight_decay=0.1, **told).rank is None
+    assert fit(graph, X, labels, train=train, weight_decay=0.1, **told).rank is None
 
 
 def test_the_reason_of_a_choice_is_told_in_names_that_can_be_asked_for(rng):
     graph, X, labels, train = problem(rng, n=300)
     assert herta.precondition(graph, X, lam=1.0, train=train).reason.startswith("estimated on one core: exact ")
     assert herta.precondition(graph, X, lam=1.0, train=train, how="exact").reason == ""
-    squared = herta.fit(graph, X, labels, train=train).reason
+    squared = fit(graph, X, labels, train=train).reason
     assert squared.startswith("estimated on one core: direct ")
     assert "formed" not in squared
-    assert "exact (by solves)" in herta.fit(graph, X, labels, train=train, loss="ce").reason
+    assert "exact (by solves)" in fit(graph, X, labels, train=train, loss="ce").reason
 
 
 def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
@@ -146,7 +146,7 @@ def test_a_matrix_a_class_takes_fewer_evaluations_to_the_same_minimum(rng):
     weights[9] = 0, -2, -4  # classes of different sizes
     labels = (rng.random((600, 1)) > softmax(X @ weights, axis=1).cumsum(axis=1)).sum(axis=1)
     told = {"lam": 0.2, "loss": "ce", "tol": 1e-10}
-    one, blocks = (herta.fit(graph, X, labels, preconditioner=how, **told) for how in ("exact", "blocks"))
+    one, blocks = (fit(graph, X, labels, preconditioner=how, **told) for how in ("exact", "blocks"))
     best = best_cross_entropy(propagated(graph, X, 0.2), labels, 3)
     assert one.loss == pytest.approx(best, rel=1e-8) == blocks.loss
     assert blocks.evaluations < one.evaluations
@@ -160,24 +160,24 @@ def test_blocks_leave_the_mean_over_classes_alone(weight_decay, rng):
     labels = (rng.random((400, 1)) > softmax(shifted, axis=1).cumsum(axis=1)).sum(axis=1)
     best = best_cross_entropy(propagated(graph, X, 1.0), labels, 4, weight_decay)
     told = {"loss": "ce", "weight_decay": weight_decay, "preconditioner": "blocks"}
-    found = herta.fit(graph, X, labels, **told)
+    found = fit(graph, X, labels, **told)
     assert found.loss - best < 1e-8 * best
     assert found.evaluations < 20
     np.testing.assert_allclose(found.weights.sum(axis=1), 0, atol=1e-10)
-    early = herta.fit(graph, X, labels, max_iterations=4, **told)
+    early = fit(graph, X, labels, max_iterations=4, **told)
     assert early.gap == pytest.approx(early.loss - best, rel=0.5)
 
 
 @pytest.mark.parametrize("told", [{"weight_decay": 0.1}, {"optimizer": "adam"}])
 def test_few_nodes_a_feature_are_left_without_a_preconditioner_only_where_they_need_none(told, rng):
     graph, X, labels, train = problem(rng, n=120, d=60)
-    plain = herta.fit(graph, X, labels, train=train, loss="ce")
+    plain = fit(graph, X, labels, train=train, loss="ce")
     assert plain.preconditioner == "none"
     told = {"loss": "ce", "max_iterations": 60, **told}
-    found = herta.fit(graph, X * np.geomspace(1e-3, 1e3, 60), labels, train=train, **told)
+    found = fit(graph, X * np.geomspace(1e-3, 1e3, 60), labels, train=train, **told)
     assert found.preconditioner != "none"
     if "weight_decay" in told:
-        assert found.status is TrainingStatus.CONVERGED
+        assert found.status is Status.CONVERGED
 
 
 def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
@@ -191,8 +191,8 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
     monkeypatch.setattr(build, "form", formed)
     monkeypatch.setattr(training, "form", formed)
     for loss in ("mse", "ce"):
-        found = herta.fit(graph, X, labels, train=train, loss=loss)
+        found = fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")
         assert "propagated features would take" in found.reason
         assert not found.reason.endswith("; ")
-        assert found.status is TrainingStatus.CONVERGED
+        assert found.status is Status.CONVERGED

@@ -47,7 +47,7 @@ def test_scores_are_leverages_and_add_up_to_the_effective_dimension(kind, lam, r
 
 def test_projected_scores_are_unbiased_and_near(rng):
     graph = nareg.graphs.power_law(300, mean_degree=8, rng=rng)
-    incidence = Incidence.of(graph, "normalized")
+    incidence = Incidence.of(graph, "augmented")
     system = System(incidence.laplacian(), 3.0)
     ratio = approximate_scores(incidence, system, rng=rng) / exact_scores(incidence, system)
     low, high = np.quantile(ratio, [0.05, 0.95])
@@ -108,7 +108,7 @@ def test_the_measured_error_is_the_true_one(kind, n, small, rng, monkeypatch):
 @pytest.mark.parametrize("draws", [0.1, 1.0, 4.0])
 def test_large_errors_are_the_true_ones_too(draws, rng, lanczos):
     graph = nareg.graphs.power_law(600, mean_degree=4, rng=rng)
-    told = {"lam": 100.0, "epsilon": 0.5, "kind": "normalized", "draws": round(draws * graph.n_edges)}
+    told = {"lam": 100.0, "epsilon": 0.5, "kind": "augmented", "draws": round(draws * graph.n_edges)}
     found = herta.sparsify(graph, rng=rng, **told)
     true = dense_error(laplacian(graph), found.laplacian.toarray(), 100.0)
     assert true > 4

@@ -34,7 +34,7 @@ def test_wide_spectra_are_solved_by_conjugate_gradients(rng):
 @pytest.mark.parametrize("part", [1e-3, 0.0])
 def test_a_guess_saves_products_and_changes_nothing_else(part, rng):
     graph = nareg.graphs.grid((12, 12))
-    L = laplacian_of(graph, "normalized")
+    L = laplacian_of(graph, "augmented")
     system, B = System(L, 5.0), torch.as_tensor(rng.standard_normal((144, 3)))
     exact = system.solve(B, tol=1e-12)
     before = system.products
@@ -46,7 +46,7 @@ def test_a_guess_saves_products_and_changes_nothing_else(part, rng):
 
 
 def test_products_are_counted_by_column(rng):
-    system = System(laplacian_of(nareg.graphs.grid((5, 5)), "normalized"), 1.0)
+    system = System(laplacian_of(nareg.graphs.grid((5, 5)), "augmented"), 1.0)
     P = torch.as_tensor(rng.standard_normal((25, 4)))
     system.product(P, torch.empty_like(P))
     assert system.products == 4

@@ -7,7 +7,8 @@ import torch
 import nareg
 from nareg import herta
 from nareg.errors import InputError
-from tests.herta.helpers import best_cross_entropy, best_squared, problem, propagated
+from nareg.results import Status
+from tests.herta.helpers import best_cross_entropy, best_squared, fit, problem, propagated
 
 LAM = 3.0
 
@@ -164,7 +165,7 @@ def test_the_graph_network_layers_train_with_it(rng):
         loss.backward()
         optimizer.step()
         losses.append(float(loss.detach()))
-    best = herta.fit(graph, X, labels, lam=LAM, train=train, loss="ce").loss / len(train)
+    best = fit(graph, X, labels, lam=LAM, train=train, loss="ce").loss / len(train)
     assert losses[-1] == pytest.approx(best, rel=1e-3)
 
 
@@ -243,11 +244,11 @@ def test_a_preconditioner_that_was_built_serves_many_runs(task, told, accuracy):
     graph, X, _, Y, train, best = task
     P = herta.precondition(graph, X, lam=LAM, train=train, how="exact")
     for targets, smallest in ((Y, best), (2 * Y, 4 * best)):
-        found = herta.fit(graph, X, targets, lam=LAM, train=train, preconditioner=P, **told)
+        found = fit(graph, X, targets, lam=LAM, train=train, preconditioner=P, **told)
         assert found.loss == pytest.approx(smallest, rel=accuracy)
         assert found.preconditioner == "exact"
         # what the one that was built says is not taken for the gap: another is made before a run is called converged
-        if found.status is herta.TrainingStatus.CONVERGED:
+        if found.status is Status.CONVERGED:
             # columns from 1e-3 to 1e3: the shortest direction's curvature is below the ridge, which no gap sees
             assert found.loss - smallest <= 10 * found.gap + 1e-9 * smallest
             assert found.gap <= 1e-7 * found.loss
@@ -261,14 +262,14 @@ def test_cross_entropy_goes_down_with_a_preconditioner_that_was_built(task):
     best = best_cross_entropy(F[train].numpy() @ np.diag(10.0 ** np.linspace(3, -3, 12)), labels[train], 3)
     told = {"lam": LAM, "train": train, "loss": "ce", "preconditioner": P}
     for how in ({"optimizer": "gd", "max_iterations": 300}, {"optimizer": "adam", "learning_rate": 0.3}):
-        assert herta.fit(graph, X, labels, **told, **how).loss == pytest.approx(best, rel=1e-5)
+        assert fit(graph, X, labels, **told, **how).loss == pytest.approx(best, rel=1e-5)
 
 
 def test_what_a_preconditioner_of_another_problem_says_of_the_gap_is_not_believed(task):
     graph, X, _, Y, train, best = task
     other = herta.precondition(graph, 1e6 * X, lam=LAM, train=train)
     told = {"optimizer": "gd", "learning_rate": 0.9, "max_iterations": 10}
-    found = herta.fit(graph, X, Y, lam=LAM, train=train, preconditioner=other, **told)
+    found = fit(graph, X, Y, lam=LAM, train=train, preconditioner=other, **told)
     assert found.loss > 1.1 * best  # by this P within 1e-12 of the smallest, at W = 0 already
     assert not found.status.ok
 
@@ -278,12 +279,12 @@ def test_a_preconditioner_that_was_built_for_something_else_is_refused(task):
     P = herta.precondition(graph, X, lam=LAM, train=train)
     told = {"lam": LAM, "train": train, "preconditioner": P}
     with pytest.raises(InputError, match=r"preconditioner is for 12 features in torch.float64 on cpu, but these are 11 in"):
-        herta.fit(graph, X[:, :11], Y, **told)
+        fit(graph, X[:, :11], Y, **told)
     with pytest.raises(InputError, match=r"but these are 12 in torch.float32 on cpu: build it from the same features"):
-        herta.fit(graph, X, Y, dtype="float32", **told)
+        fit(graph, X, Y, dtype="float32", **told)
     with pytest.raises(InputError, match=r"but 'lbfgs' renews its own as it goes: take optimizer='adam' or 'gd'"):
-        herta.fit(graph, X, Y.argmax(1), loss="ce", **told)
+        fit(graph, X, Y.argmax(1), loss="ce", **told)
     with pytest.raises(InputError, match=r"takes no preconditioner, but preconditioner is one that was built: leave it out"):
-        herta.fit(graph, X, Y, optimizer="direct", **told)
+        fit(graph, X, Y, optimizer="direct", **told)
     with pytest.raises(InputError, match=r"preconditioner is for 0 features"):
-        herta.fit(graph, X, Y, lam=LAM, preconditioner=herta.Preconditioner())
+        fit(graph, X, Y, lam=LAM, preconditioner=herta.Preconditioner())

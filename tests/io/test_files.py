@@ -54,15 +54,15 @@ def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
         ("station,latitude,longitude\n", "no rows"),
         ("place,latitude,longitude\nA,1,2\n", "no column 'station'"),
         ("station,latitude\nA,1\n", "no columns latitude and longitude"),
-        ("station,latitude,longitude\nA,1,2\nA,1,2\n", "'A' is listed twice"),
+        ("station,latitude,longitude\nA,1,2\nA,1,2\n", "'A' appears twice"),
         ("station,latitude,longitude\nA,north,2\n", "line 2, column 'latitude': 'north' is not a number"),
         ("station,latitude,longitude\nA,,2\n", "line 2: station 'A' has no coordinates"),
         ("station,latitude,longitude\nA,1\n", "line 2: 2 cells where the header has 3"),
         ("station,latitude,longitude\nA,inf,2\n", "is infinite"),
         ("station,latitude,longitude\nA,1,2\nB,45,-999\n", "line 3: station 'B' is at 45, -999: a latitude of at most 90"),
-        ("station,x,y,x\nA,1,2,3\n", "column 'x' stands there twice"),
+        ("station,x,y,x\nA,1,2,3\n", "column 'x' appears twice"),
         ("station,x,y\nA,1,2\n,3,4\n", "line 3: the station has no name"),
-        ('station,x,y,notes\nA,1,2,"5 inch\nB,3,4,fine\n', "not readable as CSV"),
+        ('station,x,y,notes\nA,1,2,"5 inch\nB,3,4,fine\n', "cannot be read as CSV"),
     ],
 )
 def test_bad_station_files_are_named(tmp_path, text, words):
@@ -74,7 +74,7 @@ def test_bad_station_files_are_named(tmp_path, text, words):
     ("text", "words"),
     [
         ("A,B,C\n1,2,3\n", "first column is 'A'"),
-        ("time,A,A,B\nt,1,2,3\n", "column 'A' stands there twice"),
+        ("time,A,A,B\nt,1,2,3\n", "column 'A' appears twice"),
         ("time,A,B,C\nt,1,two,3\n", "line 2, column 'B': 'two' is not a number"),
     ],
 )
@@ -94,7 +94,7 @@ def test_other_bad_files_are_named(tmp_path):
         io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\n"), ["A", "B"])
     with pytest.raises(InputError, match="'C' is no station in the station file: is this weight of another network"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\nC,1\n"), ["A"])
-    with pytest.raises(InputError, match="column 'weight' stands there twice"):
+    with pytest.raises(InputError, match="column 'weight' appears twice"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight,weight\nA,1,2\n"), ["A"])
     for name in (tmp_path / "w.csv" / "x.csv", tmp_path / ("x" * 300)):
         with pytest.raises(InputError, match="cannot be read"):
@@ -118,7 +118,7 @@ def test_other_bad_files_are_named(tmp_path):
         np.save(handle, np.ones(3))
     with pytest.raises(InputError, match="not an NPZ file"):
         io.read_readings(tmp_path / "a.npz")
-    for names, words in ((["A", "A"], "'A' is listed twice"), ([["A", "B"]], "must be lists"), ([b"A", b"B"], "must be lists")):
+    for names, words in ((["A", "A"], "'A' appears twice"), ([["A", "B"]], "must be lists"), ([b"A", b"B"], "must be lists")):
         np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
         with pytest.raises(InputError, match=words):
             io.read_readings(tmp_path / "q.npz")

@@ -197,7 +197,7 @@ def test_frames_of_no_use_are_refused():
         (pd.DataFrame(index=index[:0], columns=["A"]), "readings is empty"),
         (pd.DataFrame({"A": [True, False]}, index=index), "column 'A': its type is bool"),
         (pd.DataFrame({"A": ["1", "two"]}, index=index), "row 1, column 'A': 'two' is not a number"),
-        (pd.DataFrame([[1.0, 2.0]] * 2, index=index, columns=["A", "A"]), "'A' stands there twice"),
+        (pd.DataFrame([[1.0, 2.0]] * 2, index=index, columns=["A", "A"]), "'A' appears twice"),
         (pd.DataFrame([[1.0, 2.0]] * 2, index=index, columns=pd.MultiIndex.from_tuples([("A", 1), ("B", 2)])), "2 levels"),
     ):
         with pytest.raises(InputError, match=words):

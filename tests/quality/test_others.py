@@ -8,7 +8,7 @@ from scipy.fft import next_fast_len
 
 from nareg.quality._lasting import Scan, scans
 from nareg.quality._others import Spectrum, convolve, others
-from nareg.quality._residuals import residuals, unrest
+from nareg.quality._residuals import compute_residuals, unrest
 from nareg.quality._swapped import _Pairs
 
 from .conftest import drawn, known_model
@@ -43,9 +43,9 @@ def small(rng):
 
 
 def test_prediction_without_a_station_is_the_dense_conditional(small):
-    found = residuals(small)
-    seen = others(found)
-    usable = np.where(found.usable, found.y, np.nan)
+    residuals = compute_residuals(small)
+    seen = others(residuals)
+    usable = np.where(residuals.usable, residuals.y, np.nan)
     middle = slice(50, 110)
     expected = conditional(small, usable, [2])[middle, 2]
     # station 2 alone has gaps, so nothing is approximate but the ends of the record
@@ -53,38 +53,38 @@ def test_prediction_without_a_station_is_the_dense_conditional(small):
 
 
 def test_gaps_of_others_are_a_small_approximation(small):
-    found = residuals(small)
-    usable = np.where(found.usable, found.y, np.nan)
+    residuals = compute_residuals(small)
+    usable = np.where(residuals.usable, residuals.y, np.nan)
     expected = conditional(small, usable, [0])[:, 0]
-    error = others(found).prediction[:, 0] - expected
+    error = others(residuals).prediction[:, 0] - expected
     assert np.sqrt(np.mean(error**2)) < 0.05 * np.std(expected)
 
 
 def test_residuals_have_the_stated_standard_deviation(rng):
     coordinates, readings = drawn(rng, 12, 800)
-    found = residuals(known_model(readings, coordinates))
-    seen = others(found)
+    residuals = compute_residuals(known_model(readings, coordinates))
+    seen = others(residuals)
     np.testing.assert_allclose(seen.residual.std(axis=0), seen.std, rtol=0.15)
 
 
 def test_pairs_are_left_out_together(rng):
     coordinates, readings = drawn(rng, 4, 160)
     model = known_model(readings, coordinates)
-    found = residuals(model)
-    seen = others(found)
-    found_readings = np.where(found.usable, found.y, np.nan)
-    spectrum = Spectrum.of(found, next_fast_len(2 * 160, real=True))
+    residuals = compute_residuals(model)
+    seen = others(residuals)
+    usable = np.where(residuals.usable, residuals.y, np.nan)
+    spectrum = Spectrum.of(residuals, next_fast_len(2 * 160, real=True))
     pairs = _Pairs(spectrum, np.zeros(4), seen.prediction + seen.residual, seen.weighted, seen.observed)
     first, second = pairs.residuals(1, np.array([3]), spectrum.row(1)[[3]])
-    field = conditional(model, found_readings, [1, 3])
-    middle = np.flatnonzero(found.usable.all(axis=1))
+    field = conditional(model, usable, [1, 3])
+    middle = np.flatnonzero(residuals.usable.all(axis=1))
     middle = middle[(middle > 50) & (middle < 110)]
     for station, residual in ((1, first[:, 0]), (3, second[:, 0])):
-        np.testing.assert_allclose(residual[middle], (found.y[:, station] - field[:, station])[middle], atol=0.02)
+        np.testing.assert_allclose(residual[middle], (residuals.y[:, station] - field[:, station])[middle], atol=0.02)
 
 
 def test_spectra_agree(small):
-    spectrum = Spectrum.of(residuals(small), 64)
+    spectrum = Spectrum.of(compute_residuals(small), 64)
     row = spectrum.row(1)
     np.testing.assert_allclose(row[3], spectrum.entry(1, 3))
     np.testing.assert_allclose(row[1], spectrum.own()[1])
@@ -110,7 +110,7 @@ def test_heights_are_generalized_least_squares(rng):
     from scipy.linalg import toeplitz
 
     coordinates, readings = drawn(rng, 6, 120)
-    seen = others(residuals(known_model(readings, coordinates)))
+    seen = others(compute_residuals(known_model(readings, coordinates)))
     scan = next(s for s in scans(seen) if s.name == "ramp" and s.width > 15)
     start, i = 40, 3
     shape = np.zeros(120)

@@ -17,9 +17,9 @@ def test_faults_are_found_and_healthy_days_are_not(seed):
     network = nareg.datasets.simulated(20, 288, step_minutes=15, rng=np.random.default_rng(seed))
     model = nareg.spacetime.fit(network.graph(), network.readings, times=network.times)
     quality = check(model)
-    found = {suspect.name: suspect.kind for suspect in quality.suspects}
+    result = {suspect.name: suspect.kind for suspect in quality.suspects}
     expected = {name: "spikes" if kind == "spiking" else kind for name, kind in network.faults.items()}
-    assert expected.items() <= found.items()
+    assert expected.items() <= result.items()
     wrong = network.bad & network.observed
     for name, kind in network.faults.items():
         flags = quality.flags[network.names.index(name)]

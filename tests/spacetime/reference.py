@@ -14,6 +14,7 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._kalman import Dynamics
 from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 
 KINDS = ("scalar", "diagonal", "full")
@@ -121,7 +122,7 @@ def model_of(
         unit_noise=process.noise if noise is None else noise, parameters=process, df=df,
         grid=_times.grid(_times.checked(times, T)), bands=Bands(), status=Status.CONVERGED, log_likelihood=0.0,
         readings=readings, excluded=np.zeros((n, T), dtype=bool) if excluded is None else excluded,
-        details={"chosen": "by hand"},
+        details=FitDetails("by hand"),
     )  # fmt: skip
 
 

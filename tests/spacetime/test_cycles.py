@@ -30,9 +30,9 @@ def test_pure_daily_cycle_is_found_everywhere(gaps):
     truth = daily(seconds)
     y = truth + 0.05 * rng.standard_normal(truth.shape)
     y[rng.random(y.shape) < gaps] = np.nan
-    found = _cycles.fit(y, seconds, HOUR, True, places(), "auto")
-    assert found.names == ("day",)
-    np.testing.assert_allclose(found.at(seconds), truth, atol=0.1)
+    cycles = _cycles.fit(y, seconds, HOUR, True, places(), "auto")
+    assert cycles.names == ("day",)
+    np.testing.assert_allclose(cycles.at(seconds), truth, atol=0.1)
 
 
 def test_cycle_of_a_silent_station_and_of_a_new_place_is_the_neighbors():
@@ -40,12 +40,12 @@ def test_cycle_of_a_silent_station_and_of_a_new_place_is_the_neighbors():
     truth, space = daily(seconds), places()
     y = truth + 0.05 * np.random.default_rng(0).standard_normal(truth.shape)
     y[:, 2] = np.nan
-    found = _cycles.fit(y, seconds, HOUR, True, space, "auto")
-    silent = found.at(seconds)[:, 2] - found.level[0, 2]
+    cycles = _cycles.fit(y, seconds, HOUR, True, space, "auto")
+    silent = cycles.at(seconds)[:, 2] - cycles.level[0, 2]
     middle = truth[:, [0, 1, 3, 4, 5]].mean(axis=1) - truth[:, [0, 1, 3, 4, 5]].mean()
     assert np.corrcoef(silent, middle)[0, 1] > 0.99
-    at_stations = found.at_points(space, space.coordinates)
-    np.testing.assert_allclose(at_stations, found.level, atol=0.1 * np.abs(found.level).max())
+    at_stations = cycles.at_points(space, space.coordinates)
+    np.testing.assert_allclose(at_stations, cycles.level, atol=0.1 * np.abs(cycles.level).max())
 
 
 @pytest.mark.parametrize(
@@ -76,26 +76,26 @@ def test_a_cycle_that_cannot_be_found_is_not_dropped_silently():
 
 @pytest.mark.parametrize("value", [0.0, 20.1, 1e-200])
 def test_nothing_but_one_value(value):
-    found = _cycles.fit(np.full((30, 6), value), np.arange(30.0), 1.0, False, places(), "auto")
-    np.testing.assert_allclose(found.level[0], value, rtol=1e-12)
+    cycles = _cycles.fit(np.full((30, 6), value), np.arange(30.0), 1.0, False, places(), "auto")
+    np.testing.assert_allclose(cycles.level[0], value, rtol=1e-12)
 
 
 def test_one_silent_one_zero_and_few_readings():
     rng = np.random.default_rng(0)
     y = rng.standard_normal((40, 6)) + 5
     y[:, 1], y[:, 2], y[2:, 3] = np.nan, 0.0, np.nan
-    found = _cycles.fit(y, np.arange(40.0), 1.0, False, places(), "auto")
-    assert np.isfinite(found.level).all()
-    assert found.level[0, 2] == pytest.approx(0.0, abs=0.1)
-    assert 2 < found.level[0, 1] < 6
+    cycles = _cycles.fit(y, np.arange(40.0), 1.0, False, places(), "auto")
+    assert np.isfinite(cycles.level).all()
+    assert cycles.level[0, 2] == pytest.approx(0.0, abs=0.1)
+    assert 2 < cycles.level[0, 1] < 6
 
 
 def test_cycles_of_the_stations_that_stay():
     seconds, space = HOUR * np.arange(24 * 5), places()
     y = daily(seconds) + 0.05 * np.random.default_rng(0).standard_normal((120, 6))
-    found = _cycles.fit(y, seconds, HOUR, True, space, "auto")
+    cycles = _cycles.fit(y, seconds, HOUR, True, space, "auto")
     keep = np.array([0, 2, 3, 5])
     part = nareg.Graph.from_knn(space.coordinates, 2).subgraph(keep)
-    less = found.restricted(Space.of(part), keep)
-    np.testing.assert_array_equal(less.at(seconds), found.at(seconds)[:, keep])
+    less = cycles.restricted(Space.of(part), keep)
+    np.testing.assert_array_equal(less.at(seconds), cycles.at(seconds)[:, keep])
     np.testing.assert_allclose(less.at_points(Space.of(part), part.coordinates), less.level, atol=1e-3)

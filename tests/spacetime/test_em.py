@@ -46,26 +46,29 @@ def test_penalized_likelihood_never_falls(dynamics, df, order):
     y, start, extra = problem(order)
     r0 = np.full(5, 0.3)
     how = Refinement(dynamics, 20.0, 10.0, df)
-    found = refine([y[:30], y[30:]], start, r0, how, iterations=8, fixed_noise=False, tol=0.0, **extra)
-    rise = np.diff(found.objective)
-    assert (rise >= -1e-9 * np.abs(found.objective[-1])).all()
-    assert found.objective[-1] > found.objective[0] + 1
+    estimate = refine([y[:30], y[30:]], start, r0, how, iterations=8, fixed_noise=False, tol=0.0, **extra)
+    rise = np.diff(estimate.objective)
+    assert (rise >= -1e-9 * np.abs(estimate.objective[-1])).all()
+    assert estimate.objective[-1] > estimate.objective[0] + 1
     passes = [
-        run(w, found.dynamics, found.r, scale=s, smooth=False) for w, s in zip((y[:30], y[30:]), found.scales, strict=True)
+        run(w, estimate.dynamics, estimate.r, scale=s, smooth=False)
+        for w, s in zip((y[:30], y[30:]), estimate.scales, strict=True)
     ]
     value = sum(p.log_likelihood for p in passes)
-    assert found.log_likelihood == pytest.approx(value, rel=1e-9)
-    assert found.objective[-1] == pytest.approx(value + prior(found.dynamics, found.r, start, r0, how, found.scales), rel=1e-9)
+    assert estimate.log_likelihood == pytest.approx(value, rel=1e-9)
+    assert estimate.objective[-1] == pytest.approx(
+        value + prior(estimate.dynamics, estimate.r, start, r0, how, estimate.scales), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("dynamics", DYNAMICS)
 @pytest.mark.parametrize("order", [1, 2])
 def test_dynamics_are_of_the_kind_that_was_asked_for(dynamics, order):
     y, start, extra = problem(order)
-    found = refine([y], start, np.full(5, 0.3), Refinement(dynamics, 20.0, 10.0), iterations=4, fixed_noise=True, **extra)
-    np.testing.assert_array_equal(found.r, 0.3)
-    np.testing.assert_allclose(found.dynamics.Q, found.dynamics.Q.T)
-    for block in found.dynamics.blocks:
+    estimate = refine([y], start, np.full(5, 0.3), Refinement(dynamics, 20.0, 10.0), iterations=4, fixed_noise=True, **extra)
+    np.testing.assert_array_equal(estimate.r, 0.3)
+    np.testing.assert_allclose(estimate.dynamics.Q, estimate.dynamics.Q.T)
+    for block in estimate.dynamics.blocks:
         assert block.shape == {"scalar": (), "diagonal": (5,)}.get(dynamics, (5, 5))
         if dynamics == "graph":
             assert not block[~extra["support"]].any()
@@ -80,26 +83,26 @@ def test_where_em_rests_the_gradient_is_zero(dynamics, df):
     """Finite differences of filter plus penalty in log r, in A's scale and in Q's scale."""
     y, start, extra = problem(n=3, T=25)
     r0, how = np.full(3, 0.3), Refinement(dynamics, 60.0, 60.0, df)
-    found = refine([y], start, r0, how, iterations=60, fixed_noise=False, tol=1e-6, **extra)
-    assert found.converged
-    assert found.gradient <= 1e-6
+    estimate = refine([y], start, r0, how, iterations=60, fixed_noise=False, tol=1e-6, **extra)
+    assert estimate.converged
+    assert estimate.gradient <= 1e-6
 
-    def value(A=1.0, Q=1.0, r=found.r, scales=found.scales):
-        moved = Dynamics(tuple(A * block for block in found.dynamics.blocks), Q * found.dynamics.Q, found.dynamics.P0)
+    def value(A=1.0, Q=1.0, r=estimate.r, scales=estimate.scales):
+        moved = Dynamics(tuple(A * block for block in estimate.dynamics.blocks), Q * estimate.dynamics.Q, estimate.dynamics.P0)
         return run(y, moved, r, scale=scales[0], smooth=False).log_likelihood + prior(moved, r, start, r0, how, scales)
 
-    gradient = [slopes(lambda t: value(r=found.r * np.exp(t)), np.zeros(3))]
+    gradient = [slopes(lambda t: value(r=estimate.r * np.exp(t)), np.zeros(3))]
     gradient += [slopes(lambda t: value(A=t[0]), np.ones(1)), slopes(lambda t: value(Q=t[0]), np.ones(1))]
     if df:
-        gradient.append(slopes(lambda t: value(scales=[found.scales[0] * np.exp(t)]), np.zeros(len(y)))[1:])
+        gradient.append(slopes(lambda t: value(scales=[estimate.scales[0] * np.exp(t)]), np.zeros(len(y)))[1:])
     np.testing.assert_allclose(np.concatenate(gradient), 0.0, atol=1e-3)
 
 
 def test_strong_prior_leaves_everything_where_it_was():
     y, start, extra = problem()
-    found = refine([y], start, np.full(5, 0.3), Refinement("full", 1e9, 1e9), iterations=3, fixed_noise=True, **extra)
-    np.testing.assert_allclose(found.dynamics.matrix(), start.matrix(), atol=1e-6)
-    np.testing.assert_allclose(found.dynamics.Q, start.Q, rtol=1e-6)
+    estimate = refine([y], start, np.full(5, 0.3), Refinement("full", 1e9, 1e9), iterations=3, fixed_noise=True, **extra)
+    np.testing.assert_allclose(estimate.dynamics.matrix(), start.matrix(), atol=1e-6)
+    np.testing.assert_allclose(estimate.dynamics.Q, start.Q, rtol=1e-6)
 
 
 @pytest.mark.parametrize("stop", [None, 1])
@@ -113,12 +116,12 @@ def test_watch_sees_every_expectation_step_and_stops_when_told(stop):
         seen.append(len(passes))
         return stop is not None and len(seen) > stop
 
-    found = refine(
+    estimate = refine(
         [y], start, np.full(5, 0.3), Refinement("scalar", 20.0, 10.0), iterations=3, fixed_noise=False, watch=watch, **extra
     )
-    assert seen == [1] * len(found.objective)
-    assert found.iterations == len(found.objective) - 1
-    assert found.iterations == (3 if stop is None else stop)
+    assert seen == [1] * len(estimate.objective)
+    assert estimate.iterations == len(estimate.objective) - 1
+    assert estimate.iterations == (3 if stop is None else stop)
 
 
 def test_diagonal_and_full_find_a_known_matrix():
@@ -130,6 +133,6 @@ def test_diagonal_and_full_find_a_known_matrix():
         x = A @ x + rng.standard_normal(2)
         y[t] = x + 0.3 * rng.standard_normal(2)
     start = Dynamics((np.asarray(0.5),), np.eye(2), np.eye(2))
-    found = refine([y], start, np.full(2, 0.09), Refinement("full", 1e-6, 1e-6), iterations=15, fixed_noise=True)
-    np.testing.assert_allclose(found.dynamics.matrix(), A, atol=0.06)
-    np.testing.assert_allclose(found.dynamics.Q, np.eye(2), atol=0.12)
+    estimate = refine([y], start, np.full(2, 0.09), Refinement("full", 1e-6, 1e-6), iterations=15, fixed_noise=True)
+    np.testing.assert_allclose(estimate.dynamics.matrix(), A, atol=0.06)
+    np.testing.assert_allclose(estimate.dynamics.Q, np.eye(2), atol=0.12)

@@ -22,7 +22,7 @@ def correlation(a, b, reach, eta):
 def test_interpolation_is_dense_kriging_in_space_and_time(order):
     """Scalar dynamics: the field at the places and its readings are jointly Gaussian with a known covariance."""
     model = network(n=5, T=12, gaps=0.2, phi=(0.8, -0.3)[:order])
-    found = model.interpolate_at(PLACES)
+    result = model.interpolate_at(PLACES)
     # autocorrelation in time, from the difference equation
     a = model.parameters.autoregression()[0]
     rho = [1.0, a[0] if order == 1 else a[0] / (1 - a[1])]
@@ -37,9 +37,9 @@ def test_interpolation_is_dense_kriging_in_space_and_time(order):
     S = time[np.ix_(t, t)] * own[np.ix_(i, i)] + 0.25 * np.eye(t.size)
     for place in range(3):
         C = time[:, t] * cross[place, i]
-        np.testing.assert_allclose(found.x[place], C @ np.linalg.solve(S, values), rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(result.x[place], C @ np.linalg.solve(S, values), rtol=1e-8, atol=1e-8)
         variance = 1 + 1e-6 - np.einsum("ts,ts->t", C, np.linalg.solve(S, C.T).T)
-        np.testing.assert_allclose(found.std[place] ** 2, variance, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(result.std[place] ** 2, variance, rtol=1e-8, atol=1e-8)
 
 
 @pytest.mark.parametrize("kind", ["scalar", "diagonal", "full"])
@@ -51,11 +51,11 @@ def test_interpolation_is_the_smoother_of_the_extended_model(kind, order):
     process = parameters(4, phi=(0.8, -0.3)[:order])
     model = model_of(graph, y, process=process, dynamics=random_dynamics(rng, 4, order, kind), level=[1.0, 2.0, 3.0, 4.0])
     larger = model.extended(PLACES).smooth(robust=False)
-    found = model.interpolate_at(PLACES)
-    np.testing.assert_allclose(found.x, larger.x[4:], rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(found.std, larger.std[4:], rtol=1e-8, atol=1e-8)
+    result = model.interpolate_at(PLACES)
+    np.testing.assert_allclose(result.x, larger.x[4:], rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(result.std, larger.std[4:], rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(larger.x[:4], model.smooth(robust=False).x, rtol=1e-8, atol=1e-8)
-    np.testing.assert_allclose(found.noise, larger.noise[4:])
+    np.testing.assert_allclose(result.noise, larger.noise[4:])
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -84,19 +84,19 @@ def test_extended_dynamics_are_the_dense_joint_process(kind, order):
 def test_at_a_stations_own_place_it_is_about_the_stations_field():
     """All but the station's nugget, a part of the field that no other place shares."""
     model = network(n=8, T=50)
-    found, own = model.interpolate_at(model.graph.coordinates), model.smooth()
-    np.testing.assert_allclose(found.x, own.x, atol=0.15)
-    assert np.corrcoef(found.x.ravel(), own.x.ravel())[0, 1] > 0.995
+    result, own = model.interpolate_at(model.graph.coordinates), model.smooth()
+    np.testing.assert_allclose(result.x, own.x, atol=0.15)
+    assert np.corrcoef(result.x.ravel(), own.x.ravel())[0, 1] > 0.995
     # field = shared part + nugget: the place has a nugget of its own
-    assert (found.std**2 >= own.std**2 - 1e-9).all()
-    assert (found.std**2 <= own.std**2 + 0.041).all()
+    assert (result.std**2 >= own.std**2 - 1e-9).all()
+    assert (result.std**2 <= own.std**2 + 0.041).all()
 
 
 def test_far_away_it_is_the_level_with_the_fields_own_spread():
     model = network(n=5, T=20, level=np.array([3.0, 3.0, 3.0, 3.0, 3.0]))
-    found = model.interpolate_at([[1e6, 1e6]])
-    np.testing.assert_allclose(found.x, 3.0, atol=1e-6)
-    np.testing.assert_allclose(found.std, 1.0, atol=1e-5)
+    result = model.interpolate_at([[1e6, 1e6]])
+    np.testing.assert_allclose(result.x, 3.0, atol=1e-6)
+    np.testing.assert_allclose(result.std, 1.0, atol=1e-5)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -115,9 +115,9 @@ def test_a_fine_map_is_affordable():
     """Many more places than dense covariances of them all could serve."""
     model = network(n=6, T=10)
     sites = np.stack(np.meshgrid(np.linspace(0, 4, 60), np.linspace(0, 4, 60)), axis=-1).reshape(-1, 2)
-    found = model.interpolate_at(sites)
-    assert found.x.shape == (3600, 10)
-    assert (found.std > 0).all()
+    result = model.interpolate_at(sites)
+    assert result.x.shape == (3600, 10)
+    assert (result.std > 0).all()
 
 
 def test_readings_left_out_of_the_fit_stay_out():

@@ -31,37 +31,37 @@ def case():
 def test_noise_process_and_field_are_found(case):
     field, readings, _, model = case
     assert np.sqrt(model.noise.mean()) == pytest.approx(0.5, rel=0.1)
-    found = model.smooth()
-    error = np.sqrt(np.mean((found.x - field) ** 2))
+    smoothed = model.smooth()
+    error = np.sqrt(np.mean((smoothed.x - field) ** 2))
     assert error < 0.75 * np.sqrt(np.nanmean((readings - field) ** 2))
     assert error < 1.1 * np.sqrt(np.mean((network(n=6, T=160, gaps=0.0).smooth(readings, robust=False).x - field) ** 2))
     assert model.status.ok
-    assert 0.8 < np.sqrt(np.mean(((found.x - field) / found.std) ** 2)) < 1.25
+    assert 0.8 < np.sqrt(np.mean(((smoothed.x - field) / smoothed.std) ** 2)) < 1.25
 
 
 def test_bands_of_readings_hold_their_share(case):
     _, _, _, model = case
     _, fresh = network(n=6, T=160, gaps=0.0).simulate(RNG(7))
     hidden = RNG(1).random(fresh.shape) < 0.2
-    found = model.smooth(np.where(hidden, np.nan, fresh), robust=False)
+    smoothed = model.smooth(np.where(hidden, np.nan, fresh), robust=False)
     for level in (0.5, 0.9):
-        lower, upper = found.interval(level, of="reading")
+        lower, upper = smoothed.interval(level, of="reading")
         share = ((lower < fresh) & (fresh < upper))[hidden].mean()
         # the readings that calibrated the band and those that check it, both few
-        error = np.sqrt(level * (1 - level) * (1 / model.details["hidden"] + 1 / hidden.sum()))
+        error = np.sqrt(level * (1 - level) * (1 / model.details.hidden + 1 / hidden.sum()))
         assert abs(share - level) < 3 * error
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("factor", "shift"), [(1e6, 0.0), (1.0, 1e4), (1.8, 32.0)])
+@pytest.mark.parametrize(("factor", "shift"), [(1e6, 1e10), (1.8, 32.0)])
 def test_unit_and_origin_do_not_matter(case, factor, shift):
     """The search stops at its tolerance, so the same answer to a tenth of a standard deviation, not to the last bit."""
     _, readings, graph, model = case
     other = fit(graph, factor * readings + shift, transform=None, rng=RNG(0))
     plain = model.smooth()
-    found = other.smooth()
-    assert np.abs((found.x - shift) / factor - plain.x).max() < 0.1 * plain.std.mean()
-    np.testing.assert_allclose(found.std / factor, plain.std, rtol=0.05)
+    smoothed = other.smooth()
+    assert np.abs((smoothed.x - shift) / factor - plain.x).max() < 0.1 * plain.std.mean()
+    np.testing.assert_allclose(smoothed.std / factor, plain.std, rtol=0.05)
     np.testing.assert_allclose(other.noise / factor**2, model.noise, rtol=0.05)
     used = np.isfinite(readings).sum()
     assert other.log_likelihood == pytest.approx(model.log_likelihood - used * np.log(factor), abs=2.0)
@@ -81,9 +81,9 @@ def test_order_of_stations_hardly_matters(case):
 def test_noise_of_the_user_is_taken(case):
     _, readings, graph, _ = case
     variances = np.array([0.25, 0.25, 0.25, 1.0, 0.25, 0.04])
-    model = fit(graph, readings, noise=variances, rng=RNG(0))
+    model = fit(graph, readings[:, :60], noise=variances, rng=RNG(0))
     np.testing.assert_allclose(model.noise, variances, rtol=1e-9)
-    model = fit(graph, readings, noise=0.3, rng=RNG(0))
+    model = fit(graph, readings[:, :60], noise=0.3, rng=RNG(0))
     np.testing.assert_allclose(model.noise, 0.3, rtol=1e-9)
 
 
@@ -114,7 +114,7 @@ def test_likelihood_of_model_and_smoother_agree_with_outliers_left_out(case):
 def test_every_kind_of_dynamics_can_be_asked_for(dynamics):
     field, readings, graph = simulated(1, n=4, T=100)
     model = fit(graph, readings, dynamics=dynamics, rng=RNG(0))
-    assert dynamics in model.details["chosen"]
+    assert dynamics in model.details.chosen
     assert np.sqrt(np.mean((model.smooth().x - field) ** 2)) < 0.45
 
 
@@ -191,16 +191,16 @@ ANSWERED = {
 def test_odd_but_answerable(what):
     graph, readings = ANSWERED[what]()
     model = fit(graph, readings, rng=RNG(0))
-    for found in (model.smooth(), model.forecast(2), model.smooth(readings)):
-        assert np.isfinite(found.x).all()
-        assert np.isfinite(found.std).all()
-        assert np.isfinite(found.log_likelihood)
-        assert (found.std >= 0).all()
+    for smoothed in (model.smooth(), model.forecast(2), model.smooth(readings)):
+        assert np.isfinite(smoothed.x).all()
+        assert np.isfinite(smoothed.std).all()
+        assert np.isfinite(smoothed.log_likelihood)
+        assert (smoothed.std >= 0).all()
         # nothing is far outside what was read
         seen = readings[np.isfinite(readings) & (np.abs(readings) < 1e6)]
         reach = max(float(np.ptp(seen)), 1e-6)
-        assert found.x.min() > seen.min() - reach
-        assert found.x.max() < seen.max() + reach
+        assert smoothed.x.min() > seen.min() - reach
+        assert smoothed.x.max() < seen.max() + reach
     assert np.isfinite(model.log_likelihood)
     assert model.stream().update(readings[:, -1]).x.shape == (graph.n_nodes,)
 
@@ -264,8 +264,8 @@ def test_few_times_are_not_overconfident():
     """Two times of sixteen stations: the field's mean is as uncertain as its readings are noisy."""
     truth = RNG(1).standard_normal((16, 1)) + np.zeros((16, 2))
     readings = truth + 0.5 * RNG(2).standard_normal((16, 2))
-    found = fit(nareg.graphs.grid((4, 4)), readings, rng=RNG(0)).smooth()
-    assert np.sqrt(np.mean(((found.x - truth) / found.std) ** 2)) < 3
+    smoothed = fit(nareg.graphs.grid((4, 4)), readings, rng=RNG(0)).smooth()
+    assert np.sqrt(np.mean(((smoothed.x - truth) / smoothed.std) ** 2)) < 3
 
 
 def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
@@ -280,6 +280,6 @@ def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
         field[:, t] = U @ c
     readings = field + 0.5 * rng.standard_normal(field.shape)
     auto, scalar = (fit(graph, readings, dynamics=dynamics) for dynamics in ("auto", "scalar"))
-    assert "modes dynamics" in auto.details["chosen"]
+    assert "modes dynamics" in auto.details.chosen
     errors = [np.sqrt(np.mean((model.smooth().x - field) ** 2)) for model in (auto, scalar)]
     assert errors[0] < errors[1]

@@ -33,13 +33,13 @@ def test_smoother_is_the_dense_conditional(order, kind, gaps, seed):
     y, dynamics, r, scale = case(seed, order, kind, gaps)
     n = dynamics.n
     W = np.random.default_rng(seed).standard_normal((3, n))
-    found, exact = run(y, dynamics, r, scale=scale, W=W), dense(y, dynamics, r, scale)
-    np.testing.assert_allclose(found.x, exact.mean[:, :n], **EXACT)
+    result, exact = run(y, dynamics, r, scale=scale, W=W), dense(y, dynamics, r, scale)
+    np.testing.assert_allclose(result.x, exact.mean[:, :n], **EXACT)
     blocks = np.array([exact.covariance[t, :n, t, :n] for t in range(len(y))])
-    np.testing.assert_allclose(found.var, np.diagonal(blocks, axis1=1, axis2=2), **EXACT)
-    np.testing.assert_allclose(found.points, exact.mean[:, :n] @ W.T, **EXACT)
-    np.testing.assert_allclose(found.point_variances, np.einsum("mi,tij,mj->tm", W, blocks, W), **EXACT)
-    assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-10, abs=1e-9)
+    np.testing.assert_allclose(result.var, np.diagonal(blocks, axis1=1, axis2=2), **EXACT)
+    np.testing.assert_allclose(result.points, exact.mean[:, :n] @ W.T, **EXACT)
+    np.testing.assert_allclose(result.point_variances, np.einsum("mi,tij,mj->tm", W, blocks, W), **EXACT)
+    assert result.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-10, abs=1e-9)
 
 
 @pytest.mark.parametrize(("order", "kind", "gaps"), CASES)
@@ -61,7 +61,7 @@ def test_student_scales_are_their_mode(order, kind, gaps):
     """Given the smoothed steps, ``s_t`` maximizes the expected density of step and variance."""
     y, dynamics, r, scale = case(3, order, kind, gaps)
     n, df = dynamics.n, 4.0
-    found = run(y, dynamics, r, scale=scale, moments=True, df=df)
+    result = run(y, dynamics, r, scale=scale, moments=True, df=df)
     exact = dense(y, dynamics, r, scale)
     second = exact.covariance + np.einsum("ta,sb->tasb", exact.mean, exact.mean)
     A, precision = dynamics.matrix(), np.linalg.inv(dynamics.Q)
@@ -70,26 +70,26 @@ def test_student_scales_are_their_mode(order, kind, gaps):
         cross = second[t, :n, t - 1] @ A.T
         E = second[t, :n, t, :n] - cross - cross.T + A @ second[t - 1, :, t - 1] @ A.T
         expected[t] = (np.trace(precision @ E) + df) / (n + df + 2)
-    np.testing.assert_allclose(found.scale, expected, rtol=1e-8)
+    np.testing.assert_allclose(result.scale, expected, rtol=1e-8)
     weighted = sum(second[t, :n, t, :n] / expected[t] for t in range(1, len(y)))
-    np.testing.assert_allclose(found.moments.S11, weighted, **EXACT)
+    np.testing.assert_allclose(result.moments.S11, weighted, **EXACT)
 
 
 @pytest.mark.parametrize(("order", "kind", "gaps"), CASES)
 def test_filter_is_the_dense_conditional_of_what_came_before(order, kind, gaps):
     y, dynamics, r, scale = case(5, order, kind, gaps)
     n, T = dynamics.n, len(y)
-    found = run(y, dynamics, r, scale=scale, smooth=False)
+    result = run(y, dynamics, r, scale=scale, smooth=False)
     for t in range(T):
         past = dense(np.where(np.arange(T)[:, None] <= t, y, np.nan), dynamics, r, scale)
-        np.testing.assert_allclose(found.x[t], past.mean[t, :n], **EXACT)
-        np.testing.assert_allclose(found.var[t], past.covariance[t, :, t].diagonal()[:n], **EXACT)
+        np.testing.assert_allclose(result.x[t], past.mean[t, :n], **EXACT)
+        np.testing.assert_allclose(result.var[t], past.covariance[t, :, t].diagonal()[:n], **EXACT)
         before = dense(np.where(np.arange(T)[:, None] < t, y, np.nan), dynamics, r, scale)
-        np.testing.assert_allclose(found.innovations[t], y[t] - before.mean[t, :n], **EXACT)
+        np.testing.assert_allclose(result.innovations[t], y[t] - before.mean[t, :n], **EXACT)
         spread = before.covariance[t, :, t].diagonal()[:n] + r[t]
-        np.testing.assert_allclose(found.innovation_variances[t], np.where(np.isnan(y[t]), np.nan, spread), **EXACT)
-    np.testing.assert_allclose(found.state, past.mean[-1], **EXACT)
-    np.testing.assert_allclose(found.covariance, past.covariance[-1, :, -1], **EXACT)
+        np.testing.assert_allclose(result.innovation_variances[t], np.where(np.isnan(y[t]), np.nan, spread), **EXACT)
+    np.testing.assert_allclose(result.state, past.mean[-1], **EXACT)
+    np.testing.assert_allclose(result.covariance, past.covariance[-1, :, -1], **EXACT)
 
 
 @given(st.integers(0, 10_000), st.integers(1, 5), st.integers(1, 7), st.sampled_from((1, 2)), st.sampled_from(KINDS))
@@ -98,20 +98,20 @@ def test_any_shape_and_any_gaps(seed, n, T, order, kind):
     dynamics = random_dynamics(rng, n, order, kind)
     y = np.where(rng.random((T, n)) < rng.random(), np.nan, rng.standard_normal((T, n)))
     r = 10 ** rng.uniform(-3, 2, n)
-    found, exact = run(y, dynamics, r), dense(y, dynamics, r, np.ones(T))
-    np.testing.assert_allclose(found.x, exact.mean[:, :n], **EXACT)
-    np.testing.assert_allclose(found.var, [exact.covariance[t, :, t].diagonal()[:n] for t in range(T)], **EXACT)
-    assert found.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-9, abs=1e-8)
-    assert np.isnan(found.innovations[np.isnan(y)]).all()
+    result, exact = run(y, dynamics, r), dense(y, dynamics, r, np.ones(T))
+    np.testing.assert_allclose(result.x, exact.mean[:, :n], **EXACT)
+    np.testing.assert_allclose(result.var, [exact.covariance[t, :, t].diagonal()[:n] for t in range(T)], **EXACT)
+    assert result.log_likelihood == pytest.approx(exact.log_likelihood, rel=1e-9, abs=1e-8)
+    assert np.isnan(result.innovations[np.isnan(y)]).all()
 
 
 def test_no_reading_at_all_is_the_prior():
     y, dynamics, r, _ = case(0, 1, "full", 0.0, scaled=False)
-    found = run(np.full_like(y, np.nan), dynamics, r)
+    result = run(np.full_like(y, np.nan), dynamics, r)
     exact = dense(np.full_like(y, np.nan), dynamics, r, np.ones(len(y)))
-    assert found.log_likelihood == 0.0
-    assert not found.x.any()
-    np.testing.assert_allclose(found.var, [exact.covariance[t, :, t].diagonal() for t in range(len(y))], **EXACT)
+    assert result.log_likelihood == 0.0
+    assert not result.x.any()
+    np.testing.assert_allclose(result.var, [exact.covariance[t, :, t].diagonal() for t in range(len(y))], **EXACT)
 
 
 @pytest.mark.parametrize("order", [1, 2])
@@ -161,11 +161,11 @@ def test_tiny_noise_is_nearly_interpolation(order):
     rng = np.random.default_rng(2)
     dynamics = random_dynamics(rng, 4, order, "full")
     y = with_gaps(rng, rng.standard_normal((8, 4)), 0.2)
-    found = run(y, dynamics, np.full(4, 1e-7))
+    result = run(y, dynamics, np.full(4, 1e-7))
     seen = np.isfinite(y)
-    np.testing.assert_allclose(found.x[seen], y[seen], atol=1e-5)
-    assert (found.var[seen] <= 1.01e-7).all()
-    assert (found.var[~seen] > 1e-3).all()
+    np.testing.assert_allclose(result.x[seen], y[seen], atol=1e-5)
+    assert (result.var[seen] <= 1.01e-7).all()
+    assert (result.var[~seen] > 1e-3).all()
 
 
 def test_inputs_are_not_changed():
@@ -190,8 +190,8 @@ def test_correction_is_the_conditional(stations):
     rng = np.random.default_rng(3)
     P, index, r = spd(rng, 4), np.array(stations), 0.1 + rng.random(len(stations))
     before = P.copy()
-    found = correct(P, index, r)
+    result = correct(P, index, r)
     S = P[np.ix_(index, index)] + np.diag(r)
-    np.testing.assert_allclose(found.covariance, P - P[:, index] @ np.linalg.solve(S, P[index]), **EXACT)
-    np.testing.assert_allclose(found.variances, S.diagonal())
+    np.testing.assert_allclose(result.covariance, P - P[:, index] @ np.linalg.solve(S, P[index]), **EXACT)
+    np.testing.assert_allclose(result.variances, S.diagonal())
     np.testing.assert_array_equal(P, before)

@@ -13,15 +13,15 @@ from tests.spacetime.reference import dense, model_of, network
 
 def test_smooth_is_the_dense_conditional_in_the_unit_of_the_readings():
     model = network(n=4, T=15, level=np.array([1.0, -2.0, 0.5, 9.0]), unit=3.0, gaps=0.3)
-    found = model.smooth(robust=False)
+    smoothed = model.smooth(robust=False)
     y = model.readings.T / 3 - np.array([1.0, -2.0, 0.5, 9.0])
     exact = dense(y, model.dynamics, model.unit_noise, np.ones(15))
-    np.testing.assert_allclose(found.x.T, 3 * (exact.mean + np.array([1.0, -2.0, 0.5, 9.0])), rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(smoothed.x.T, 3 * (exact.mean + np.array([1.0, -2.0, 0.5, 9.0])), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(
-        found.std.T**2, 9 * np.array([exact.covariance[t, :, t].diagonal() for t in range(15)]), rtol=1e-8
+        smoothed.std.T**2, 9 * np.array([exact.covariance[t, :, t].diagonal() for t in range(15)]), rtol=1e-8
     )
-    assert found.log_likelihood == pytest.approx(exact.log_likelihood - np.isfinite(y).sum() * np.log(3))
-    np.testing.assert_allclose(found.noise, 9 * 0.25)
+    assert smoothed.log_likelihood == pytest.approx(exact.log_likelihood - np.isfinite(y).sum() * np.log(3))
+    np.testing.assert_allclose(smoothed.noise, 9 * 0.25)
 
 
 def test_gaps_are_filled_and_less_certain():
@@ -29,14 +29,14 @@ def test_gaps_are_filled_and_less_certain():
     holes = model.readings.copy()
     holes[2, 30:50] = np.nan
     holes[:, 60] = np.nan
-    found = model.smooth(holes, robust=False)
-    assert np.isfinite(found.x).all()
-    assert np.isfinite(found.std).all()
-    assert (found.std[2, 31:49] > 1.2 * found.std[2, 10]).all()
-    assert (found.std[:, 60] > found.std[:, 61]).all()
+    smoothed = model.smooth(holes, robust=False)
+    assert np.isfinite(smoothed.x).all()
+    assert np.isfinite(smoothed.std).all()
+    assert (smoothed.std[2, 31:49] > 1.2 * smoothed.std[2, 10]).all()
+    assert (smoothed.std[:, 60] > smoothed.std[:, 61]).all()
     full = model.smooth(robust=False)
-    assert (found.std >= full.std - 1e-12).all()
-    np.testing.assert_array_equal(found.x, model.smooth(model.readings, observed=np.isfinite(holes), robust=False).x)
+    assert (smoothed.std >= full.std - 1e-12).all()
+    np.testing.assert_array_equal(smoothed.x, model.smooth(model.readings, observed=np.isfinite(holes), robust=False).x)
 
 
 def test_standard_deviation_and_bands_are_calibrated_on_simulated_data():
@@ -45,12 +45,12 @@ def test_standard_deviation_and_bands_are_calibrated_on_simulated_data():
     for _ in range(30):
         field, readings = model.simulate(rng)
         seen = rng.random(readings.shape) < 0.7
-        found = model.smooth(np.where(seen, readings, np.nan), robust=False)
-        scores.append((field - found.x) / found.std)
+        smoothed = model.smooth(np.where(seen, readings, np.nan), robust=False)
+        scores.append((field - smoothed.x) / smoothed.std)
         for level in (0.5, 0.9):
-            lower, upper = found.interval(level)
+            lower, upper = smoothed.interval(level)
             inside.append(((lower < field) & (field < upper)).mean() - level)
-            lower, upper = found.interval(level, of="reading")
+            lower, upper = smoothed.interval(level, of="reading")
             outside.append(((lower < readings) & (readings < upper))[~seen].mean() - level)
     assert np.mean(np.square(scores)) == pytest.approx(1.0, abs=0.05)
     assert abs(np.mean(inside)) < 0.015
@@ -73,9 +73,9 @@ def test_forecast_is_the_smoother_with_missing_rows():
     model = network(n=4, T=30, level=2.0)
     ahead = model.forecast(5)
     longer = np.hstack([model.readings, np.full((4, 5), np.nan)])
-    found = model.smooth(longer, times=np.arange(35.0), robust=False)
-    np.testing.assert_allclose(ahead.x, found.x[:, 30:], atol=1e-10)
-    np.testing.assert_allclose(ahead.std, found.std[:, 30:], atol=1e-10)
+    smoothed = model.smooth(longer, times=np.arange(35.0), robust=False)
+    np.testing.assert_allclose(ahead.x, smoothed.x[:, 30:], atol=1e-10)
+    np.testing.assert_allclose(ahead.std, smoothed.std[:, 30:], atol=1e-10)
     assert (np.diff(ahead.std, axis=1) > 0).all()
     far = model.forecast(400)
     np.testing.assert_allclose(far.x[:, -1], 2.0, atol=1e-6)
@@ -114,9 +114,9 @@ def test_a_bad_reading_is_left_out_and_named_by_its_score():
     model = network(n=6, T=60, gaps=0.0)
     spoiled = model.readings.copy()
     spoiled[3, 20] += 30
-    found, robust = model.smooth(spoiled, robust=False), model.smooth(spoiled)
+    smoothed, robust = model.smooth(spoiled, robust=False), model.smooth(spoiled)
     clean = model.smooth(model.readings)
-    assert np.abs(robust.x - clean.x).max() < 0.5 * np.abs(found.x - clean.x).max()
+    assert np.abs(robust.x - clean.x).max() < 0.5 * np.abs(smoothed.x - clean.x).max()
     np.testing.assert_allclose(np.delete(robust.x, 3, axis=0), np.delete(clean.x, 3, axis=0), atol=0.5)
     scores = model.scores(spoiled)
     assert np.unravel_index(np.nanargmax(np.abs(scores)), scores.shape) == (3, 20)
@@ -135,7 +135,7 @@ def test_heavy_tailed_steps_follow_a_jump():
 
 def test_progress_ends_at_one_and_only_rises():
     seen = []
-    network(n=4, T=20, df=4.0).smooth(robust=False, progress=lambda stage, share: seen.append(share))
+    network(n=4, T=20, df=4.0).smooth(robust=False, progress=lambda now: seen.append(now.fraction))
     assert seen[-1] == 1.0
     assert (np.diff(seen) > 0).all()
 

@@ -207,12 +207,12 @@ def test_stream_after_extension_is_the_batch_of_the_extended_model(order, kind):
     for t in range(30, 70):
         if t == 45:
             joined.add_station("new", [0.4, 0.6])
-        found = joined.update(more[: joined.model.n_nodes, t])
+        smoothed = joined.update(more[: joined.model.n_nodes, t])
         batch = fresh.update(more[:, t])
         n = joined.model.n_nodes
         np.testing.assert_allclose(batch.x, x[t], **EXACT)
-        np.testing.assert_allclose(found.x, x[t, :n], **EXACT)
-        np.testing.assert_allclose(found.std**2, var[t, :n], **EXACT)
+        np.testing.assert_allclose(smoothed.x, x[t, :n], **EXACT)
+        np.testing.assert_allclose(smoothed.std**2, var[t, :n], **EXACT)
     assert joined.model.graph.names == larger.graph.names
     assert done.x.shape == (70, 6)
 
@@ -241,10 +241,10 @@ def test_removed_station_is_one_that_reads_no_more(order, kind):
     assert stream.model.graph.names == ("s0", "s2", "s3", "s4")
     others = [0, 2, 3, 4]
     for t in range(30, 70):
-        found = stream.update(y[others, t])
+        smoothed = stream.update(y[others, t])
         expected = silent.update(np.where(np.arange(5) == 1, np.nan, y[:, t]))
-        np.testing.assert_allclose(found.x, expected.x[others], **EXACT)
-        np.testing.assert_allclose(found.std, expected.std[others], **EXACT)
+        np.testing.assert_allclose(smoothed.x, expected.x[others], **EXACT)
+        np.testing.assert_allclose(smoothed.std, expected.std[others], **EXACT)
 
 
 @pytest.mark.parametrize("order", [1, 2])

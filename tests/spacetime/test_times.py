@@ -24,11 +24,11 @@ def test_numbers_on_a_grid_with_missing_rows(seed, step, start, n):
     rows = np.cumsum(1 + (rng.random(n) < 0.2) * rng.integers(1, 5, n))
     if np.median(np.diff(rows)) != 1:
         return
-    found = grid(checked(start + step * rows, n))
-    np.testing.assert_array_equal(found.rows, rows - rows[0])
-    assert found.step == pytest.approx(step, rel=1e-6)
-    assert found.length == found.rows[-1] + 1
-    np.testing.assert_allclose(found.seconds_of(found.rows), start + step * rows, rtol=1e-6, atol=1e-6 * step)
+    regular = grid(checked(start + step * rows, n))
+    np.testing.assert_array_equal(regular.rows, rows - rows[0])
+    assert regular.step == pytest.approx(step, rel=1e-6)
+    assert regular.length == regular.rows[-1] + 1
+    np.testing.assert_allclose(regular.seconds_of(regular.rows), start + step * rows, rtol=1e-6, atol=1e-6 * step)
 
 
 @pytest.mark.parametrize(
@@ -48,9 +48,9 @@ def test_every_way_to_write_a_date(times):
     values = checked(times, 5)
     assert values.dtype == "datetime64[ns]"
     np.testing.assert_array_equal(values, np.datetime64("2024-01-01") + np.arange(5) * DAY)
-    found = grid(values)
-    assert (found.step, found.length, found.dated) == (86_400.0, 5, True)
-    assert found.time_of(7) == np.datetime64("2024-01-08")
+    regular = grid(values)
+    assert (regular.step, regular.length, regular.dated) == (86_400.0, 5, True)
+    assert regular.time_of(7) == np.datetime64("2024-01-08")
 
 
 @pytest.mark.parametrize(
@@ -97,16 +97,16 @@ def test_no_times_are_counted_and_one_time_is_a_grid():
 def test_small_jitter_is_on_the_grid(jitter, n):
     rng = np.random.default_rng(0)
     times = np.delete(np.arange(n) + jitter * rng.uniform(-1, 1, n), [20, 21, 22])
-    found = grid(600.0 * times)
-    np.testing.assert_array_equal(found.rows, np.delete(np.arange(n), [20, 21, 22]))
-    assert found.step == pytest.approx(600.0, rel=1e-3)
+    regular = grid(600.0 * times)
+    np.testing.assert_array_equal(regular.rows, np.delete(np.arange(n), [20, 21, 22]))
+    assert regular.step == pytest.approx(600.0, rel=1e-3)
 
 
 def test_uneven_steps_refine_the_grid():
     uneven = np.sort(np.concatenate([np.arange(50.0), [3.25, 10.5, 20.75]]))
-    found = grid(uneven)
-    assert found.step == pytest.approx(0.25)
-    np.testing.assert_allclose(found.rows * found.step, uneven)
+    regular = grid(uneven)
+    assert regular.step == pytest.approx(0.25)
+    np.testing.assert_allclose(regular.rows * regular.step, uneven)
 
 
 @given(st.integers(0, 500))
@@ -114,9 +114,9 @@ def test_random_times_get_a_row_each(seed):
     times = np.sort(np.random.default_rng(seed).random(20))
     if np.diff(times).min() < 1e-4:
         return
-    found = grid(times)
-    assert (np.diff(found.rows) > 0).all()
-    assert np.abs(found.seconds_of(found.rows) - times).max() <= np.median(np.diff(times)) / 8
+    regular = grid(times)
+    assert (np.diff(regular.rows) > 0).all()
+    assert np.abs(regular.seconds_of(regular.rows) - times).max() <= np.median(np.diff(times)) / 8
 
 
 def test_gap_of_days_is_rows_without_readings_and_a_gap_of_ages_is_refused():
@@ -133,11 +133,11 @@ def test_gap_of_days_is_rows_without_readings_and_a_gap_of_ages_is_refused():
 def test_smoother_gives_back_the_users_times_and_sees_the_gap():
     times = np.datetime64("2024-01-01") + np.concatenate([np.arange(30), 60 + np.arange(30)]) * np.timedelta64(1, "h")
     model = network(n=5, T=60, gaps=0.0, times=times)
-    found = model.smooth()
-    assert found.x.shape == (5, 60)
-    np.testing.assert_array_equal(found.times, times)
+    smoothed = model.smooth()
+    assert smoothed.x.shape == (5, 60)
+    np.testing.assert_array_equal(smoothed.times, times)
     # the field forgets across the gap: its first reading behind it is seen from one side
-    assert (found.std[:, 30] > 1.02 * found.std[:, 15]).all()
+    assert (smoothed.std[:, 30] > 1.02 * smoothed.std[:, 15]).all()
     again = model.smooth(model.readings, times=times, robust=False)
     np.testing.assert_allclose(again.x, model.smooth(robust=False).x, atol=1e-12)
     with pytest.raises(InputError, match="pass times as well"):

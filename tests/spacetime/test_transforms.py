@@ -82,18 +82,18 @@ def test_smoother_with_a_logarithm_is_the_smoother_of_the_logarithms():
 
 
 def test_bands_are_ordered_and_widen():
-    found = network(n=4, T=30).smooth()
+    transform = network(n=4, T=30).smooth()
     for level in (0.1, 0.5, 0.99, 1.0):
-        lower, upper = found.interval(level)
-        wide = found.interval(level, of="reading")
+        lower, upper = transform.interval(level)
+        wide = transform.interval(level, of="reading")
         assert (wide[0] < lower).all()
         assert (lower < upper).all()
         assert (upper < wide[1]).all()
-    lower, upper = found.interval(0.9)
-    np.testing.assert_allclose(upper - lower, 2 * norm.ppf(0.95) * found.std)
+    lower, upper = transform.interval(0.9)
+    np.testing.assert_allclose(upper - lower, 2 * norm.ppf(0.95) * transform.std)
     for level, of, message in ((0.0, "field", "level is 0"), (1.5, "field", "level is 1.5"), (0.9, "noise", "of is 'noise'")):
         with pytest.raises(InputError, match=message):
-            found.interval(level, of=of)
+            transform.interval(level, of=of)
 
 
 @pytest.mark.parametrize(

@@ -112,7 +112,7 @@ def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
 def test_an_edge_that_is_not_there_is_no_database(rng):
     connection = connected()
     edge_table.fill(connection, np.array([[0, 1], [2, 5]]))
-    with pytest.raises(sqlite3.DatabaseError, match="an edge that is there is missing"):
+    with pytest.raises(sqlite3.DatabaseError, match="an edge is missing"):
         edge_table.change(connection, np.array([[0, 2]]), np.empty((0, 2), dtype=np.int64))
 
 

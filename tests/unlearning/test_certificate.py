@@ -14,7 +14,7 @@ import nareg
 from nareg.unlearning import published_bounds
 from nareg.unlearning.certificate import budget, exact_budget, published_budget
 from nareg.unlearning.head import approximation
-from nareg.unlearning.objective import LOSSES, Objective
+from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.residual import ApproximatePropagation
 from tests.unlearning import reference
@@ -55,7 +55,7 @@ def test_the_published_data_dependent_bound_is_none():
     off = reference.gradient(X, y, w, w, 0.0) - reference.gradient(Z_hat, y, w, w, 0.0)
     assert told == 0
     assert abs(off).item() == pytest.approx(0.4)
-    problem = Objective(*held.trained(), y, LOSSES["logistic"], 0.01, w)
+    problem = ClassifierObjective(*held.trained(), y, LOSSES["logistic"], 0.01, w)
     ours = approximation(problem, problem.evaluate(w), held)
     assert ours >= 0.4
 
@@ -78,7 +78,7 @@ def test_the_approximation_is_bounded(loss, r_max, size, rng):
         Z_hat = held.embedding(train)
         zero = np.zeros_like(W)
         off = reference.gradient(Z, Y, W, zero, 0.0, loss) - reference.gradient(Z_hat, Y, W, zero, 0.0, loss)
-        problem = Objective(*held.trained(), Y, LOSSES[loss], 0.01, zero)
+        problem = ClassifierObjective(*held.trained(), Y, LOSSES[loss], 0.01, zero)
         assert np.linalg.norm(off) <= approximation(problem, problem.evaluate(W), held)
         told = published_bounds.published_data_dependent(held.residues, Z_hat, zero[:, 0], c1=1.0, gamma2=0.1)
         published_fails += told < np.linalg.norm(off[:, 0])
@@ -93,7 +93,7 @@ def test_the_change_of_the_slopes_is_charged(rng):
     W, zero, Z_hat = rng.standard_normal((4, 2)), np.zeros((4, 2)), held.embedding()
     Y = Z_hat @ W
     off = reference.gradient(reference.embedding(graph.adjacency.toarray(), X, [0.0, 1.0]), Y, W, zero, 0.0, "squared")
-    problem = Objective(*held.trained(), Y, LOSSES["squared"], 0.01, zero)
+    problem = ClassifierObjective(*held.trained(), Y, LOSSES["squared"], 0.01, zero)
     told = approximation(problem, problem.evaluate(W), held)
     quadratic = held.errors() * held.errors(W)
     assert quadratic < np.linalg.norm(off) <= told
@@ -103,7 +103,7 @@ def test_a_newton_step_leaves_no_more_than_its_bound(rng):
     for _ in range(20):
         Z, y = rng.standard_normal((50, 5)), np.where(rng.random((50, 1)) < 0.5, 1.0, -1.0)
         zero, w = np.zeros((5, 1)), rng.standard_normal((5, 1))
-        problem = Objective(Z, np.ones(50), y, LOSSES["logistic"], 0.1, zero)
+        problem = ClassifierObjective(Z, np.ones(50), y, LOSSES["logistic"], 0.1, zero)
         at = problem.evaluate(w)
         step = -np.linalg.solve(Z.T @ (at.curvature * Z) + 5 * np.eye(5), at.gradient)
         assert problem.evaluate(w + step).residual <= published_bounds.newton_residual(

@@ -9,7 +9,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
-from nareg.unlearning.peers.deep import DeepGPR, Update
+from nareg.unlearning.peers.deep import DeepGPR, DeepUpdate
 from tests.unlearning import reference
 
 BASES = ["gpr", "chebyshev"]
@@ -32,8 +32,8 @@ def test_it_learns_and_goes_on_after_requests(basis, data, rng):
     A, X = data.graph.adjacency.toarray(), data.features.astype(float)
     pairs = np.argwhere(np.triu(A))[:20]
     told = model.remove_edges(pairs)
-    assert isinstance(told, Update)
-    assert (told.request, told.count, sorted(told.seconds)) == ("remove_edges", 20, ["propagation", "training"])
+    assert isinstance(told, DeepUpdate)
+    assert (told.request, told.count, sorted(told.timings)) == ("remove_edges", 20, ["propagation", "training"])
     model.remove_nodes([0, 1, 160])
     model.add_nodes(X[:2], labels=data.labels[:2])
     assert accuracy(model, data) > 0.7
@@ -103,5 +103,5 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
 
 
 def test_learned_weights_are_not_given():
-    with pytest.raises(InputError, match='with basis="chebyshev" they are learned: give the order alone'):
+    with pytest.raises(InputError, match='basis="chebyshev" learns them: pass order'):
         DeepGPR(basis="chebyshev", weights=[0.5, 0.5])

@@ -45,7 +45,7 @@ def test_one_edge_and_exact_propagation_only(rng):
     held = Propagation(LiveGraph(graph), X, np.array([0.0, 1.0]), np.arange(5))
     with pytest.raises(InputError, match="edge has 2 pairs"):
         edge_factors(held, pairs)
-    with pytest.raises(InputError, match="which is no edge"):
+    with pytest.raises(InputError, match="which is not an edge"):
         edge_factors(held, np.argwhere(np.triu(graph.adjacency.toarray() == 0, 1))[0])
     rough = ApproximatePropagation(LiveGraph(graph), X, np.array([0.0, 1.0]), np.arange(5), r_max=0.1)
     with pytest.raises(InputError, match="r_max=0"):

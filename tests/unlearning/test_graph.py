@@ -58,9 +58,9 @@ def test_part_of_a_change_is_undone(live):
     [
         ([(0, 30)], r"edges has \(0, 30\) but nodes are 0 to 29"),
         ([(-1, 3)], r"edges has \(-1, 3\) but nodes are 0 to 29"),
-        ([(4, 4)], r"edges has \(4, 4\): the loop at a node is not an edge"),
+        ([(4, 4)], r"edges has \(4, 4\): a self-loop is not an edge"),
         ([(0, 1), (1, 0)], r"edges has \(0, 1\) twice"),
-        ([(0, 1)], r"edges has \(0, 1\), which is no edge: it never was one, or is removed already"),
+        ([(0, 1)], r"edges has \(0, 1\), which is not an edge, or was removed before"),
         ([], "pairs of nodes"),
         ([(0.0, 1.0)], "pairs of nodes"),
         ([0, 1, 2], "pairs of nodes"),

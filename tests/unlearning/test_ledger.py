@@ -40,7 +40,7 @@ def assert_alike(one, other):
     np.testing.assert_allclose(one.embedding(), other.embedding(), atol=1e-12)
     for name in ("coefficients", "labels", "train", "classes", "remaining", "weights"):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
-    assert one.certificate().kept() == other.certificate().kept()
+    assert one.certificate().rounded() == other.certificate().rounded()
 
 
 @pytest.mark.parametrize("r_max", [0.0, 1e-4])
@@ -81,7 +81,7 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     assert ledger.proves(1, {"request": "remove_edges", "edges": pair[:, ::-1]})
     assert not ledger.proves(1, {"request": "add_edges", "edges": pair.tolist()})
     assert not ledger.proves(1, {"request": "remove_edges", "edges": [[0, 39]]})
-    with pytest.raises(InputError, match="told has edges of shape"):
+    with pytest.raises(InputError, match="request has edges of shape"):
         ledger.proves(1, {"request": "remove_edges", "edges": pair[0]})
     with pytest.raises(InputError, match="number is 9"):
         ledger.proves(9, {"request": "remove_nodes", "nodes": [1]})
@@ -98,13 +98,13 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
 @pytest.mark.parametrize(
     ("told", "words"),
     [
-        ({}, "told is {}"),
-        ({"request": "remove_edge", "edges": [(0, 1)]}, "remove_edges, remove_nodes, remove_features, add_edges can be shown"),
-        ({"request": "remove_edges", "nodes": [1]}, "can be shown, as"),
-        ({"request": "remove_nodes", "nodes": [1], "labels": True}, "can be shown, as"),
+        ({}, "request is {}"),
+        ({"request": "remove_edge", "edges": [(0, 1)]}, "remove_edges, remove_nodes, remove_features, add_edges can be proved"),
+        ({"request": "remove_edges", "nodes": [1]}, "can be proved, as"),
+        ({"request": "remove_nodes", "nodes": [1], "labels": True}, "can be proved, as"),
         ({"request": "remove_edges", "edges": [(0.0, 1.0)]}, "dtype float64: pairs of integers"),
         ({"request": "remove_nodes", "nodes": [True, False]}, "dtype bool: integers are expected"),
-        ({"request": "remove_features", "nodes": [1], "labels": 0}, "told has labels 0"),
+        ({"request": "remove_features", "nodes": [1], "labels": 0}, "request has labels 0"),
     ],
 )
 def test_what_cannot_be_a_request_is_not_denied_but_refused(told, words, rng, tmp_path):
@@ -146,9 +146,9 @@ def test_the_key_can_be_elsewhere(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(path, key=key).close()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["safe", "store"]
-    with pytest.raises(InputError, match="name its file with key="):
+    with pytest.raises(InputError, match="pass its file as key="):
         CertifiedGPR.load(path)
-    with pytest.raises(InputError, match="which is no file"):
+    with pytest.raises(InputError, match="which is not a file"):
         CertifiedGPR.load(path, key=tmp_path / "nowhere")
     model = CertifiedGPR.load(path, key=key)
     model.remove_nodes([3])
@@ -157,7 +157,7 @@ def test_the_key_can_be_elsewhere(rng, tmp_path):
     without = verify(path)
     assert (without.holds, without.chained) == (True, None)
     ledger = Ledger(path)
-    with pytest.raises(LedgerError, match="nothing can be shown without"):
+    with pytest.raises(LedgerError, match="without it nothing can be proved"):
         ledger.proves(0, {})
     ledger.close()
 
@@ -165,8 +165,8 @@ def test_the_key_can_be_elsewhere(rng, tmp_path):
 @pytest.mark.parametrize(
     ("change", "wrong"),
     [
-        ("json_set(certificate, '$.eps', 0.001)", "the certificate says eps = 0.001, it is 1"),
-        ("json_set(certificate, '$.n_edges', 1)", "the certificate says n_edges = 1"),
+        ("json_set(certificate, '$.eps', 0.001)", "the certificate states eps = 0.001, but it is 1"),
+        ("json_set(certificate, '$.n_edges', 1)", "the certificate states n_edges = 1"),
     ],
 )
 def test_a_certificate_that_was_changed_does_not_hold(change, wrong, rng, tmp_path):
@@ -253,25 +253,25 @@ def test_without_the_key_nothing_kept_of_a_request_tells_a_right_guess_from_a_wr
     kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
     assert hashlib.sha256(before.W.tobytes() + before.B.tobytes()).hexdigest().encode() not in kept
     assert before.W.tobytes()[:64] not in kept
-    for value in (held.residual, held.approximation, held.spent, *held.seconds.values()):
+    for value in (held.residual, held.approximation, held.spent, *held.timings.values()):
         assert repr(value).encode() not in kept
-    assert told == held.kept()
+    assert told == held.rounded()
     assert told.residual / told.budget * 10 == pytest.approx(round(told.residual / told.budget * 10))
     assert len({one.parameters for one in chain}) == 2
 
 
 def test_what_is_kept_of_a_certificate_is_rounded_up_once(rng):
     held = fitted(rng)[0].certificate()
-    kept = held.kept()
+    kept = held.rounded()
     assert held.residual <= kept.residual <= held.residual + 0.1 * held.budget
     assert held.approximation <= kept.approximation <= 10 * held.approximation
     assert held.spent <= kept.spent <= held.budget
-    assert kept.kept() == kept
+    assert kept.rounded() == kept
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("classes", [7, 1, 2]), ("told", True), ("r_max", 1e-9), ("lam", 0.010001), ("weights", [0.0, 0.001, 0.9])],
+    [("classes", [7, 1, 2]), ("classes_given", True), ("r_max", 1e-9), ("lam", 0.010001), ("weights", [0.0, 0.001, 0.9])],
 )
 def test_settings_that_were_changed_are_seen(name, value, rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()

@@ -8,14 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
-from nareg.unlearning.objective import LOSSES, Objective, spectral_norm_bound
+from nareg.unlearning.objective import LOSSES, ClassifierObjective, spectral_norm_bound
 from tests.unlearning import reference
 
 
 def objective(rng, *, loss="logistic", lam=0.01, shape=(40, 6), classes=3, noise=0.1):
     S, s = rng.standard_normal(shape), rng.uniform(0.2, 1, shape[0])
     Y = np.where(rng.integers(0, classes, shape[0])[:, None] == np.arange(classes), 1.0, -1.0)
-    return Objective(S, s, Y, LOSSES[loss], lam, noise * rng.standard_normal((shape[1], classes)))
+    return ClassifierObjective(S, s, Y, LOSSES[loss], lam, noise * rng.standard_normal((shape[1], classes)))
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -87,21 +87,21 @@ def test_slopes_that_are_saturated_take_many_steps(rng):
     S, Y = rng.poisson(30, (300, 40)).astype(float), np.tile([1.0, -1.0, -1.0], (300, 1))
     for seed in range(4):
         B = 10 * np.random.default_rng(seed).standard_normal((40, 3))
-        at = Objective(S, np.ones(300), Y, LOSSES["logistic"], 1e-4, B).minimize(np.zeros((40, 3)), 0.228)
+        at = ClassifierObjective(S, np.ones(300), Y, LOSSES["logistic"], 1e-4, B).minimize(np.zeros((40, 3)), 0.228)
         assert np.linalg.norm(reference.gradient(S, Y, at.W, B, 1e-4)) <= 0.228 * (1 + 1e-9)
 
 
 def test_what_is_no_number_is_not_gone_on_with(rng, monkeypatch):
-    problem, steps, solve = objective(rng), [], Objective._solve
+    problem, steps, solve = objective(rng), [], ClassifierObjective._solve
     problem.S[3, 2] = np.nan
-    monkeypatch.setattr(Objective, "_solve", lambda *given: steps.append(0) or solve(*given))
+    monkeypatch.setattr(ClassifierObjective, "_solve", lambda *given: steps.append(0) or solve(*given))
     with pytest.raises(SolverError, match="gradient of nan"):
         problem.minimize(np.zeros((6, 3)), 1e-8)
     assert len(steps) == 1
 
 
 def test_what_rounding_does_not_allow_is_said(rng):
-    with pytest.raises(SolverError, match=r"stays at a gradient of .* where 1e-30 is needed"):
+    with pytest.raises(SolverError, match=r"stopped at a gradient of .*, above the required 1e-30"):
         objective(rng).minimize(np.zeros((6, 3)), 1e-30)
 
 

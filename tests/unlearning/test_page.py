@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "unlearning.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "unlearning.md"
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 

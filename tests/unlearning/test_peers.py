@@ -61,7 +61,7 @@ def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
 
 
 def test_residues_are_not_for_them(rng):
-    with pytest.raises(InputError, match="CGU propagates everything, leave r_max at 0"):
+    with pytest.raises(InputError, match="CGU propagates exactly, omit r_max"):
         certified.CGU(r_max=1e-5, rng=rng)
 
 

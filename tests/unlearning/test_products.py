@@ -6,6 +6,7 @@ import numba
 import numpy as np
 import pytest
 
+from nareg.unlearning import _products
 from nareg.unlearning._products import ORDER, ROWS, WIDE, times, transposed_times
 
 
@@ -26,8 +27,9 @@ def test_other_types_are_as_numpy_has_them(dtype, rng):
         assert found.dtype == wanted.dtype
 
 
-def test_views_and_threads(rng):
+def test_views_and_threads(rng, monkeypatch):
     """Every other row of a larger array, transposed factors, and the same to the last digit whatever the threads."""
+    monkeypatch.setattr(_products, "PER_ELEMENT", 1)  # threads for these small ones, too
     S = rng.standard_normal((4 * ROWS, 40))[::2, 3:]
     D, R = rng.standard_normal((5, 37)).T, rng.standard_normal((5, 2 * ROWS)).T
     np.testing.assert_allclose(times(S, D), S @ D, atol=1e-12)

@@ -26,13 +26,13 @@ class StoredRequests(Requests):
     def restart(self):
         self.model.close()
         self.model = CertifiedGPR.load(self.path, rng=self.rng)
-        assert self.model.certificate() == self.certificate.kept()
+        assert self.model.certificate() == self.certificate.rounded()
 
     def teardown(self):
         if self.folder is not None:
             self.model.close()
             ledger = Ledger(self.path)
-            assert ledger.history()[-1][1] == self.certificate.kept()
+            assert ledger.history()[-1][1] == self.certificate.rounded()
             ledger.close()
             assert verify(self.path).holds
             self.folder.cleanup()

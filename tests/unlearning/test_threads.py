@@ -1,4 +1,7 @@
-"""Several threads on one model: a request in the middle of another is refused, and no read sees half of one."""
+"""Several threads on one model: a request in the middle of another is refused, and no read sees half of one.
+
+And threads inside a request: BLAS has one where products are small.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +10,13 @@ import threading
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import nareg
+from nareg._linear import threads
 from nareg.errors import BusyError, InputError
 from nareg.unlearning import CertifiedGPR, verify
+from nareg.unlearning.objective import ClassifierObjective
 from tests.unlearning import reference
 from tests.unlearning.test_model import fitted
 
@@ -62,7 +68,7 @@ def test_a_request_in_the_middle_of_another_is_refused(name, rng, tmp_path, monk
     nodes = Paused([11, 12])
     thread, told = started(lambda: model.remove_nodes(nodes))
     assert nodes.reached.wait(60)
-    with pytest.raises(BusyError, match=rf"{name} is asked of a model in the middle of another call: call it again when"):
+    with pytest.raises(BusyError, match=rf"{name} was called in the middle of another call on this model: call it again when"):
         ACTS[name](model, edge)
     nodes.go_on.set()
     thread.join()
@@ -95,7 +101,7 @@ def test_the_model_at_hand_is_read_while_another_is_fitted(rng):
     thread, told = started(lambda: model.fit(graph, X, y, train))
     assert train.reached.wait(60)
     assert model.train.size == 40
-    with pytest.raises(BusyError, match="remove_nodes is asked"):
+    with pytest.raises(BusyError, match="remove_nodes was called"):
         model.remove_nodes([5])
     train.go_on.set()
     thread.join()
@@ -112,7 +118,7 @@ def test_a_request_that_reads_its_own_model_half_way_is_refused_and_undone(rng):
             raise AssertionError("not reached")
 
     model, *_ = fitted(rng)
-    with pytest.raises(BusyError, match="remove_edges is asked"):
+    with pytest.raises(BusyError, match="remove_edges was called"):
         model.remove_nodes(Asks())
     assert model.remove_nodes([4]).request == "remove_nodes"
 
@@ -179,3 +185,43 @@ def test_two_threads_that_name_the_same_edges_leave_a_whole_model():
         assert np.allclose(model.embedding(), reference.embedding(A, X, model.weights), atol=1e-9)
         assert model.certificate().n_edges == np.count_nonzero(A) // 2
         assert refused + len(gone) > 0
+
+
+def blas_threads():
+    return {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"}
+
+
+def test_a_removal_runs_in_one_blas_thread(rng, monkeypatch):
+    model, *_ = fitted(rng)
+    seen = []
+    solve = ClassifierObjective._solve
+
+    def watched(*arguments):
+        seen.append(blas_threads())
+        return solve(*arguments)
+
+    monkeypatch.setattr(ClassifierObjective, "_solve", watched)
+    with threadpool_limits(limits=2, user_api="blas"):
+        model.remove_nodes([3])
+        assert blas_threads() == {2}
+    assert seen
+    assert all(one == {1} for one in seen)
+
+
+def test_the_first_of_two_overlapping_contexts_limits_and_the_last_restores():
+    first, second = threads.one_thread(), threads.one_thread()
+    with threadpool_limits(limits=2, user_api="blas"):
+        first.__enter__()
+        second.__enter__()
+        assert blas_threads() == {1}
+        first.__exit__()
+        assert blas_threads() == {1}
+        second.__exit__()
+        assert blas_threads() == {2}
+
+
+def test_large_products_keep_the_threads_of_blas():
+    with threadpool_limits(limits=2, user_api="blas"):
+        for context in (threads.few_threads(threads.ONE_THREAD), threads.product_threads(threads.SMALL_PRODUCT)):
+            with context:
+                assert blas_threads() == {2}

@@ -1,1 +1,1 @@
-"""Convex programs over ``S = Omega o L``: in cvxpy, by a low-rank factor with a dual bound, and the way back to weights."""
+"""The semidefinite programs and what the published and the min-max designs share: rounding, scale, the fit to a filter."""

@@ -11,17 +11,16 @@ value. What is left to prove is that Z is PSD: by all eigenvalues, or by a spars
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
-from nareg.design._convex.quadratic import Point
+from nareg._linear.eigenvalues import extreme_eigenvectors, operator
+from nareg._linear.factorization import Solve, factorize
+from nareg.design._convex.quadratic import LowRankPoint
 
-Solve = Callable[[np.ndarray], np.ndarray]
 #: All eigenvalues of Z up to here, a sparse factor beyond.
 DENSE_NODES = 1500
 #: Largest matrix that is factored without being mesh-like.
@@ -32,7 +31,7 @@ DIRECTIONS = 16
 
 
 @dataclass(frozen=True)
-class Certificate:
+class DualCertificate:
     """``bound`` <= q of every feasible Omega, or None and why; directions in which Z is clearly negative."""
 
     bound: float | None
@@ -42,7 +41,7 @@ class Certificate:
 
 def certify(
     Y: sp.csr_array,
-    point: Point,
+    point: LowRankPoint,
     pull: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
@@ -51,7 +50,7 @@ def certify(
     margin: float,
     small: float,
     mesh_like: bool,
-) -> Certificate:
+) -> DualCertificate:
     """The bound at a point with multipliers ``pull``, and directions of Z's negative eigenvalues.
 
     ``Y`` has one row for every unknown row of V. ``size`` are the rows' lengths: Z is looked at as
@@ -72,20 +71,20 @@ def certify(
     if n <= DENSE_NODES:
         values, vectors = _smallest(scaled.toarray(), min(DIRECTIONS, n))
         rounding = 4 * n * np.finfo(float).eps * norm
-        found = values < -rounding
-        directions = size[:, None] * vectors[:, found] if found.any() else None
-        return Certificate(bound(max(rounding - float(values[0]), rounding)), "eigenvalues", directions)
+        negative = values < -rounding
+        directions = size[:, None] * vectors[:, negative] if negative.any() else None
+        return DualCertificate(bound(max(rounding - float(values[0]), rounding)), "eigenvalues", directions)
     if n > (FACTOR_MESH if mesh_like else FACTOR_ANY):
-        return Certificate(None, f"no sparse factor of {n} rows is formed on this graph")
+        return DualCertificate(None, f"no sparse factor of {n} rows is formed on this graph")
     delta = 0.1 * small
     while delta <= norm:
-        inverse = _positive_definite(scaled + delta * sp.eye_array(n))
-        if inverse is not None:
+        factor = factorize(scaled + delta * sp.eye_array(n))
+        if factor is not None:
             # lam is negative somewhere once delta exceeds the margin: rather go on where Z is negative
-            directions = _negative(inverse, delta, margin, size) if delta > margin else None
-            return Certificate(bound(delta), "sparse factor", directions)
+            directions = _negative(factor.solve, delta, margin, size) if delta > margin else None
+            return DualCertificate(bound(delta), "sparse factor", directions)
         delta = min(4 * delta, margin) if delta < margin else 4 * delta
-    return Certificate(None, "no sparse factor has positive pivots")
+    return DualCertificate(None, "no sparse factor has positive pivots")
 
 
 def _smallest(matrix: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
@@ -102,24 +101,11 @@ def _inner(Y: sp.csr_array, V: np.ndarray) -> float:
     return float(np.einsum("ik,ik->", Y @ V, V))
 
 
-def _positive_definite(matrix: sp.csr_array) -> Solve | None:
-    """Solver with a factorization without row exchanges if its pivots are all positive."""
-    try:
-        lu = splu(sp.csc_matrix(matrix), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    except RuntimeError:  # SuperLU's word for an exactly singular factor
-        return None
-    good = (lu.U.diagonal() > 0).all() and np.array_equal(lu.perm_r, lu.perm_c)
-    return lu.solve if good else None
-
-
 def _negative(inverse: Solve, delta: float, margin: float, size: np.ndarray) -> np.ndarray | None:
     """Eigenvectors of scaled Z below ``-margin / 2``, as rows' changes, from solves with ``scaled Z + delta``."""
-    n = size.size
-    start = np.random.default_rng(0).standard_normal(n)
-    operator = LinearOperator((n, n), matvec=inverse, dtype=float)
-    try:
-        values, vectors = eigsh(operator, k=DIRECTIONS, which="LA", tol=1e-3, v0=start)
-    except ArpackError:
+    pairs = extreme_eigenvectors(operator(inverse, size.size), DIRECTIONS, tol=1e-3)
+    if pairs is None:
         return None
-    found = 1 / values - delta < -margin / 2
-    return size[:, None] * vectors[:, found] if found.any() else None
+    values, vectors = pairs
+    negative = 1 / values - delta < -margin / 2
+    return size[:, None] * vectors[:, negative] if negative.any() else None

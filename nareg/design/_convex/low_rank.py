@@ -20,12 +20,13 @@ import scipy.sparse as sp
 
 from nareg._linear.threads import ONE_THREAD, one_blas_thread
 from nareg._operator import scale_symmetric
-from nareg.design._convex.dual_bound import Certificate
+from nareg.design._convex.dual_bound import DualCertificate
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.row_newton import MAX_STEPS, RowNewton
-from nareg.design._risk.descent import Descent, Progress, descend, feasible, interval, relative_gradient
+from nareg.design._risk.descent import DescentResult, descend, feasible, interval, relative_gradient
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import STATIONARY
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 
 #: Columns of V at the start, on networks up to 500 nodes and on larger ones: more of them cost more and curve less.
@@ -56,7 +57,7 @@ class LowRank:
     scale: float = 1.0
     least: float = 0.0
     gradient_norm: float = np.inf
-    certificate: Certificate | None = None
+    certificate: DualCertificate | None = None
     #: Greatest bound of all certificates.
     proven: float = -np.inf
     steps: int = 0
@@ -107,23 +108,23 @@ def minimize(
     start: np.ndarray,
     *,
     mesh_like: bool = True,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> LowRank:
     """Minimize q over the rows of V, from ``start`` (G, k), and prove a lower bound."""
     newton = RowNewton(quadratic, low, high, progress)
-    found = LowRank(start, least=quadratic.least)
+    solution = LowRank(start, least=quadratic.least)
     newton.begin(start)
     try:
-        _search(newton, found, mesh_like)
+        _search(newton, solution, mesh_like)
     except KeyboardInterrupt:
-        found.interrupted = True
-    found.V, found.value, found.scale = newton.point.V, newton.point.value, newton.scale
-    found.gradient_norm = newton.gradient_norm()
-    found.steps, found.products = newton.steps, newton.products
-    return found
+        solution.interrupted = True
+    solution.V, solution.value, solution.scale = newton.point.V, newton.point.value, newton.scale
+    solution.gradient_norm = newton.gradient_norm()
+    solution.steps, solution.products = newton.steps, newton.products
+    return solution
 
 
-def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
+def _search(newton: RowNewton, solution: LowRank, mesh_like: bool) -> None:
     # roughly first, to know what size value and rows have
     newton.run(1e-3)
     newton.compress()
@@ -136,13 +137,13 @@ def _search(newton: RowNewton, found: LowRank, mesh_like: bool) -> None:
     newton.set_reward(np.where(newton.free, margin / size**2, 0.0))
     tolerance = TOL[0]
     while True:
-        newton.run(tolerance, newton.steps + ESCAPE_STEPS if found.escapes else MAX_STEPS)
-        found.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
-        found.proven = max(found.proven, -np.inf if certificate.bound is None else certificate.bound)
-        if found.bound is not None and newton.point.value - found.bound <= GAP * newton.scale:
+        newton.run(tolerance, newton.steps + ESCAPE_STEPS if solution.escapes else MAX_STEPS)
+        solution.certificate = certificate = newton.certificate(size, margin, small, mesh_like)
+        solution.proven = max(solution.proven, -np.inf if certificate.bound is None else certificate.bound)
+        if solution.bound is not None and newton.point.value - solution.bound <= GAP * newton.scale:
             return
-        if certificate.directions is not None and found.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
-            found.escapes += 1
+        if certificate.directions is not None and solution.escapes < MAX_ESCAPES and newton.escape(certificate.directions):
+            solution.escapes += 1
             tolerance = max(min(tolerance, 0.3 * newton.gradient_norm()), TOL[1])
         elif tolerance > TOL[1] and newton.steps < MAX_STEPS:
             tolerance /= 3
@@ -195,12 +196,12 @@ def refine(
     high: np.ndarray,
     *,
     interrupted: bool,
-    progress: Progress | None,
-) -> dict[str, Descent]:
+    progress: ProgressCallback | None,
+) -> dict[str, DescentResult]:
     """Where descents on q at rank one end, in the groups' weights, from starts that are weights of nodes."""
     objective, groups = quadratic.weights_criterion, quadratic.groups
     bounds = groups.bounds(low, high)
-    reached: dict[str, Descent] = {}
+    reached: dict[str, DescentResult] = {}
     for name, start in starts.items():
         v = feasible(groups.reduce_start(start), *bounds)
         if interrupted:
@@ -217,8 +218,8 @@ def refine(
 
 
 def _polish(
-    quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, progress: Progress | None
-) -> Descent:
+    quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
+) -> DescentResult:
     """Newton steps at rank one: on large networks L-BFGS-B ends early."""
     newton = RowNewton(quadratic, low, high, progress)
     newton.begin(v[:, None])
@@ -230,9 +231,9 @@ def _polish(
     return _ended(quadratic, newton.point.V[:, 0], low, high, message)
 
 
-def _ended(quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, message: str) -> Descent:
+def _ended(quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, message: str) -> DescentResult:
     value, gradient = quadratic.weights_criterion(v)
-    return Descent(v, value, relative_gradient(v, value, gradient, *_interval(v, low, high)), 0, message, v)
+    return DescentResult(v, value, relative_gradient(v, value, gradient, *_interval(v, low, high)), 0, message, v)
 
 
 def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -242,9 +243,9 @@ def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndar
     return left + room, right - room
 
 
-def best(reached: Mapping[str, Descent]) -> Descent:
+def best(reached: Mapping[str, DescentResult]) -> DescentResult:
     """The lowest end; an interruption anywhere is said."""
     lowest = min(reached.values(), key=lambda d: d.value)
     if any(d.message == "interrupted" for d in reached.values()):
-        return Descent(lowest.w, lowest.value, lowest.gradient_norm, lowest.iterations, "interrupted", lowest.last)
+        return DescentResult(lowest.w, lowest.value, lowest.gradient_norm, lowest.iterations, "interrupted", lowest.last)
     return lowest

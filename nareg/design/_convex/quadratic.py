@@ -24,7 +24,7 @@ BLOCK_ENTRIES = 5e7
 
 
 @dataclass(frozen=True)
-class Point:
+class LowRankPoint:
     """Factor V (a row for every group of nodes), value, ``tr(S R S)`` and ``Y = G o L`` on the pattern."""
 
     V: np.ndarray
@@ -83,7 +83,7 @@ class SupportQuadratic:
         """``(V W^T + W V^T) o L`` on the pattern."""
         return self.L.data * pair_products(self.L, self._nodes(V), self._nodes(W))
 
-    def at(self, V: np.ndarray) -> Point:
+    def at(self, V: np.ndarray) -> LowRankPoint:
         """Value and ``Y`` at V."""
         s = self.entries(V, V) / 2
         G, square = self._image(s)
@@ -91,7 +91,7 @@ class SupportQuadratic:
         if self.slope is not None:
             value += 2 * float(self.slope @ s)
             G += 2 * self.slope
-        return Point(V, value, square, self._matrix(self.L.data * G))
+        return LowRankPoint(V, value, square, self._matrix(self.L.data * G))
 
     def image(self, V: np.ndarray, D: np.ndarray) -> sp.csr_array:
         """Derivative of ``Y`` at V along D."""

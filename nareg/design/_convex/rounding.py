@@ -10,8 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend, feasible
+from nareg._operator import scale_symmetric
+from nareg.design._convex.sparse_problem import AnyProblem, SparseProblem, principal_direction
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
+from nareg.design._risk.line_search import minimize_scale
+from nareg.progress import ProgressCallback
 
 
 def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
@@ -29,8 +34,8 @@ def round_and_refine(
     upper: np.ndarray,
     *,
     also: dict[str, np.ndarray] | None = None,
-    progress: Progress | None = None,
-) -> tuple[Descent, dict[str, Any]]:
+    progress: ProgressCallback | None = None,
+) -> tuple[DescentResult, dict[str, Any]]:
     """Weights from Omega refined by descent, or from another start (``also``) if that ends lower.
 
     Returns the descent, and the objective of the rounded weights and of every start's end.
@@ -44,3 +49,42 @@ def round_and_refine(
         "starts": {name: d.value for name, d in reached.items()},
     }
     return min(reached.values(), key=lambda d: d.value), details
+
+
+def bound_starts(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
+    """Feasible weights to descend from, beside the rounded ones: Omega need not be near rank one.
+
+    The bound itself, with the signs of the principal signal u as well, and ``s / u`` with small entries of u raised.
+    """
+    u = principal_direction(A)
+    sign = np.where(u < 0, -1.0, 1.0)
+    smallest = np.sqrt(low)
+    starts = {"bound": feasible(smallest, low, high)}
+    if (sign < 0).any():
+        starts["bound, signs of the principal signal"] = feasible(sign * smallest, low, high)
+    size = np.maximum(np.abs(u), 1e-3 * np.abs(u).max())
+    if size.max() > 0:
+        starts["inverse principal signal"] = feasible(sign * np.sqrt(np.max(low * size**2)) / size, low, high)
+    return starts
+
+
+def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
+    """``s w`` with the feasible s that minimizes the MSE, and s; unchanged without noise or with "bound"."""
+    w = feasible(w, low, high)
+    if scale == "bound" or task.Sigma is None or not w.any():
+        return w, 1.0
+    square = np.maximum(w**2, 1e-300)
+    least = float(np.sqrt(np.max(low / square)))
+    largest = float(np.sqrt(np.min(high / square)))
+    least = max(least, 1e-12)
+    if isinstance(task, SparseProblem):
+        factor = task.best_factor(w, least, largest) if largest > least else least
+    else:
+        factor, _ = minimize_scale(task.mse_along(w), least, largest)
+    return feasible(factor * w, low, high), factor
+
+
+def zero_level(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
+    """Value of ``tr(S R S)`` that is zero within rounding."""
+    size = float(np.abs(scale_symmetric(L, w).data).max(initial=0.0))
+    return 1e-20 * size**2 * float(np.einsum("ir,ir->", A, A)) * w.size

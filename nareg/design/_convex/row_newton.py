@@ -11,9 +11,10 @@ from dataclasses import replace
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.dual_bound import Certificate, certify
-from nareg.design._convex.quadratic import Point, SupportQuadratic
-from nareg.design._risk.descent import Progress
+from nareg.design._convex.dual_bound import DualCertificate, certify
+from nareg.design._convex.quadratic import LowRankPoint, SupportQuadratic
+from nareg.design._risk.descent import report
+from nareg.progress import ProgressCallback
 
 #: Of one search, all ranks and tolerances together.
 MAX_STEPS = 1000
@@ -21,7 +22,7 @@ MAX_CG = 300
 #: Distance to the limit of all S, relative to it, at which nothing is left to gain.
 AT_LIMIT = 1e-4
 #: Steps for which a preconditioner serves.
-KEPT_STEPS = 8
+PRECONDITIONER_STEPS = 8
 #: Share of the rows' squared length in a direction that counts as unused.
 UNUSED = 1e-3
 
@@ -29,7 +30,9 @@ UNUSED = 1e-3
 class RowNewton:
     """Trust-region Newton method for the rows of V, with the radius in the norm of the preconditioner."""
 
-    def __init__(self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: Progress | None) -> None:
+    def __init__(
+        self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
+    ) -> None:
         self.q = quadratic
         self.low, self.high = np.sqrt(low), np.sqrt(high)
         self.free = quadratic.enters & (self.high > self.low)
@@ -37,7 +40,7 @@ class RowNewton:
         self.reward = np.zeros(low.size)
         self.progress = progress
         self.steps = self.products = 0
-        self.point: Point
+        self.point: LowRankPoint
         self.radius = np.inf
         self.floor = 0.0
         self.prepared: tuple[int, ...] = ()
@@ -59,7 +62,7 @@ class RowNewton:
         """Size of the value's part that S decides."""
         return max(self.point.square, self.floor)
 
-    def _take(self, V: np.ndarray, point: Point | None = None) -> None:
+    def _take(self, V: np.ndarray, point: LowRankPoint | None = None) -> None:
         self.point = self.q.at(V) if point is None else point
         self.YV = self.q.apply(self.point.Y, V)
         self.merit = self._merit(self.point)
@@ -72,7 +75,7 @@ class RowNewton:
         self.lam = np.where(self.active, pull, 0.0)
         self.gradient = self._tangent(2 * (self.YV - self.reward[:, None] * V))
 
-    def _merit(self, point: Point) -> float:
+    def _merit(self, point: LowRankPoint) -> float:
         return point.value - float(self.reward @ np.einsum("ik,ik->i", point.V, point.V))
 
     def _tangent(self, D: np.ndarray) -> np.ndarray:
@@ -86,10 +89,10 @@ class RowNewton:
         length = np.linalg.norm(V, axis=1)
         V = V.copy()
         V[length == 0, 0] = 1.0
-        kept = np.clip(length, self.low, self.high)
+        clipped = np.clip(length, self.low, self.high)
         if active is not None:
-            kept = np.where(active, self.length, kept)
-        return V * (kept / np.where(length == 0, 1.0, length))[:, None]
+            clipped = np.where(active, self.length, clipped)
+        return V * (clipped / np.where(length == 0, 1.0, length))[:, None]
 
     def gradient_norm(self) -> float:
         """Projected gradient times row length, over the value."""
@@ -100,8 +103,7 @@ class RowNewton:
         first = self.gradient_norm()
         while self.steps < min(last, MAX_STEPS):
             norm = self.gradient_norm()
-            if self.progress is not None:
-                self.progress(self.steps, self.point.value, norm)
+            report(self.progress, self.steps, self.point.value, norm)
             if norm <= tol or self._at_limit() or not self._step(min(0.1, np.sqrt(norm / max(first, 1e-300)))):
                 return
 
@@ -174,7 +176,7 @@ class RowNewton:
         """Blocks of the preconditioner: curvature in one row, and the diagonal of Z."""
         if self.prepared == self.point.V.shape and self.steps < self.fresh_until:
             return
-        self.prepared, self.fresh_until = self.point.V.shape, self.steps + KEPT_STEPS
+        self.prepared, self.fresh_until = self.point.V.shape, self.steps + PRECONDITIONER_STEPS
         blocks = self.q.row_curvature(self.point.V)
         k = blocks.shape[1]
         trace = np.einsum("ijj->i", blocks)
@@ -193,27 +195,27 @@ class RowNewton:
     def compress(self) -> None:
         """Columns that carry nothing are dropped: at a singular V the method would crawl."""
         U, s, _ = np.linalg.svd(self.point.V, full_matrices=False)
-        keep = s > 1e-2 * s[0]
-        if not keep.all():
-            self.begin(U[:, keep] * s[keep])
+        retained = s > 1e-2 * s[0]
+        if not retained.all():
+            self.begin(U[:, retained] * s[retained])
 
-    def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> Certificate:
+    def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> DualCertificate:
         """The dual bound of the program without the reward, for the rows that have a say."""
         rows = np.flatnonzero(self.moves)
         Y = sp.csr_array(self.q.grouped(self.point.Y)[rows][:, rows])
         point = replace(self.point, V=self.point.V[rows])
         pull = self.lam + self.reward
-        found = certify(
+        certificate = certify(
             Y, point, pull[rows], self.low[rows] ** 2, self.high[rows] ** 2, size[rows],
             margin=margin,
             small=small,
             mesh_like=mesh_like,
         )  # fmt: skip
-        if found.directions is None:
-            return found
-        directions = np.zeros((self.low.size, found.directions.shape[1]))
-        directions[rows] = found.directions
-        return replace(found, directions=directions)
+        if certificate.directions is None:
+            return certificate
+        directions = np.zeros((self.low.size, certificate.directions.shape[1]))
+        directions[rows] = certificate.directions
+        return replace(certificate, directions=directions)
 
     def escape(self, directions: np.ndarray) -> bool:
         """A step along directions in which Z is negative; False if none lowers the value.

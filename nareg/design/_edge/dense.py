@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._edge.newton import LikelihoodObjective, Point, Reached, Support, newton
-from nareg.design._edge.result import Outcome
+from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached, Support, newton
+from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import (
     Choice,
     Family,
@@ -20,8 +20,8 @@ from nareg.design._edge.shrinkage import (
     risk_family,
     risk_of,
 )
-from nareg.design._risk.descent import Progress
-from nareg.design._risk.problem import STATIONARY, Problem
+from nareg.design._risk.problem import STATIONARY, DesignProblem
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 
 #: Fewer training signals than this are not worth splitting: the single weight is kept.
@@ -37,7 +37,7 @@ NEGLIGIBLE = 1e-9
 class DenseDesign:
     """Criterion and structure of a design on a small network."""
 
-    task: Problem
+    task: DesignProblem
     support: Support
     by_risk: bool
     nonnegative: bool
@@ -66,7 +66,7 @@ class DenseDesign:
             X, lambda part: self.family(_moment(part)), lambda part: self.judge(_moment(part)), nonnegative=self.nonnegative
         )
 
-    def solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
+    def solve(self, X: np.ndarray | None, amount: float | None, progress: ProgressCallback | None) -> EdgeOutcome:
         """The design for a shrinkage that is given, or None to choose it on signals X.
 
         Solved in the unit in which the signals' mean power is one: whatever is rounded or stopped early, readings in
@@ -76,12 +76,12 @@ class DenseDesign:
         Sigma = self.task.Sigma
         task = replace(self.task, R=self.task.R / unit, Sigma=None if Sigma is None else Sigma / unit)
 
-        def report(iteration: int, value: float, norm: float) -> None:
+        def in_given_unit(now: Progress) -> None:
             assert progress is not None
-            progress(iteration, self._given(value, unit), norm)
+            progress(replace(now, values={**now.values, "objective": self._given(now.values["objective"], unit)}))
 
         outcome = replace(self, task=task)._solve(
-            None if X is None else X / np.sqrt(unit), amount, None if progress is None else report
+            None if X is None else X / np.sqrt(unit), amount, None if progress is None else in_given_unit
         )
         details = dict(outcome.details)
         for name in ("held_out_risk", "held_out_scalar_risk", "best_scalar_mse", "best_two_parameter_likelihood"):
@@ -99,7 +99,7 @@ class DenseDesign:
         """A value of the criterion in the unit of the signals as they were given."""
         return value * unit if self.by_risk else value + self.support.n * float(np.log(unit))
 
-    def _solve(self, X: np.ndarray | None, amount: float | None, progress: Progress | None) -> Outcome:
+    def _solve(self, X: np.ndarray | None, amount: float | None, progress: ProgressCallback | None) -> EdgeOutcome:
         family = self.family(self.task.R)
         scalar = family.data.at(family.start)
         assert scalar is not None
@@ -119,21 +119,21 @@ class DenseDesign:
         point = family.data.at(reached.point.u)
         assert point is not None
         status, message = self._status(reached, point.value), reached.message
-        kept = not descends or point.value > scalar.value
-        if kept:
+        keeps_single = not descends or point.value > scalar.value
+        if keeps_single:
             point, message = scalar, f"the best {'single weight' if self.by_risk else 'kappa I + beta L'} is kept"
             status = Status.INTERRUPTED if status is Status.INTERRUPTED else Status.NO_IMPROVEMENT
         if choice.interrupted:
             status = Status.INTERRUPTED
         scale = 1.0 if self.by_risk else likelihood_scale(self.task)
-        return Outcome(
+        return EdgeOutcome(
             entries=scale * self.support.entries(point.u),
             objective=point.value,
             status=status,
             solver="damped Newton" + (", projected" if self.nonnegative else ""),
             message=message,
-            gradient_norm=None if kept else reached.gradient_norm,
-            details=self._details(family, choice, point, scalar, reached, kept),
+            gradient_norm=None if keeps_single else reached.gradient_norm,
+            details=self._details(family, choice, point, scalar, reached, keeps_single),
         )
 
     def _status(self, reached: Reached, value: float) -> Status:
@@ -147,11 +147,11 @@ class DenseDesign:
         return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
 
     def _details(
-        self, family: Family, choice: Choice, point: Point, scalar: Point, reached: Reached, kept: bool
+        self, family: Family, choice: Choice, point: NewtonPoint, scalar: NewtonPoint, reached: Reached, keeps_single: bool
     ) -> dict[str, Any]:
-        amount = 1.0 if kept else choice.amount
+        amount = 1.0 if keeps_single else choice.amount
         single = 1.0 if self.by_risk else 2.0
-        effective = single if kept else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
+        effective = single if keeps_single else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
         return {
             "shrink": amount,
             "held_out_risk": choice.held_out,

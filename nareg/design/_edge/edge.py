@@ -8,7 +8,7 @@ filter, and with few training signals it beats the Wiener filter learned from th
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -19,27 +19,28 @@ from nareg.design._edge import sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.newton import Support
 from nareg.design._edge.result import pack
-from nareg.design._risk.descent import Progress
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign, upper_edges
+from nareg.typing import ArrayLike, GraphLike
 
 #: Up to here a Hessian of the N + M numbers is formed and factorized (32 MB, a fifth of a second a step).
 DENSE_UNKNOWNS = 2000
 
 
 def edge(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any = None,
-    criterion: str = "risk",
-    structure: str = "symmetric",
-    shrink: Any = "auto",
-    fit: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    criterion: Literal["risk", "likelihood"] = "risk",
+    structure: Literal["symmetric", "laplacian"] = "symmetric",
+    shrink: float | Literal["auto"] | None = "auto",
+    fit: ArrayLike | Literal["noise"] | None = None,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design a weight for every edge and every node: any symmetric S on the graph, ``C + S`` positive definite.
 
@@ -68,7 +69,7 @@ def edge(
         Draws the probes and the held-out signals on networks too large for dense matrices; default
         ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)`` in the final descent. Ctrl-C keeps the best S so far.
+        Called with a :class:`~nareg.progress.Progress` per step of the final descent. Ctrl-C keeps the best S so far.
 
     Returns
     -------
@@ -104,10 +105,10 @@ def edge(
     True
     """
     started = time.perf_counter()
-    criterion = _checks.choice("criterion", criterion, ("risk", "likelihood"))
-    structure = _checks.choice("structure", structure, ("symmetric", "laplacian"))
+    _checks.choice("criterion", criterion, ("risk", "likelihood"))
+    _checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount = _amount(shrink)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     if criterion == "risk" and noise is None:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "
@@ -118,7 +119,7 @@ def edge(
     if i.size == 0:
         raise InputError("graph has no edges: there is nothing to weigh; connect it first.")
     unknowns = base.n_nodes + i.size
-    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     settings = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
     if unknowns > DENSE_UNKNOWNS:
         if criterion == "likelihood" or structure == "laplacian":

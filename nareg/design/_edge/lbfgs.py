@@ -7,18 +7,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-#: Pairs of steps and gradient changes that are kept.
-MEMORY = 20
+from nareg._linear.lbfgs import MEMORY, Pair, two_loop
 
 
 @dataclass
-class Descent:
+class ConeDescent:
     """State of L-BFGS with a diagonal first metric: point, value, gradient and remembered pairs."""
 
     function: Callable[[np.ndarray], tuple[float, np.ndarray]]
     u: np.ndarray
     stiffness: np.ndarray
-    pairs: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)
+    pairs: list[Pair] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.value, self.gradient = self.function(self.u)
@@ -41,10 +40,9 @@ class Descent:
             u = self.u + length * direction
             value, gradient = self.function(u)
             if value <= self.value + 1e-4 * length * slope:
-                s, y = u - self.u, gradient - self.gradient
-                # the risk is not convex: a pair of negative curvature would spoil the metric
-                if s @ y > 1e-10 * np.sqrt((s @ (self.stiffness * s)) * (y @ (y / self.stiffness))):
-                    self.pairs = [*self.pairs[-MEMORY + 1 :], (s, y)]
+                pair = self._pair(u - self.u, gradient - self.gradient)
+                if pair is not None:
+                    self.pairs = [*self.pairs[-MEMORY + 1 :], pair]
                 self.u, self.value, self.gradient = u, value, gradient
                 return True
             # half a step where K is no longer positive definite, else the minimum of the parabola through what is known
@@ -52,19 +50,16 @@ class Descent:
             length *= 0.5 if not np.isfinite(value) else float(np.clip(-0.5 * slope * length / bend, 0.1, 0.5))
         return False
 
+    def _pair(self, step: np.ndarray, change: np.ndarray) -> Pair | None:
+        """The pair to remember; None of negative curvature, which a risk that is not convex may have."""
+        curvature = float(step @ change)
+        size = np.sqrt((step @ (self.stiffness * step)) * (change @ (change / self.stiffness)))
+        return Pair(step, change, curvature) if curvature > 1e-10 * size else None
+
     def _direction(self) -> np.ndarray:
-        """Two-loop recursion."""
-        q = self.gradient.copy()
-        used = []
-        for s, y in reversed(self.pairs):
-            a = (s @ q) / (s @ y)
-            q -= a * y
-            used.append(a)
+        """Minus the approximate inverse Hessian times the gradient."""
         metric = 1.0
         if self.pairs:
-            s, y = self.pairs[-1]
-            metric = float((s @ y) / (y @ (y / self.stiffness)))
-        q *= metric / self.stiffness
-        for (s, y), a in zip(self.pairs, reversed(used), strict=True):
-            q += s * (a - (y @ q) / (s @ y))
-        return -q
+            last = self.pairs[-1]
+            metric = last.curvature / float(last.change @ (last.change / self.stiffness))
+        return -two_loop(self.gradient, self.pairs, lambda q: q * (metric / self.stiffness))

@@ -21,8 +21,9 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
-from nareg.design._risk.descent import Progress
+from nareg.design._risk.descent import report
 from nareg.errors import SolverError
+from nareg.progress import ProgressCallback
 
 #: A step is taken if the value falls by this part of what the quadratic model promised.
 ACCEPTED = 1e-4
@@ -81,7 +82,7 @@ class Support:
 
 
 @dataclass(frozen=True)
-class Point:
+class NewtonPoint:
     """Unknowns inside the cone, the value there, ``K^-1``, and the size against which a change of the value is small.
 
     The size of a risk is the risk. A likelihood has a logarithm in it, which another unit of the readings shifts: its
@@ -94,22 +95,22 @@ class Point:
     size: float
 
 
-class Objective(Protocol):
+class ConeObjective(Protocol):
     """A function of u, finite where K is positive definite."""
 
     @property
     def support(self) -> Support: ...
 
-    def at(self, u: np.ndarray) -> Point | None:
+    def at(self, u: np.ndarray) -> NewtonPoint | None:
         """Value and inverse, or None outside the cone."""
 
-    def slope(self, point: Point) -> np.ndarray:
+    def slope(self, point: NewtonPoint) -> np.ndarray:
         """Gradient."""
 
-    def curvature(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
         """Diagonal of the positive semidefinite (Gauss-Newton) part of the Hessian; lower triangle of the Hessian."""
 
-    def gauss_newton(self, point: Point) -> np.ndarray:
+    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
         """That part, lower triangle."""
 
 
@@ -123,15 +124,15 @@ class RiskObjective:
     D: np.ndarray
     constant: float
 
-    def at(self, u: np.ndarray) -> Point | None:
+    def at(self, u: np.ndarray) -> NewtonPoint | None:
         K = self.support.matrix(u)
         K[np.diag_indices_from(K)] += self.c
-        found = inverse(K)
-        if found is None:
+        factored = inverse(K)
+        if factored is None:
             return None
-        P = found[0]
+        P = factored[0]
         value = float(np.sum((P @ self.B) * P) - 2 * np.sum(P * self.D)) + self.constant
-        return Point(u, value, P, abs(value))
+        return NewtonPoint(u, value, P, abs(value))
 
     def _products(self, P: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``P B P`` and G."""
@@ -139,17 +140,17 @@ class RiskObjective:
         half = P @ (PBP - self.D @ P)
         return PBP, half + half.T
 
-    def slope(self, point: Point) -> np.ndarray:
+    def slope(self, point: NewtonPoint) -> np.ndarray:
         return -self.support.gather(self._products(point.P)[1])
 
-    def curvature(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
         P = point.P
         PBP, G = self._products(P)
         square = P @ P
         stiffness = 2 * self.support.gather(PBP) * self.support.gather(square)
         return stiffness, self.support.products((2 * PBP, square), (2 * P, G))
 
-    def gauss_newton(self, point: Point) -> np.ndarray:
+    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
         """First part of the Hessian, lower triangle."""
         P = point.P
         return self.support.products((2 * P @ self.B @ P, P @ P))
@@ -162,21 +163,21 @@ class LikelihoodObjective:
     support: Support
     R: np.ndarray
 
-    def at(self, u: np.ndarray) -> Point | None:
-        found = inverse(self.support.matrix(u))
-        if found is None:
+    def at(self, u: np.ndarray) -> NewtonPoint | None:
+        factored = inverse(self.support.matrix(u))
+        if factored is None:
             return None
         trace = float(u @ self.support.gather(self.R))
-        return Point(u, trace - found[1], found[0], abs(trace))
+        return NewtonPoint(u, trace - factored[1], factored[0], abs(trace))
 
-    def slope(self, point: Point) -> np.ndarray:
+    def slope(self, point: NewtonPoint) -> np.ndarray:
         return self.support.gather(self.R - point.P)
 
-    def curvature(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
         hessian = self.gauss_newton(point)
         return np.diagonal(hessian), hessian
 
-    def gauss_newton(self, point: Point) -> np.ndarray:
+    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
         """The Hessian itself."""
         return self.support.products((point.P, point.P))
 
@@ -185,7 +186,7 @@ class LikelihoodObjective:
 class Proximal:
     """An objective plus ``1/2 sum_k h_k (u_k - center_k)^2``."""
 
-    base: Objective
+    base: ConeObjective
     h: np.ndarray
     center: np.ndarray
 
@@ -193,23 +194,23 @@ class Proximal:
     def support(self) -> Support:
         return self.base.support
 
-    def at(self, u: np.ndarray) -> Point | None:
+    def at(self, u: np.ndarray) -> NewtonPoint | None:
         point = self.base.at(u)
         if point is None:
             return None
         away = 0.5 * float(self.h @ (u - self.center) ** 2)
         return replace(point, value=point.value + away, size=point.size + away)
 
-    def slope(self, point: Point) -> np.ndarray:
+    def slope(self, point: NewtonPoint) -> np.ndarray:
         return self.base.slope(point) + self.h * (point.u - self.center)
 
-    def curvature(self, point: Point) -> tuple[np.ndarray, np.ndarray]:
+    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
         stiffness, hessian = self.base.curvature(point)
         stiffness = stiffness + self.h
         hessian[np.diag_indices_from(hessian)] += self.h
         return stiffness, hessian
 
-    def gauss_newton(self, point: Point) -> np.ndarray:
+    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
         """That of the base and h."""
         matrix = self.base.gauss_newton(point)
         matrix[np.diag_indices_from(matrix)] += self.h
@@ -231,21 +232,21 @@ def inverse(K: np.ndarray) -> tuple[np.ndarray, float] | None:
 class Reached:
     """Where the Newton method ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / size``."""
 
-    point: Point
+    point: NewtonPoint
     gradient_norm: float
     iterations: int
     message: str
 
 
 def newton(
-    objective: Objective,
+    objective: ConeObjective,
     start: np.ndarray,
     *,
     nonnegative: bool = False,
     tolerance: float = 1e-6,
     enough: float = 0.0,
     max_iterations: int = 200,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> Reached:
     """Levenberg-damped (projected) Newton from a start inside the cone; every step taken lowers the value.
 
@@ -261,8 +262,8 @@ def newton(
             gradient = objective.slope(point)
             free = (point.u > 0) | (gradient < 0) if nonnegative else np.ones(gradient.size, dtype=bool)
             norm = float(np.linalg.norm(gradient[free]) * np.linalg.norm(point.u)) / (point.size or 1.0)
-            if progress is not None and count:
-                progress(count, point.value, norm)
+            if count:
+                report(progress, count, point.value, norm)
             if norm <= tolerance:
                 message = "gradient below tolerance"
                 break
@@ -282,8 +283,8 @@ def newton(
 
 
 def _damped_step(
-    objective: Objective, point: Point, gradient: np.ndarray, free: np.ndarray, nonnegative: bool, damping: float
-) -> tuple[Point | None, float]:
+    objective: ConeObjective, point: NewtonPoint, gradient: np.ndarray, free: np.ndarray, nonnegative: bool, damping: float
+) -> tuple[NewtonPoint | None, float]:
     """The next point and damping; None where no step lowers the value."""
     stiffness, hessian = objective.curvature(point)
     stiffness = stiffness[free]

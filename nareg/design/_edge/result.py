@@ -8,20 +8,21 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import ArpackError, LinearOperator, eigsh, splu
 
 from nareg import _checks
+from nareg._linear.eigenvalues import extreme_eigenvalue, operator
+from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
 from nareg._version import __version__
 from nareg.graph import operator_hash
-from nareg.results import Certificate, Status, WeightDesign, symmetric_from_entries
+from nareg.results import DesignCertificate, Status, WeightDesign, symmetric_from_entries
 
 #: A sparse factor of a mesh of this size takes about a gigabyte.
 FACTOR_NODES = 50_000
 
 
 @dataclass(frozen=True)
-class Outcome:
+class EdgeOutcome:
     """What an edge design found: entries of S (N diagonal, M edges), and how."""
 
     entries: np.ndarray
@@ -34,7 +35,7 @@ class Outcome:
 
 
 def pack(
-    outcome: Outcome,
+    outcome: EdgeOutcome,
     base: Penalty,
     edges: tuple[np.ndarray, np.ndarray],
     c: np.ndarray,
@@ -49,7 +50,7 @@ def pack(
         weights=outcome.entries,
         objective=outcome.objective,
         status=outcome.status,
-        certificate=Certificate(
+        certificate=DesignCertificate(
             smallest_eigenvalue=relative,
             violation=0.0,
             solver=outcome.solver,
@@ -76,23 +77,17 @@ def smallest_eigenvalues(system: FilterSystem) -> tuple[float, float]:
         return float(values[0] / max(np.abs(values).max(), 1e-300)), float(np.linalg.eigvalsh(system.K.toarray())[0])
     if not (n <= FACTOR_NODES and system.mesh_like):
         return float("nan"), float("nan")
-    try:
-        top = abs(float(eigsh(S, k=1, tol=1e-3, return_eigenvectors=False, v0=_start(n))[0]))
-        # S + max(c) I is at least K, hence positive definite: its inverse has the wanted end on top
-        shift = float(system.c.max())
-        lowest = _smallest(sp.csr_array(S + shift * sp.eye_array(n))) - shift
-        return lowest / max(top, 1e-300), _smallest(system.K)
-    except (ArpackError, RuntimeError):
+    largest = extreme_eigenvalue(S, "LM", tol=1e-3, dense=0)
+    # S + max(c) I is at least K, hence positive definite: its inverse has the wanted end on top
+    shift = float(system.c.max())
+    shifted, smallest = _smallest(sp.csr_array(S + shift * sp.eye_array(n))), _smallest(system.K)
+    if largest is None or shifted is None or smallest is None:
         return float("nan"), float("nan")
+    return (shifted - shift) / max(abs(largest), 1e-300), smallest
 
 
-def _smallest(K: sp.csr_array) -> float:
-    """Smallest eigenvalue of a positive definite matrix by Lanczos with its inverse."""
-    lu = splu(sp.csc_matrix(K), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    inverse = LinearOperator(K.shape, matvec=lu.solve, dtype=np.float64)
-    return 1.0 / float(eigsh(inverse, k=1, tol=1e-6, return_eigenvectors=False, v0=_start(K.shape[0]))[0])
-
-
-def _start(n: int) -> np.ndarray:
-    """The same start every time; not constant, which a Laplacian would annihilate."""
-    return np.random.default_rng(0).standard_normal(n)
+def _smallest(K: sp.csr_array) -> float | None:
+    """Smallest eigenvalue of a positive definite matrix by Lanczos with its inverse; None where that fails."""
+    factor = factorize(K, definite=False)
+    largest = None if factor is None else extreme_eigenvalue(operator(factor.solve, K.shape[0]), "LM", dense=0)
+    return None if largest is None else 1.0 / largest

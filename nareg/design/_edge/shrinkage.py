@@ -1,10 +1,10 @@
 """Shrinking an edge design towards one weight for all nodes, by as much as held-out signals ask for.
 
 N + M numbers fit the sampling noise of a few training signals. The risk is therefore blended with that of a model
-for which the best single weight, ``S0 = w0 L``, is the optimum:
+for which the best single weight, ``S0 = tau L``, is the optimum:
 
     f_a(S) = (1 - a) tr((H - I) R (H - I)^T + H Sigma H^T) + a tr((H - H0) Q0 (H - H0)^T),   H0 = (C + S0)^-1 C
-    R0 = mean(c sigma^2) (w0 L)^+ + power measured in the null space of L,                     Q0 = R0 + Sigma
+    R0 = mean(c sigma^2) (tau L)^+ + power measured in the null space of L,                     Q0 = R0 + Sigma
 
 With ``C`` proportional to ``1 / Sigma`` H0 is the Wiener filter of R0, and f_a, up to a constant, the risk under the
 second moment ``(1 - a) R + a R0``. A proximal term ``a / 200 sum_k h_k (u_k - u0_k)^2``, h the diagonal of the
@@ -22,8 +22,10 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
-from nareg.design._edge.newton import LikelihoodObjective, Objective, Point, Proximal, RiskObjective, Support, newton
-from nareg.design._risk.problem import Problem
+from nareg._linear.held_out import standard_error
+from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, Support, newton
+from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
 
 #: Amounts tried, from much to little: the risk is flat enough around its minimum for steps this wide.
@@ -52,7 +54,7 @@ class Family:
     relative: Callable[[float], LikelihoodObjective] | None = None
     factor: float = 1.0
 
-    def at(self, amount: float) -> Objective:
+    def at(self, amount: float) -> ConeObjective:
         """The objective blended by this amount."""
         blended = blend(self.data, self.prior, amount)
         if amount == 0:
@@ -97,10 +99,10 @@ class Choice:
         """Whether the held-out gain over one weight exceeds its error."""
         if self.held_out is None or self.held_out_scalar is None or self.error is None:
             return True
-        return self.held_out_scalar - self.held_out > self.error
+        return self.held_out_scalar - self.held_out > STANDARD_ERRORS * self.error
 
 
-def risk_of(task: Problem, support: Support) -> RiskObjective:
+def risk_of(task: DesignProblem, support: Support) -> RiskObjective:
     """The mean squared error (11) as a function of u."""
     R, c = task.R, task.c
     cross = c[:, None] * R
@@ -108,24 +110,24 @@ def risk_of(task: Problem, support: Support) -> RiskObjective:
     return RiskObjective(support, c, B, (cross + cross.T) / 2, float(np.trace(R)))
 
 
-def likelihood_scale(task: Problem) -> float:
+def likelihood_scale(task: DesignProblem) -> float:
     """``mean(c sigma^2)``: S = scale * Theta is the optimal filter's where ``C = scale / Sigma``; 1 without noise."""
     return 1.0 if task.Sigma is None else float(np.mean(task.c * np.diag(task.Sigma_matrix))) or 1.0
 
 
-def risk_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Family:
+def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
     """Risks for a training second moment."""
     low, high = task.squared_bounds(None, None, default_lower=None)
     w, _ = best_scalar(task, low, high)
-    w0 = float(np.min(w)) ** 2
+    strength = float(np.min(w)) ** 2
     values, vectors = task.spectrum
     null = values <= 1e-9 * values[-1]
     power = np.einsum("ni,nm,mi->i", vectors, task.R, vectors)
     scale = likelihood_scale(task)
-    model = np.where(null, power, scale / (w0 * np.where(null, 1.0, values)))
+    model = np.where(null, power, scale / (strength * np.where(null, 1.0, values)))
     R0 = (vectors * model) @ vectors.T
     c = task.c
-    H0 = np.linalg.solve(np.diag(c) + w0 * task.L, np.diag(c))
+    H0 = np.linalg.solve(np.diag(c) + strength * task.L, np.diag(c))
     Q0 = R0 + task.Sigma_matrix
     cross = c[:, None] * Q0 @ H0.T
     B = c[:, None] * Q0 * c
@@ -138,10 +140,10 @@ def risk_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Fami
         a = max(amount, AMOUNTS[-1])  # with fewer signals than nodes the likelihood has no maximum without a model
         return LikelihoodObjective(support, (1 - a) * task.R + a * R0)
 
-    return Family(data, prior, w0 * L_unknowns, relative if likely else None, scale)
+    return Family(data, prior, strength * L_unknowns, relative if likely else None, scale)
 
 
-def likelihood_family(task: Problem, support: Support, L_unknowns: np.ndarray) -> Family:
+def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:
     """Likelihoods, shrunk to the best precision of the form ``kappa I + beta L``."""
     values, vectors = task.spectrum
     power = np.einsum("ni,nm,mi->i", vectors, task.R, vectors)
@@ -152,8 +154,8 @@ def likelihood_family(task: Problem, support: Support, L_unknowns: np.ndarray) -
         return float(np.sum(precision * power / unit - np.log(precision)))
 
     # bounds: a condition number below 10^8
-    found = minimize(fitted, [0.0, 0.0], method="L-BFGS-B", bounds=[(-9, 9)] * 2, options={"ftol": 1e-14, "gtol": 1e-9})
-    kappa, beta = np.exp(found.x) / unit
+    solution = minimize(fitted, [0.0, 0.0], method="L-BFGS-B", bounds=[(-9, 9)] * 2, options={"ftol": 1e-14, "gtol": 1e-9})
+    kappa, beta = np.exp(solution.x) / unit
     start = (beta / span) * L_unknowns
     start[: support.n] += kappa
     R0 = (vectors / (kappa + beta * values / span)) @ vectors.T
@@ -193,12 +195,12 @@ def choose(
             for judge, family, u, fold in zip(judges, families, points, folds, strict=True)
         ]
     )
-    error = float(gain.std(ddof=1) / np.sqrt(gain.size))
+    error = standard_error(gain) / gain.size
     # the mean of positive definite K is positive definite, and near the design for all signals
     return Choice(amount, np.mean(points, axis=0), False, held_out, float(scalar.mean()), error)
 
 
-def _rough(objective: Objective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
+def _rough(objective: ConeObjective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
     """Near the minimum; Ctrl-C goes on to the caller."""
     reached = newton(objective, start, nonnegative=nonnegative, tolerance=1e-4, enough=ROUGH, max_iterations=ROUGH_ITERATIONS)
     if reached.message == "interrupted":
@@ -206,7 +208,7 @@ def _rough(objective: Objective, start: np.ndarray, nonnegative: bool) -> np.nda
     return reached.point.u
 
 
-def _value(objective: Objective, u: np.ndarray) -> float:
+def _value(objective: ConeObjective, u: np.ndarray) -> float:
     point = objective.at(u)
     return np.inf if point is None else point.value
 
@@ -221,7 +223,7 @@ def _scatter(objective: Plain, u: np.ndarray, X: np.ndarray) -> np.ndarray:
     return np.einsum("nt,nt->t", error, error)
 
 
-def degrees_of_freedom(family: Family, amount: float, point: Point, *, nonnegative: bool) -> float:
+def degrees_of_freedom(family: Family, amount: float, point: NewtonPoint, *, nonnegative: bool) -> float:
     """Effective number of parameters: the trace of the data's share in the Gauss-Newton matrix.
 
     ``tr((1 - a) G_data G_a^-1)``, with G_a that of the blended objective; weights at the bound zero do not count.

@@ -12,26 +12,30 @@ with random probes Z, the same ones throughout, so that the descent sees one smo
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
-from scipy.sparse.linalg import splu
 
 from nareg import _checks
+from nareg._linear.factorization import factorize
+from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._edge.lbfgs import Descent
+from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.newton import Support
-from nareg.design._edge.result import FACTOR_NODES, Outcome
+from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
-from nareg.design._risk.descent import Progress
+from nareg.design._risk.descent import report
+from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, fit_weights, moment
+from nareg.design._risk.sampled import ColumnRisk, SampleColumns, clean_and_noise, squares
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.errors import InputError, SolverError
 from nareg.filters import cg
+from nareg.progress import ProgressCallback
 from nareg.results import Status, symmetric_from_entries
 
 #: Random probes of the noise, and as many others on the held-out side.
@@ -58,15 +62,7 @@ EARLY_SHRINK = 0.3
 TOL = 1e-6
 
 
-@dataclass(frozen=True)
-class Columns:
-    """Right-hand sides F and targets G, both (N, k)."""
-
-    F: np.ndarray
-    G: np.ndarray
-
-
-class SampledRisk:
+class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
     def __init__(self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> None:
@@ -81,31 +77,28 @@ class SampledRisk:
         system = FilterSystem(S=S, c=self.c, w=None, penalty=self.base)
         if not np.isfinite(u).all() or (system.diagonal <= 0).any():
             return None
-        return _factor(system.K) if self.factorizes else lambda rhs: _iterate(system, rhs)
+        if not self.factorizes:
+            return lambda rhs: _iterate(system, rhs)
+        factor = factorize(system.K)
+        return None if factor is None else factor.solve
 
-    def value(self, u: np.ndarray, columns: Columns) -> float:
-        """The risk, infinite outside the cone."""
-        each = self.each(u, columns)
-        return np.inf if each is None else float(each.sum())
-
-    def each(self, u: np.ndarray, columns: Columns) -> np.ndarray | None:
-        """The part of every column."""
+    def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         solve = self.inverse(u)
-        U = None if solve is None else solve(columns.F)
-        if U is None:
-            return None
-        error = U - columns.G
-        parts: np.ndarray = np.einsum("it,it->t", error, error)
-        return parts
+        U = None if solve is None else solve(self.right_hand_sides(columns))
+        return None if U is None else squares(U - columns.targets)
 
-    def value_and_gradient(self, u: np.ndarray, columns: Columns) -> tuple[float, np.ndarray]:
+    def right_hand_sides(self, columns: SampleColumns) -> np.ndarray:
+        """``C B`` of ``K^-1 C B``."""
+        return self.c[:, None] * columns.inputs
+
+    def value_and_gradient(self, u: np.ndarray, columns: SampleColumns) -> tuple[float, np.ndarray]:
         """The risk and its gradient; infinite value outside the cone."""
         solve = self.inverse(u)
-        U = None if solve is None else solve(columns.F)
-        A = None if U is None or solve is None else solve(U - columns.G)
+        U = None if solve is None else solve(self.right_hand_sides(columns))
+        A = None if U is None or solve is None else solve(U - columns.targets)
         if U is None or A is None:
             return np.inf, np.zeros_like(u)
-        return float(np.sum((U - columns.G) ** 2)), -2.0 * self.products(A, U)
+        return float(np.sum((U - columns.targets) ** 2)), -2.0 * self.products(A, U)
 
     def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
         """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
@@ -115,32 +108,19 @@ class SampledRisk:
         edge = kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
         return np.concatenate([np.einsum("it,it->i", A, U), edge])
 
-    def stiffness(self, u: np.ndarray, columns: Columns, Z: np.ndarray) -> np.ndarray:
+    def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
         solve = self.inverse(u)
-        U, V = (None, None) if solve is None else (solve(columns.F), solve(Z / np.sqrt(Z.shape[1])))
+        U, V = (None, None) if solve is None else (solve(self.right_hand_sides(columns)), solve(Z / np.sqrt(Z.shape[1])))
         if U is None or V is None:
             raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
         return 2.0 * self.products(U, U) * self.products(V, V)
 
 
-def _factor(K: sp.csr_array) -> Callable[[np.ndarray], np.ndarray | None] | None:
-    """Solver by a sparse factor; None where a pivot is not positive."""
-    try:
-        lu = splu(sp.csc_matrix(K), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
-    except RuntimeError:  # SuperLU's word for an exactly singular factor
-        return None
-    # positive pivots without row exchanges are those of a Cholesky factor
-    if (lu.U.diagonal() <= 0).any() or not np.array_equal(lu.perm_r, lu.perm_c):
-        return None
-    solve: Callable[[np.ndarray], np.ndarray | None] = lu.solve
-    return solve
-
-
 def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
     """Solution by conjugate gradients; None where they meet negative curvature or do not converge."""
-    found = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
-    return found.x if found.status is Status.CONVERGED else None
+    solution = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
+    return solution.x if solution.status is Status.CONVERGED else None
 
 
 @dataclass(frozen=True)
@@ -153,13 +133,11 @@ class Samples:
     c: np.ndarray
     rng: np.random.Generator
 
-    def columns(self, which: np.ndarray) -> Columns:
-        """Columns for some of the signals, with probes of their own."""
+    def columns(self, which: np.ndarray) -> SampleColumns:
+        """SampleColumns for some of the signals, with probes of their own."""
         Z = self.probes()
         noise = (self.root[:, None] * Z if self.root.ndim == 1 else self.root @ Z) / np.sqrt(PROBES)
-        clean = self.X[:, which] / np.sqrt(which.size)
-        inputs = np.hstack([clean, noise])
-        return Columns(self.c[:, None] * inputs, np.hstack([clean, np.zeros_like(noise)]))
+        return clean_and_noise(self.X[:, which], noise)
 
     def probes(self) -> np.ndarray:
         """Fresh probes."""
@@ -177,8 +155,8 @@ def design(
     fit: Any,
     shrink: float | None,
     rng: np.random.Generator,
-    progress: Progress | None,
-) -> tuple[Outcome, np.ndarray, np.ndarray | None]:
+    progress: ProgressCallback | None,
+) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
     X, Sigma = _signal_columns(signals, second_moment, n), _checks.noise("noise", noise, n)
@@ -188,7 +166,7 @@ def design(
     if not X.any():
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     samples = Samples(base.L, X, np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma), c, rng)
-    risk = SampledRisk(base, edges, c)
+    risk = EdgeRisk(base, edges, c)
     held_out: np.ndarray | None = None
     if shrink is None and signals is not None:
         held_out = np.sort(rng.permutation(X.shape[1])[: int(np.ceil(HELD_OUT * X.shape[1]))])
@@ -198,20 +176,20 @@ def design(
 
 
 def _descend(
-    risk: SampledRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: Progress | None
-) -> Outcome:
+    risk: EdgeRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: ProgressCallback | None
+) -> EdgeOutcome:
     """From the best single weight down, to the smallest held-out risk where signals are held out."""
     everything = np.arange(samples.X.shape[1])
-    few = held_out is not None and everything.size < FEWEST
-    train = samples.columns(everything if held_out is None or few else np.setdiff1d(everything, held_out))
-    judge = None if held_out is None or few else samples.columns(held_out)
+    too_few = held_out is not None and everything.size < FEWEST
+    train = samples.columns(everything if held_out is None or too_few else np.setdiff1d(everything, held_out))
+    judge = None if held_out is None or too_few else samples.columns(held_out)
     start = best_scalar(risk, train)
     stiffness = risk.stiffness(start, train, samples.probes())
     stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-    descent = Descent(_shrunk(risk, train, start, amount * PROXIMAL * stiffness, amount), start, stiffness)
+    descent = ConeDescent(_shrunk(risk, train, start, amount * PROXIMAL * stiffness, amount), start, stiffness)
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start)
-    message = "the best single weight is kept" if few or amount == 1.0 else ""
+    message = "the best single weight is kept" if too_few or amount == 1.0 else ""
     iterations, gradient = 0, descent.relative_gradient
     try:
         while not message:
@@ -223,8 +201,7 @@ def _descend(
                 message = "no further decrease"
             else:
                 iterations += 1
-                if progress is not None:
-                    progress(iterations, descent.value, descent.relative_gradient)
+                report(progress, iterations, descent.value, descent.relative_gradient)
                 if watch is not None and watch.stop(descent.u):
                     message = "held-out risk rises"
                 if watch is None or watch.since == 0:
@@ -233,10 +210,10 @@ def _descend(
         message = "interrupted"
     u = descent.u if watch is None else watch.u
     objective = risk.value(u, train)
-    kept = few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
-    if kept:
+    single = too_few or amount == 1.0 or objective > scalar or (watch is not None and not watch.worthwhile)
+    if single:
         u, objective = start, scalar
-    if kept and message != "interrupted":
+    if single and message != "interrupted":
         message = "the best single weight is kept"
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
@@ -246,15 +223,15 @@ def _descend(
     if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
         everywhere = samples.columns(everything)
         objective, scalar = risk.value(u, everywhere), risk.value(start, everywhere)
-    return Outcome(
+    return EdgeOutcome(
         entries=risk.support.entries(u),
         objective=objective,
         status=status,
         solver="L-BFGS, " + ("sparse factors" if risk.factorizes else "conjugate gradients"),
         message=message,
-        gradient_norm=None if kept else gradient,
+        gradient_norm=None if single else gradient,
         details={
-            "shrink": 1.0 if kept else amount,
+            "shrink": 1.0 if single else amount,
             "held_out_risk": None if watch is None else float(watch.best.sum()),
             "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
             "held_out_error": None if watch is None else watch.error,
@@ -269,15 +246,15 @@ def _descend(
 class Watch:
     """Held-out risk along a descent, and where it was smallest."""
 
-    def __init__(self, risk: SampledRisk, columns: Columns, start: np.ndarray) -> None:
+    def __init__(self, risk: EdgeRisk, columns: SampleColumns, start: np.ndarray) -> None:
         self.risk, self.columns, self.u, self.since = risk, columns, start, 0
-        found = risk.each(start, columns)
-        assert found is not None
-        self.scalar = self.best = found
+        values = risk.column_values(start, columns)
+        assert values is not None
+        self.scalar = self.best = values
 
     def stop(self, u: np.ndarray) -> bool:
         """Whether the held-out risk has not fallen for some time."""
-        each = self.risk.each(u, self.columns)
+        each = self.risk.column_values(u, self.columns)
         self.since += 1
         if each is not None and each.sum() < self.best.sum():
             self.u, self.best, self.since = u, each, 0
@@ -286,25 +263,24 @@ class Watch:
     @property
     def error(self) -> float:
         """Standard error of the gain over signals; that of the probes is smaller by an order of magnitude."""
-        signals = (self.scalar - self.best)[:-PROBES]
-        return float(np.sqrt(signals.size) * signals.std(ddof=1)) if signals.size > 1 else 0.0
+        return standard_error((self.scalar - self.best)[:-PROBES])
 
     @property
     def worthwhile(self) -> bool:
         """Whether the held-out gain exceeds its error."""
-        return float(self.scalar.sum() - self.best.sum()) > self.error
+        return worthwhile(self.scalar - self.best, standard_errors=STANDARD_ERRORS, scattered=slice(-PROBES))
 
 
 def _shrunk(
-    risk: SampledRisk, columns: Columns, start: np.ndarray, h: np.ndarray, amount: float
+    risk: EdgeRisk, columns: SampleColumns, start: np.ndarray, h: np.ndarray, amount: float
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
     """The risk with targets moved towards what the single weight makes of the columns, plus the proximal term.
 
     ``(1 - a) ||U - G||^2 + a ||U - U0||^2`` is ``||U - (1 - a) G - a U0||^2`` up to a constant.
     """
     solve = risk.inverse(start)
-    U0 = None if solve is None or amount == 0 else solve(columns.F)
-    target = columns if U0 is None else Columns(columns.F, (1 - amount) * columns.G + amount * U0)
+    U0 = None if solve is None or amount == 0 else solve(risk.right_hand_sides(columns))
+    target = columns if U0 is None else replace(columns, targets=(1 - amount) * columns.targets + amount * U0)
 
     def function(u: np.ndarray) -> tuple[float, np.ndarray]:
         value, gradient = risk.value_and_gradient(u, target)
@@ -314,16 +290,13 @@ def _shrunk(
     return function
 
 
-def best_scalar(risk: SampledRisk, columns: Columns) -> np.ndarray:
-    """Unknowns of ``w0 L`` with the w0 of the smallest risk on these columns."""
+def best_scalar(risk: EdgeRisk, columns: SampleColumns) -> np.ndarray:
+    """Unknowns of ``strength L`` with the strength, one for all edges, of the smallest risk on these columns."""
     L, s = risk.base.L, risk.support
     weights = s.unknowns(np.concatenate([L.diagonal(), np.asarray(L[s.i, s.j]).ravel()]))
     unit = float(risk.c.mean() / L.diagonal().mean())
-    found = minimize_scalar(
-        lambda t: risk.value(unit * np.exp(t) * weights, columns), bounds=(-10, 10), method="bounded", options={"xatol": 1e-2}
-    )
-    start: np.ndarray = unit * np.exp(found.x) * weights
-    return start
+    at, _ = minimize_between(lambda t: risk.value(unit * np.exp(t) * weights, columns), -10, 10, accuracy=1e-2)
+    return unit * np.exp(at) * weights
 
 
 def _signal_columns(signals: Any, second_moment: Any, n: int) -> np.ndarray:

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import ValueAndGradient
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 
 #: Exponent of the smooth maximum over the scenarios.
 SHARPNESS = 400.0
@@ -25,7 +25,7 @@ class Criterion:
     smooth_maximum: Callable[[list[np.ndarray]], ValueAndGradient]
 
 
-def prony_criterion(task: Problem) -> Criterion:
+def prony_criterion(task: DesignProblem) -> Criterion:
     """``B = C^-1/2 S``: ``||S x||^2`` in the coordinates ``C^1/2 x``."""
     L, root = task.base.L, np.sqrt(task.c)
 
@@ -49,7 +49,7 @@ def prony_criterion(task: Problem) -> Criterion:
     return Criterion(operator, lambda w: 0.0, smooth_maximum)
 
 
-def mse_criterion(task: Problem) -> Criterion:
+def mse_criterion(task: DesignProblem) -> Criterion:
     """``B = H - I`` and the variance ``tr(H Sigma H^T)``."""
     assert task.Sigma is not None
     Sigma = task.Sigma
@@ -65,7 +65,7 @@ def mse_criterion(task: Problem) -> Criterion:
             error = H @ F - F
             value, share = _power_mean(np.add.reduceat(np.sum(error**2, axis=0), groups[:-1]))
             H_Sigma = H * Sigma if Sigma.ndim == 1 else H @ Sigma
-            # as the gradient of the MSE (see Problem.mse_and_gradient), R the mixture of the moments
+            # as the gradient of the MSE (see DesignProblem.mse_and_gradient), R the mixture of the moments
             mixed = (error * np.repeat(share, np.diff(groups))) @ F.T
             slope = -2.0 * inverse @ (mixed + H_Sigma) @ H.T
             return value + float(np.sum(H_Sigma * H)), ((slope + slope.T) * task.L) @ w

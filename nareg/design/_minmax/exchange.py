@@ -16,8 +16,9 @@ from nareg._linear.threads import few_threads
 from nareg.design._minmax.criteria import SHARPNESS, Criterion
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import Relaxed, relax, spread_moment
-from nareg.design._risk.descent import Progress, descend, feasible, interval
+from nareg.design._risk.descent import descend, feasible, interval
 from nareg.design._risk.groups import Groups
+from nareg.progress import ProgressCallback
 from nareg.results import Status
 
 #: The exchange ends when the worst signal exceeds the worst scenario by less than this fraction.
@@ -29,7 +30,7 @@ ALL_STARTS = 60
 
 
 @dataclass(frozen=True)
-class Exchange:
+class ExchangeResult:
     """Where an exchange ended: the best weights seen, their bound, and whether the worst signal adds nothing."""
 
     w: np.ndarray
@@ -44,7 +45,7 @@ class Exchange:
             return Status.INTERRUPTED
         return solved if self.closed else Status.MAX_ITERATIONS
 
-    def words(self) -> str:
+    def description(self) -> str:
         """How it ended, for a person."""
         if self.rounds == 0:
             return "no rounds needed"
@@ -59,8 +60,8 @@ def exchange(
     upper: np.ndarray,
     groups: Groups,
     *,
-    progress: Progress | None = None,
-) -> Exchange:
+    progress: ProgressCallback | None = None,
+) -> ExchangeResult:
     """Minimize the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
     bounds = groups.bounds(lower, upper)
     w = groups.expand(feasible(groups.reduce_start(start), *bounds))
@@ -84,7 +85,7 @@ def exchange(
         closed = best[0] <= max((1 + CLOSED) * model, zero)
         interrupted = descent.message == "interrupted"
         moments.extend(relaxed.moments)
-    return Exchange(best[1], best[0], rounds, closed, interrupted)
+    return ExchangeResult(best[1], best[0], rounds, closed, interrupted)
 
 
 def relaxed_bound(criterion: Criterion, U: SignalSet, w: np.ndarray, *, start: Relaxed | None = None) -> tuple[float, Relaxed]:
@@ -101,13 +102,13 @@ def exchanges(
     lower: np.ndarray,
     upper: np.ndarray,
     groups: Groups,
-    progress: Progress | None,
-) -> dict[str, Exchange]:
+    progress: ProgressCallback | None,
+) -> dict[str, ExchangeResult]:
     """An exchange from every start, or on larger networks from the best one."""
     if lower.size > ALL_STARTS:
         best = min(starts, key=lambda name: relaxed_bound(criterion, U, starts[name])[0])
         starts = {best: starts[best]}
-    reached: dict[str, Exchange] = {}
+    reached: dict[str, ExchangeResult] = {}
     for name, start in starts.items():
         reached[name] = exchange(criterion, U, start, lower, upper, groups, progress=progress)
         if reached[name].interrupted:
@@ -117,7 +118,7 @@ def exchanges(
 
 def descent_ascent(
     criterion: Criterion, U: SignalSet, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, *, steps: int = 1000
-) -> Exchange:
+) -> ExchangeResult:
     """Descent-ascent on the energy ball: x by power steps on its sphere, w by steps of falling length along its gradient.
 
     Plain and slow, a reference for the exchange; the best weights seen are kept.
@@ -138,4 +139,4 @@ def descent_ascent(
             w = np.clip(w - 0.2 / np.sqrt(k + 1) * np.linalg.norm(w) * gradient / size, low, high)
             if k % 10 == 9:
                 best = min(best, (relaxed_bound(criterion, U, w)[0], w), key=lambda pair: pair[0])
-    return Exchange(best[1], best[0], steps, False, False)
+    return ExchangeResult(best[1], best[0], steps, False, False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
+from nareg import _checks
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, affine, bounded_minimum, gram, quadratic_form
 from nareg.design._minmax.upper_bound import Relaxed
 
@@ -21,7 +22,7 @@ def search(
     """The worst signal that local search finds, from random projections of the relaxed moment, and its value."""
     if U.name == "ball":
         return relaxed.value, relaxed.moments[0][:, 0]
-    rng = np.random.default_rng(0) if rng is None else rng
+    rng = _checks.generator(rng)
     A = gram(B @ U.columns)
     V = relaxed.V
     projected = V @ rng.standard_normal((V.shape[1], n_starts))

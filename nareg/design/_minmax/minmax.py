@@ -1,6 +1,6 @@
 """Min-max designs (31)-(32) for when only signal bounds are known.
 
-The paper says that the worst signal in the box ``low <= x <= high`` is at one of the two corners ``low`` and
+The paper says that the worst signal in the box ``low <= x <= high`` is at one of its two extreme corners, ``low`` and
 ``high``. That is false: it is at some vertex of the box (an 8-node example: 2064.7 against 21.8 at the two
 corners). What the paper computes, and what is offered here under ``uncertainty="corners"``, is the design for
 the worse of these two signals. Give bounds per station: one global pair makes both corners proportional to the
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,65 +23,64 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
+from nareg.design._convex.filter_fit import fit_weights_to
 from nareg.design._convex.low_rank import best, coordinates
+from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.program import Solved, SupportProgram, _cvxpy, image, run
-from nareg.design._convex.rounding import round_and_refine
+from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
+from nareg.design._convex.sparse_problem import published_bound
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
-from nareg.design._minmax.signal_sets import SETS, SignalSet, box_bounds, signal_set
+from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
-from nareg.design._published.prony import SCALES, bound_starts, published_bound, scaled_by_mse, zero_level
-from nareg.design._published.relaxation import fit_weights_to, lyapunov
-from nareg.design._risk.descent import Descent, Progress, descend, feasible
+from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
 
 
 def minmax(
-    graph: Any,
+    graph: GraphLike,
     *,
-    low: Any = None,
-    high: Any = None,
-    noise: Any = None,
-    criterion: str = "prony",
-    uncertainty: str = "corners",
-    smoothness: Any = None,
-    radius: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    groups: Any = None,
+    signal_low: ArrayLike | None = None,
+    signal_high: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    criterion: Literal["prony", "prony-scaled", "mse"] = "prony",
+    uncertainty: Uncertainty = "corners",
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     solver: str = "auto",
-    scale: str = "bound",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design for the worst signal of a set: of two extreme signals, of a box, of its smooth part, of a ball.
 
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    low, high : number or (N,) array
-        Lowest and highest value of the signal at each node, ``low <= high``; not for ``uncertainty="ball"``.
+    signal_low, signal_high : number or (N,) array
+        Lowest and highest value of the signal at each node; not for a :class:`Ball`.
     noise : number, (N,) or (N, N) array, optional
         Noise variance(s) or covariance; required for ``criterion="mse"``.
-    criterion : {"prony", "mse"}
+    criterion : {"prony", "prony-scaled", "mse"}
         ``max ||S x||^2`` (32), or the true error ``max ||(H - I) x||^2 + tr(H Sigma H^T)``. Under "corners" (and
-        with an SDP solver) the true error is minimized over H (29), followed by the fit (30).
-    uncertainty : {"corners", "box", "smooth-box", "ball"}
-        The set of signals: only the two corners ``low`` and ``high``, as published; every signal between them; those
-        with ``x^T L x <= smoothness``; every signal with ``||x|| <= radius``. The whole box admits signals that jump
-        from node to node and is pessimistic: prefer the smooth box.
-    smoothness : number, for "smooth-box"
-        Largest ``x^T L x``, in the squared unit of the signal; for example the largest of training signals.
-    radius : number, for "ball"
-        Largest norm.
+        with an SDP solver) the true error is minimized over H (29), followed by the fit (30). "prony" leaves the
+        solution at its bound, as published; "prony-scaled" multiplies it by the factor with the smallest mean MSE of
+        the corners (ball: of an isotropic signal).
+    uncertainty : "corners", "box", SmoothBox or Ball
+        The set of signals: only the two corners, ``signal_low`` and ``signal_high``, as published; every signal
+        between them; ``SmoothBox(smoothness)``, those with ``x^T L x <= smoothness``; ``Ball(radius)``, every signal
+        with ``||x|| <= radius``. The whole box admits signals that jump from node to node and is pessimistic: prefer
+        the smooth box.
     lower, upper : number or (N,) array, optional
-        Bounds on ``w_i^2``. Default below: the paper's ``w0*`` where the noise is known (signal power: mean of
-        the corners', or ``radius^2``), else 0; above: ``1e8 / lambda_max(L)``.
+        Bounds on the squared weights ``w_i^2``. Default below: the paper's ``w0*`` where the noise is known (signal power: mean
+        of the corners', or ``radius^2``), else 0; above: ``1e8 / lambda_max(L)``.
     fit : None, "noise" or (N,) array
         Data term for which to design.
     groups : (N,) array of labels, optional
@@ -95,13 +94,10 @@ def minmax(
         the worst second moment of the set to a list of scenarios until nothing is added, with sparse products for
         ``"prony"`` (``"mse"``: up to 1,000 nodes). ``"sdp"`` solves the bound by the S-procedure first and rounds
         (up to 120 nodes; with ``"mse"`` the fit (30) follows). ``"descent-ascent"`` is for the ball. ``"auto"`` takes
-        the SDP for ``"prony"`` up to 40 nodes, else first order; and for the ball, and a box with ``low = -high``,
-        under ``"prony"`` the lower bound itself, which is optimal there.
-    scale : {"bound", "mse"}
-        For ``"prony"``: leave the solution at its bound, as published, or choose the scale by the mean MSE of
-        the corners (ball: of an isotropic signal).
+        the SDP for ``"prony"`` up to 40 nodes, else first order; and for the ball, and a box with
+        ``signal_low = -signal_high``, under ``"prony"`` the lower bound itself, which is optimal there.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -123,35 +119,30 @@ def minmax(
     >>> import numpy as np, nareg
     >>> g = nareg.graphs.grid((3, 3))
     >>> x = np.linspace(1, 2, 9)
-    >>> d = nareg.design.minmax(g, low=x - 0.2, high=x + 0.3, noise=0.1)
+    >>> bounds = {"signal_low": x - 0.2, "signal_high": x + 0.3}
+    >>> d = nareg.design.minmax(g, **bounds, noise=0.1)
     >>> d.status.name
     'CONVERGED'
-    >>> box = nareg.design.minmax(g, low=x - 0.2, high=x + 0.3, noise=0.1, criterion="mse", uncertainty="box")
+    >>> box = nareg.design.minmax(g, **bounds, noise=0.1, criterion="mse", uncertainty="box")
     >>> worst = box.certificate.details
     >>> worst["worst_case_lower"] <= worst["worst_case_upper"] == box.objective
     True
     """
-    criterion = _checks.choice("criterion", criterion, ("prony", "mse"))
-    _checks.choice("uncertainty", uncertainty, ("corners", *SETS))
-    _checks.choice("scale", scale, SCALES)
+    _checks.choice("criterion", criterion, ("prony", "prony-scaled", "mse"))
+    scale = "mse" if criterion == "prony-scaled" else "bound"
+    uncertainty = checked_uncertainty(uncertainty, corners=True)
     if criterion == "mse" and noise is None:
         raise InputError("criterion='mse' needs noise: pass its variance, or use criterion='prony'.")
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
     if uncertainty != "corners":
         _checks.choice("solver", solver, SET_SOLVERS)
-        U = signal_set(uncertainty, base.L, low=low, high=high, smoothness=smoothness, radius=radius)
+        U = signal_set(uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
         _refuse_tied(tied, solver)
         return _over_set(base, U, noise, criterion, lower, upper, fit, tied, solver, scale, progress)
     _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
-    for name, value in (("smoothness", smoothness), ("radius", radius)):
-        if value is not None:
-            raise InputError(f"{name} is given but uncertainty='corners' does not use it: choose another set.")
-    for name, value in (("low", low), ("high", high)):
-        if value is None:
-            raise InputError(f"{name} is None: uncertainty='corners' needs low and high.")
-    x_low, x_high = box_bounds(low, high, base.n_nodes)
-    if criterion == "prony" and solver == "closed-form":
+    x_low, x_high = box_bounds(signal_low, signal_high, base.n_nodes)
+    if criterion != "mse" and solver == "closed-form":
         raise InputError("solver='closed-form' is for criterion='mse': use 'sdp' here.")
     _refuse_tied(tied, solver)
     corners = np.column_stack([x_low, x_high])
@@ -177,16 +168,16 @@ def minmax(
 
 
 def _with_worst_of_box(
-    design: WeightDesign, task: Problem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
+    design: WeightDesign, task: DesignProblem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
 ) -> WeightDesign:
     """The design, its certificate told about the worst signal of the box of which it has seen two corners."""
     if task.n_nodes > FILTER_NODES:
         return design
-    U = signal_set("box", task.base.L, low=x_low, high=x_high, smoothness=None, radius=None)
+    U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
     seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
     worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
-    told = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
-    certificate = replace(design.certificate, details={**design.certificate.details, **told})
+    bounds = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
+    certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
     return replace(design, certificate=certificate)
 
 
@@ -206,12 +197,12 @@ def _over_set(
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """The design for a whole set of signals."""
     n = base.n_nodes
     if solver == "descent-ascent" and U.name != "ball":
-        raise InputError(f"solver='descent-ascent' is for uncertainty='ball': use 'first-order' for {U.name!r}.")
+        raise InputError(f"solver='descent-ascent' is for uncertainty=Ball(radius): use 'first-order' for {U.name!r}.")
     if criterion == "mse":
         filter_size(n)
     if U.name == "ball":
@@ -227,18 +218,20 @@ def _over_set(
 
 def _refuse_zero_weights(low: np.ndarray) -> None:
     if not low.any():
-        raise InputError("lower is 0 at every node: zero weights then solve (32); pass noise or a positive lower bound.")
+        raise InputError(
+            "lower is 0 at every node: zero weights then solve (32); pass noise, or a positive lower bound on w^2."
+        )
 
 
 def _minmax_prony(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """A weight for every node: SDP, rounding, descent."""
     unit = float((low / task.c).max())  # homogeneous: solve with the largest bound at one
@@ -281,15 +274,15 @@ def _minmax_prony(
 
 
 def _minmax_prony_tied(
-    task: Problem,
-    white: Problem,
+    task: DesignProblem,
+    white: DesignProblem,
     extremes: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """A weight for every group: descents from one weight and from the inverse of each corner and of their mean."""
     root = np.sqrt(task.c)
@@ -310,13 +303,13 @@ def _minmax_prony_tied(
         if reached[name].message == "interrupted":
             break
     result = best(reached)
-    found = groups.expand(result.w)
-    w, factor = scaled_by_mse(task, found, low, high, scale)
+    expanded = groups.expand(result.w)
+    w, factor = scaled_by_mse(task, expanded, low, high, scale)
     return task.pack(
         "min-max (corners, prony)",
         w,
         worst_corner(white.L, extremes, w / root),
-        _status(replace(result, w=found / root), Status.CONVERGED, white.L, extremes),
+        _status(replace(result, w=expanded / root), Status.CONVERGED, white.L, extremes),
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy)",
@@ -326,13 +319,13 @@ def _minmax_prony_tied(
             "degrees_of_freedom": groups.count,
             "starts": {name: d.value for name, d in reached.items()},
             "scale_factor": factor,
-            "objective_before_scaling": worst_corner(white.L, extremes, found / root),
+            "objective_before_scaling": worst_corner(white.L, extremes, expanded / root),
         },
         settings={"solver": solver, "scale": scale},
     )
 
 
-def _status(result: Descent, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
+def _status(result: DescentResult, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
     """Status of a descent; a value of zero within rounding is a minimum, whatever its gradient over it."""
     if _both_vanish(L, extremes, result.w):
         return local_status(replace(result, gradient_norm=0.0), Status.CONVERGED)
@@ -371,7 +364,7 @@ def smooth_worst(L: np.ndarray, extremes: np.ndarray, sharpness: float = 200.0) 
     return value_and_gradient
 
 
-def saddle_point(task: Problem, extremes: np.ndarray) -> tuple[np.ndarray, float, float]:
+def saddle_point(task: DesignProblem, extremes: np.ndarray) -> tuple[np.ndarray, float, float]:
     """``min_H max_k ||(H - I) x_k||^2 + tr(H^2 Sigma)``: H, the weight of the first corner, and the value.
 
     The objective is convex in H and linear in the mixture ``R = theta x_l x_l^T + (1 - theta) x_u x_u^T`` of
@@ -398,7 +391,7 @@ def saddle_point(task: Problem, extremes: np.ndarray) -> tuple[np.ndarray, float
     return H, theta, float(values.max())
 
 
-def saddle_program(task: Problem, extremes: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
+def saddle_program(task: DesignProblem, extremes: np.ndarray, solver: str) -> tuple[Solved, np.ndarray]:
     """The same as a cvxpy program, the reference for :func:`saddle_point`. Returns also H."""
     cp = _cvxpy()
     n = task.n_nodes

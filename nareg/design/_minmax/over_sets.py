@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._convex.rounding import rank_one
+from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
-from nareg.design._minmax.exchange import Exchange, descent_ascent, exchanges, relaxed_bound
+from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
 from nareg.design._minmax.program import bound_program
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
 from nareg.design._minmax.worst_case import WorstCase, examine
-from nareg.design._published.prony import scaled_by_mse
-from nareg.design._published.relaxation import fit_weights_to
-from nareg.design._risk.descent import Progress, feasible
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, minimize_scale
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import DesignProblem
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.
@@ -32,27 +33,27 @@ SHOWN_NODES = 1000
 
 
 def prony_over_set(
-    task: Problem,
+    task: DesignProblem,
     U: SignalSet,
     lower: np.ndarray,
     upper: np.ndarray,
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
     timings: dict[str, float] = {}
     omega = relaxed_objective = None
-    solved_by, word, solved_status = "exchange of worst moments, L-BFGS-B (scipy)", "", Status.CONVERGED
+    solved_by, message, solved_status = "exchange of worst moments, L-BFGS-B (scipy)", "", Status.CONVERGED
     if solver == "auto":
         small = task.n_nodes <= AUTO_NODES and groups.index is None
         solver = "closed-form" if grows_with_weights(U) else "sdp" if small else "first-order"
     if solver == "closed-form":
         smallest = groups.expand(np.sqrt(groups.bounds(lower, upper)[0]))
-        solved_by, word = "closed form", "the smallest weights allowed, "
-        reached = {"bound": Exchange(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
+        solved_by, message = "closed form", "the smallest weights allowed, "
+        reached = {"bound": ExchangeResult(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
     elif solver == "descent-ascent":
         solved_by = "descent-ascent"
         reached = {"bound": descent_ascent(criterion, U, np.sqrt(lower), lower, upper)}
@@ -61,31 +62,31 @@ def prony_over_set(
         if solver != "first-order":
             solved, omega = bound_program(white, U, task.c, lower / task.c, solver, criterion="prony")
             relaxed_objective, solved_status = solved.value, solved.status
-            solved_by, word, timings["sdp"] = solved.solver, solved.solver_status + ", ", solved.seconds
+            solved_by, message, timings["sdp"] = solved.solver, solved.solver_status + ", ", solved.seconds
             omega = root[:, None] * omega * root
             starts = {"rounded": feasible(rank_one(omega)[0], lower, upper), **starts}
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
-    found = min(reached.values(), key=lambda e: e.bound)
-    w, factor = scaled_by_mse(task, found.w, lower, upper, scale)
+    solution = min(reached.values(), key=lambda e: e.bound)
+    w, factor = scaled_by_mse(task, solution.w, lower, upper, scale)
     worst = examine(criterion.operator(w), U)
     return task.pack(
         f"min-max ({U.name}, prony)",
         w,
         worst.upper,
-        found.status(solved_status),
+        solution.status(solved_status),
         lower=lower,
         upper=upper,
         solver=solved_by,
-        solver_status=word + found.words(),
+        solver_status=message + solution.description(),
         omega=omega,
         relaxed_objective=relaxed_objective,
         details={
             **worst_details(worst),
             "degrees_of_freedom": groups.count,
-            "rounds": found.rounds,
+            "rounds": solution.rounds,
             "starts": {name: e.bound for name, e in reached.items()},
             "scale_factor": factor,
-            "objective_before_scaling": found.bound,
+            "objective_before_scaling": solution.bound,
         },
         timings=timings,
         settings={"solver": solver, "scale": scale, **set_settings(U)},
@@ -93,13 +94,13 @@ def prony_over_set(
 
 
 def mse_over_set(
-    task: Problem,
+    task: DesignProblem,
     U: SignalSet,
     lower: np.ndarray,
     upper: np.ndarray,
     groups: Groups,
     solver: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
     criterion = mse_criterion(task)
@@ -124,21 +125,21 @@ def mse_over_set(
     else:
         starts = starting_weights(task, U, lower, upper, scaled=True)
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
-    found = min(reached.values(), key=lambda e: e.bound)
-    worst = examine(criterion.operator(found.w), U, variance=criterion.variance(found.w))
+    solution = min(reached.values(), key=lambda e: e.bound)
+    worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
     return task.pack(
         f"min-max ({U.name}, mse)",
-        found.w,
+        solution.w,
         worst.upper,
-        found.status(),
+        solution.status(),
         lower=lower,
         upper=upper,
         solver="descent-ascent" if solver == "descent-ascent" else "exchange of worst moments, L-BFGS-B (scipy)",
-        solver_status=found.words(),
+        solver_status=solution.description(),
         details={
             **worst_details(worst),
             "degrees_of_freedom": groups.count,
-            "rounds": found.rounds,
+            "rounds": solution.rounds,
             "starts": {name: e.bound for name, e in reached.items()},
         },
         settings={"solver": solver, **set_settings(U)},
@@ -167,7 +168,7 @@ def grows_with_weights(U: SignalSet) -> bool:
 
 
 def starting_weights(
-    task: Problem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, *, scaled: bool
 ) -> dict[str, np.ndarray]:
     """The lower bound, one weight for all, and the inverse of the center (smooth after weighting).
 

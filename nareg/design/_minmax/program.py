@@ -12,10 +12,9 @@ from __future__ import annotations
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.design._convex.program import Solved, _cvxpy, run
+from nareg.design._convex.program import Solved, _cvxpy, half, run
 from nareg.design._minmax.signal_sets import SignalSet
-from nareg.design._published.relaxation import _half
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
 from nareg.errors import TooLargeError
 
 #: The bound as an SDP has a matrix inequality of 2 N + 1 rows: with Clarabel 9 s at 40 nodes and minutes at 60,
@@ -24,7 +23,7 @@ CLARABEL_BOUND_NODES, BOUND_NODES = 50, 120
 
 
 def bound_program(
-    white: Problem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
+    white: DesignProblem, U: SignalSet, c: np.ndarray, lower: np.ndarray, solver: str, *, criterion: str
 ) -> tuple[Solved, np.ndarray]:
     """The certified bound minimized as an SDP: over Omega for "prony", over a PSD filter H for "mse".
 
@@ -55,7 +54,7 @@ def bound_program(
     else:
         strength = 1.0
         M = (X - np.eye(n)) @ (T / unit)
-        variance = cp.sum_squares(X @ _half(white.Sigma_matrix / unit**2))
+        variance = cp.sum_squares(X @ half(white.Sigma_matrix / unit**2))
     if U.name == "ball":
         largest = cp.Variable()
         corner, cost = largest * np.eye(size), largest

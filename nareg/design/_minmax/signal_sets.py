@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,13 +17,58 @@ from scipy.optimize import minimize
 from nareg import _checks
 from nareg.errors import InputError
 
-#: The sets that a worst case can be taken over.
-SETS = ("box", "smooth-box", "ball")
 #: Below this size products with a dense matrix are faster than with a sparse one.
 SMALL = 300
 
 Matrix = Any  # a dense array or a sparse one
 Product = Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True)
+class SmoothBox:
+    """The signals between ``signal_low`` and ``signal_high`` with ``x^T L x <= smoothness``.
+
+    Attributes
+    ----------
+    smoothness : float
+        Positive, in the squared unit of the signal; for example the largest ``x^T L x`` of training signals.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> grid = nareg.graphs.grid((3, 3))
+    >>> smooth = nareg.design.SmoothBox(2.0)
+    >>> worst = nareg.design.worst_case(grid, 1.0, uncertainty=smooth, signal_low=-1.0, signal_high=1.0, noise=0.1)
+    >>> bool(worst.lower <= worst.upper)
+    True
+    """
+
+    smoothness: float
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The signals with ``||x|| <= radius``.
+
+    Attributes
+    ----------
+    radius : float
+        Positive, in the unit of the signal.
+
+    Examples
+    --------
+    >>> import nareg
+    >>> grid = nareg.graphs.grid((3, 3))
+    >>> worst = nareg.design.worst_case(grid, 1.0, uncertainty=nareg.design.Ball(2.0), noise=0.1)
+    >>> bool(worst.lower <= worst.upper)
+    True
+    """
+
+    radius: float
+
+
+#: The two extreme signals, every signal between them, the smooth ones of these, or the signals up to a norm.
+Uncertainty: TypeAlias = Literal["corners", "box"] | SmoothBox | Ball
 
 
 @dataclass(frozen=True)
@@ -72,42 +117,52 @@ class SignalSet:
         return np.clip(((x - (self.low + self.high) / 2)[wide]) / half[wide], -1.0, 1.0)
 
 
-def signal_set(name: str, L: sp.csr_array, *, low: Any, high: Any, smoothness: Any, radius: Any) -> SignalSet:
+def signal_set(uncertainty: Uncertainty, L: sp.csr_array, *, signal_low: Any, signal_high: Any) -> SignalSet:
     """Check what describes a set of signals; bounds that a set does not use must not be given."""
-    _checks.choice("uncertainty", name, SETS)
     n = L.shape[0]
-    wanted = {"box": ("low", "high"), "smooth-box": ("low", "high", "smoothness"), "ball": ("radius",)}[name]
-    for argument, value in (("low", low), ("high", high), ("smoothness", smoothness), ("radius", radius)):
-        if (value is None) == (argument in wanted):
-            raise InputError(
-                f"{argument} is {'None' if value is None else 'given'}: uncertainty={name!r} needs {' and '.join(wanted)}"
-                + ("." if value is None else f" only; leave {argument} out.")
-            )
-    if name == "ball":
-        radius = _checks.number("radius", radius, low=0.0, strict=True)
+    if isinstance(uncertainty, Ball):
+        for argument, value in (("signal_low", signal_low), ("signal_high", signal_high)):
+            if value is not None:
+                raise InputError(f"{argument} is given: uncertainty=Ball(radius) needs no more; leave {argument} out.")
+        radius = _checks.number("radius", uncertainty.radius, low=0.0, strict=True)
         free = np.full(n, np.inf)
-        return SignalSet(name, L, -free, free, radius=radius)
-    x_low, x_high = box_bounds(low, high, n)
-    if name == "box":
-        return SignalSet(name, L, x_low, x_high)
-    limit = _checks.number("smoothness", smoothness, low=0.0, strict=True)
-    U = SignalSet(name, L, x_low, x_high, smoothness=limit)
+        return SignalSet("ball", L, -free, free, radius=radius)
+    low, high = box_bounds(signal_low, signal_high, n)
+    if not isinstance(uncertainty, SmoothBox):
+        return SignalSet("box", L, low, high)
+    limit = _checks.number("smoothness", uncertainty.smoothness, low=0.0, strict=True)
+    U = SignalSet("smooth-box", L, low, high, smoothness=limit)
     least = U.smoothest[1]
     if least > limit:
         raise InputError(
-            f"smoothness is {limit:g} but the smoothest signal between low and high has x^T L x = {least:g}: "
+            f"smoothness is {limit:g} but the smoothest signal between signal_low and signal_high has x^T L x = {least:g}: "
             "raise it, for example to the largest x^T L x of training signals."
         )
     return U
 
 
-def box_bounds(low: Any, high: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """Checked lowest and highest values."""
-    x_low, x_high = _checks.node_vector("low", low, n), _checks.node_vector("high", high, n)
-    if (x_low > x_high).any():
-        i = int(np.flatnonzero(x_low > x_high)[0])
-        raise InputError(f"low[{i}] = {x_low[i]:g} is above high[{i}] = {x_high[i]:g}: swap them.")
-    return x_low, x_high
+def checked_uncertainty(value: Any, *, corners: bool) -> Uncertainty:
+    """One of the sets, ``"corners"`` only where allowed."""
+    names = ("corners", "box") if corners else ("box",)
+    if isinstance(value, (SmoothBox, Ball)) or value in names:
+        return cast("Uncertainty", value)
+    choices = ", ".join([repr(name) for name in names] + ["SmoothBox(smoothness)", "Ball(radius)"])
+    raise InputError(f"uncertainty is {value!r}; choose one of {choices}.")
+
+
+def box_bounds(signal_low: Any, signal_high: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Checked lowest and highest signal."""
+    for argument, value in (("signal_low", signal_low), ("signal_high", signal_high)):
+        if value is None:
+            raise InputError(
+                f"{argument} is None: lower and upper bound the squared weights; "
+                f"pass signal_low and signal_high, the extreme signals, ({n},)."
+            )
+    low, high = _checks.node_vector("signal_low", signal_low, n), _checks.node_vector("signal_high", signal_high, n)
+    if (low > high).any():
+        i = int(np.flatnonzero(low > high)[0])
+        raise InputError(f"signal_low[{i}] = {low[i]:g} is above signal_high[{i}] = {high[i]:g}: swap them.")
+    return low, high
 
 
 def gram(M: Matrix, middle: sp.csr_array | None = None) -> Matrix:

@@ -12,9 +12,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.linalg import eigh
 from scipy.optimize import minimize
-from scipy.sparse.linalg import eigsh
 
+from nareg._linear.eigenvalues import as_dense, extreme_eigenvectors
 from nareg.design._minmax.signal_sets import Matrix, Product, SignalSet, gram, roughness_of
+from nareg.errors import SolverError
 
 #: Up to here eigenvalues come from a dense decomposition; above, bounds are proven by a sparse factorization.
 DENSE_EIGENVALUES = 1500
@@ -152,8 +153,8 @@ def _factor_maximum(
         return -float(along.sum()) / scale, (-2 / scale * free * (slope - along * rows) / length).ravel()
 
     options = {"maxiter": 500, "maxfun": 1000, "ftol": 1e-9, "gtol": 1e-8, "maxcor": 10}
-    found = minimize(negative, W.ravel(), jac=True, method="L-BFGS-B", options=options)
-    V = unit(found.x.reshape(W.shape))[0][:, :rank]
+    solution = minimize(negative, W.ravel(), jac=True, method="L-BFGS-B", options=options)
+    V = unit(solution.x.reshape(W.shape))[0][:, :rank]
     return V, np.sum(V * product(V), axis=1)
 
 
@@ -161,10 +162,12 @@ def _leading(B: Matrix, k: int) -> tuple[float, np.ndarray]:
     """Largest eigenvalue of ``B^T B``, and its k leading eigenvectors from the first on."""
     n = B.shape[1]
     if n <= DENSE_EIGENVALUES:
-        square = gram(B)
-        values, vectors = eigh(square.toarray() if sp.issparse(square) else square, subset_by_index=[n - k, n - 1])
+        values, vectors = eigh(as_dense(gram(B)), subset_by_index=[n - k, n - 1])
     else:
-        values, vectors = eigsh(sp.csr_array(B.T @ B), k=k, v0=np.random.default_rng(0).standard_normal(n))
+        pairs = extreme_eigenvectors(sp.csr_array(B.T @ B), k, "LM", tol=0.0)
+        if pairs is None:
+            raise SolverError("the largest error over the ball was not found: Lanczos did not converge; take smaller weights.")
+        values, vectors = pairs
     return max(float(values[-1]), 0.0), vectors[:, ::-1]
 
 
@@ -176,5 +179,5 @@ def _unit_rows(V: np.ndarray) -> np.ndarray:
 def _compressed(F: np.ndarray) -> np.ndarray:
     """A factor of ``F F^T`` without its negligible directions."""
     left, values, _ = np.linalg.svd(F, full_matrices=False)
-    keep = values > 1e-6 * max(values.max(initial=0.0), 1e-300)
-    return left[:, keep] * values[keep]
+    significant = values > 1e-6 * max(values.max(initial=0.0), 1e-300)
+    return left[:, significant] * values[significant]

@@ -17,22 +17,24 @@ matrix is indefinite: its maximum may be inside the box, so rows of V may be sho
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
+from nareg._linear.eigenvalues import as_dense, extreme_eigenvalue
+from nareg._linear.factorization import factorize
 from nareg._linear.threads import few_threads
 from nareg._operator import FilterSystem, Penalty, build, filter_matrix, penalty
 from nareg.design._minmax.lower_bound import search
-from nareg.design._minmax.signal_sets import Matrix, SignalSet, gram, signal_set
+from nareg.design._minmax.signal_sets import Ball, Matrix, SignalSet, SmoothBox, checked_uncertainty, gram, signal_set
 from nareg.design._minmax.upper_bound import DENSE_EIGENVALUES, Relaxed, relax
 from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import direct
-from nareg.results import Status
+from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 #: Largest network whose filter matrix is formed for the worst bias.
 FILTER_NODES = 1000
@@ -63,17 +65,15 @@ class WorstCase:
 
 
 def worst_case(
-    graph: Any,
-    weights: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
     *,
-    uncertainty: str,
-    criterion: str = "mse",
-    low: Any = None,
-    high: Any = None,
-    smoothness: Any = None,
-    radius: Any = None,
-    noise: Any = None,
-    fit: Any = None,
+    uncertainty: Literal["box"] | SmoothBox | Ball,
+    criterion: Literal["prony", "mse"] = "mse",
+    signal_low: ArrayLike | None = None,
+    signal_high: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
     rng: np.random.Generator | None = None,
 ) -> WorstCase:
     """Largest error of a filter over a set of signals, between two bounds.
@@ -82,12 +82,13 @@ def worst_case(
     ----------
     graph : Graph or (N, N) operator
     weights : WeightDesign, number, (N,) array or sparse (N, N) S
-    uncertainty : {"box", "smooth-box", "ball"}
-        ``low <= x <= high``; the same with ``x^T L x <= smoothness``; ``||x|| <= radius``.
+    uncertainty : "box", SmoothBox or Ball
+        ``signal_low <= x <= signal_high``; ``SmoothBox(smoothness)``, the same with ``x^T L x <= smoothness``;
+        ``Ball(radius)``, ``||x|| <= radius``.
     criterion : {"mse", "prony"}
         ``||(H - I) x||^2 + tr(H Sigma H^T)``, or the modified error ``||C^-1/2 S x||^2``.
-    low, high, smoothness, radius
-        What the set needs.
+    signal_low, signal_high : number or (N,) array
+        Lowest and highest value of the signal at each node; not for a :class:`Ball`.
     noise : number, (N,) or (N, N) array
         Noise variance(s) or covariance, for ``"mse"``.
     fit : None, "noise" or (N,) array
@@ -103,8 +104,8 @@ def worst_case(
     --------
     >>> import nareg
     >>> grid = nareg.graphs.grid((3, 3))
-    >>> found = nareg.design.worst_case(grid, 1.0, uncertainty="ball", radius=2.0, noise=0.1)
-    >>> bool(found.lower <= found.upper)
+    >>> worst = nareg.design.worst_case(grid, 1.0, uncertainty=nareg.design.Ball(2.0), noise=0.1)
+    >>> bool(worst.lower <= worst.upper)
     True
     """
     base = penalty(graph)
@@ -112,10 +113,10 @@ def worst_case(
     _checks.choice("criterion", criterion, ("prony", "mse"))
     if criterion == "mse" and noise is None:
         raise InputError("noise is None: criterion='mse' needs its variance; pass it, or use criterion='prony'.")
-    U = signal_set(uncertainty, base.L, low=low, high=high, smoothness=smoothness, radius=radius)
+    U = signal_set(checked_uncertainty(uncertainty, corners=False), base.L, signal_low=signal_low, signal_high=signal_high)
     Sigma = None if noise is None else _checks.noise("noise", noise, n)
     if fit is None:
-        fit = getattr(weights, "fit", None)
+        fit = weights.fit if isinstance(weights, WeightDesign) else None
     system = build(base, weights, fit_weights(fit, Sigma, n))
     if criterion == "prony":
         if (system.c <= 0).any():
@@ -183,11 +184,10 @@ def largest_eigenvalue(M: Matrix) -> float:
     norm = float(abs(M).sum(axis=1).max())
     rounding = 4 * n * float(np.finfo(float).eps) * norm
     if n <= DENSE_EIGENVALUES:
-        dense = M.toarray() if sp.issparse(M) else M
-        return float(np.linalg.eigvalsh(dense)[-1]) + rounding
-    estimate = float(
-        eigsh(M, k=1, which="LA", return_eigenvectors=False, tol=1e-6, v0=np.random.default_rng(0).standard_normal(n))[0]
-    )
+        return float(np.linalg.eigvalsh(as_dense(M))[-1]) + rounding
+    estimate = extreme_eigenvalue(M, "LA")
+    if estimate is None:
+        return norm
     for margin in (1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0):
         bound = estimate + margin * max(abs(estimate), 1e-3 * norm)
         if _is_positive_definite(sp.csr_array(bound * sp.eye_array(n) - M)):
@@ -203,4 +203,4 @@ def _is_positive_definite(M: sp.csr_array) -> bool:
         raise TooLargeError(
             f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: take a part of them."
         )
-    return direct.solve(system, np.ones((n, 1))).status is not Status.INDEFINITE
+    return factorize(M) is not None

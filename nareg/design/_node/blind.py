@@ -10,43 +10,43 @@ readings do not support more.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._node.completion import Completion
-from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, deal, finish
+from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, finish, split
 from nareg.design._node.estimate_noise import estimate_noise
-from nareg.design._node.exact import DENSE_NODES
-from nareg.design._node.gap_patterns import gaps_found
+from nareg.design._node.gap_patterns import gap_details
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
+from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
-from nareg.design._risk.descent import Progress
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
-from nareg.design._risk.problem import Problem, fit_weights
+from nareg.design._risk.problem import DesignProblem, fit_weights
 from nareg.design._risk.sampled import blind_columns
+from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 
 def blind(
-    graph: Any,
+    graph: GraphLike,
     *,
-    measurements: Any,
-    observed: Any = None,
-    noise: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    folds: int = 4,
-    groups: Any = None,
-    solver: str = "auto",
-    n_probes: int = 24,
-    rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    measurements: ArrayLike,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
+    solver: Literal["auto", "dense", "sampled"] = "auto",
+    sampling: Sampling | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
 
@@ -64,21 +64,16 @@ def blind(
         Bounds on ``w_i^2``. Default: none below, ``1e8 / lambda_max(L)`` above.
     fit : None, "noise" or (N,) array
         Data term for which to design.
-    folds : int
-        The readings are dealt to this many folds; each in turn is held out to find how many descent steps
-        pay, and the final descent on all readings takes the number that was best on average. The sampled
-        solver holds out one quarter only, and returns the weights that were best there.
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight.
     solver : {"auto", "dense", "sampled"}
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3); ``"sampled"`` needs independent noise, and
         has no N x N matrix. Auto: dense up to 500 nodes.
-    n_probes : int
-        Random probes for the noise term of the sampled solver, the same ones at every step.
-    rng : numpy.random.Generator, optional
-        Deals the readings to folds and draws the probes, and with gaps what the sampled solver fills in.
+    sampling : Sampling, optional
+        Probes of the noise, folds of held-out readings, and the random generator, which with gaps also draws what the
+        sampled solver fills in.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -112,8 +107,7 @@ def blind(
     base = penalty(graph)
     n = base.n_nodes
     _checks.choice("solver", solver, ("auto", "dense", "sampled"))
-    folds = _checks.integer("folds", folds, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
     Y, seen = _checks.measurements(measurements, observed, n)
     if seen is not None:
@@ -121,7 +115,7 @@ def blind(
         given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
-            options = {"folds": folds, "solver": solver, "n_probes": n_probes, "rng": generator, "progress": progress}
+            options = {"solver": solver, "sampling": sampling, "progress": progress}
             return without_silent(blind, base, Y, seen, given, options)
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
@@ -134,19 +128,17 @@ def blind(
     power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
     if float(np.sum(Y**2)) <= _expected_noise(Sigma, seen, Y.shape[1]):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    told = {"noise_estimated": estimated, "noise_power": power}
-    completion = None if seen is None else Completion(base.L.toarray(), Y, seen, generator)
+    details = {"noise_estimated": estimated, "noise_power": power}
+    completion = None if seen is None else Completion(base.L.toarray(), Y, seen, sampling.generator)
     if seen is not None:
-        told |= gaps_found(base, seen)
+        details |= gap_details(base, seen)
     if sampled:
-        return blind_sampled(
-            base, Y, Sigma, fit, lower, upper, tied, n_probes, generator, progress, told, completion=completion
-        )
+        return blind_sampled(base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion)
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
-    def task_for(R: np.ndarray) -> Problem:
-        return Problem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
+    def task_for(R: np.ndarray) -> DesignProblem:
+        return DesignProblem(base=base, R=R - _checks.covariance(Sigma), Sigma=Sigma, c=c, fit=None if fit is None else c)
 
     def moment(columns: np.ndarray) -> np.ndarray:
         return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
@@ -157,11 +149,11 @@ def blind(
     low, high = task.squared_bounds(lower, upper, default_lower=None)
     steps: Steps = KEEP
     if T >= FEWEST:
-        pairs = [(task_for(moment(a)), task_for(judged(b))) for a, b in deal(T, folds, generator)]
+        pairs = [(task_for(moment(a)), task_for(judged(b))) for a, b in split(T, sampling.folds, sampling.generator)]
         steps = choose_steps(pairs, low, high, tied)
     return finish(
         "blind", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out SURE",
-        names=("held_out_sure", "held_out_error"), details=told,
+        names=("held_out_sure", "held_out_error"), details=details,
     )  # fmt: skip
 
 
@@ -173,7 +165,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
-    n_probes: int, rng: np.random.Generator, progress: Progress | None, told: dict[str, Any],
+    sampling: Sampling, progress: ProgressCallback | None, details: dict[str, Any],
     warm: Warm | None = None, completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns; a quarter of the readings is held out."""
@@ -183,16 +175,16 @@ def blind_sampled(
     def readings(times: np.ndarray) -> np.ndarray:
         return Y[:, times] if completion is None else completion.draw(rng, times)
 
-    c, n_probes = checked_columns(base, variance, fit, n_probes, T)
+    c, n_probes, rng = checked_columns(base, variance, fit, sampling, T), sampling.n_probes, sampling.generator
     Z = probes(base.L, n_probes, rng)
     search = None
     if T >= FEWEST:
         order = rng.permutation(T)
-        few = T // 4
-        held_out = blind_columns(readings(order[:few]), variance, c, probes(base.L, n_probes, rng))
-        search = (blind_columns(readings(order[few:]), variance, c, Z), held_out)
+        n_held_out = T // 4
+        held_out = blind_columns(readings(order[:n_held_out]), variance, c, probes(base.L, n_probes, rng))
+        search = (blind_columns(readings(order[n_held_out:]), variance, c, Z), held_out)
     columns = blind_columns(readings(np.arange(T)), variance, c, Z)
     stored = None if fit is None else c
     task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}
-    return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=told)
+    return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=details)

@@ -24,7 +24,8 @@ from scipy.optimize import brentq
 
 from nareg.design._node.gap_patterns import Pattern, patterns
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import extreme_frequencies, minimize_scale
+from nareg.design._risk.line_search import minimize_scale
+from nareg.design._risk.problem import extreme_frequencies
 
 #: The prior counts as so many times, per node.
 PRIOR = 0.3
@@ -88,7 +89,7 @@ class Completion:
     def _fitted(self, columns: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``M``, and the model of the last filling."""
         Y, parts = self.Y[:, columns], list(patterns(self.seen[:, columns]))
-        n, strength = Y.shape[0], PRIOR * Y.shape[0]
+        n, prior_times = Y.shape[0], PRIOR * Y.shape[0]
         smaller = np.array([min(part.seen.sum(), n - part.seen.sum()) for part in parts])
         work = float(n) ** 3 + float(np.sum(smaller.astype(float) ** 2 * (smaller + n)))
         model = self.prior
@@ -98,7 +99,7 @@ class Completion:
             if last is not None and np.linalg.norm(M - last) <= CHANGE * np.linalg.norm(M):
                 break
             last = M
-            model = (Y.shape[1] * M + strength * self.prior) / (Y.shape[1] + strength)
+            model = (Y.shape[1] * M + prior_times * self.prior) / (Y.shape[1] + prior_times)
         return M, model
 
 
@@ -136,7 +137,7 @@ def _inverse(matrix: np.ndarray) -> np.ndarray:
 def _prior(L: np.ndarray, Y: np.ndarray, seen: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Second moment of readings under the model that makes the best single weight optimal.
 
-    ``x ~ N(0, s (w0 L + d I)^-1)`` and noise of variance s: w0 by cross-validation, s from its residuals, d from the
+    ``x ~ N(0, s (tau L + d I)^-1)`` and noise of variance s: tau by cross-validation, s from its residuals, d from the
     power of the readings. Its correlations are kept; each station has the power of its own readings.
     """
     n = L.shape[0]
@@ -144,19 +145,19 @@ def _prior(L: np.ndarray, Y: np.ndarray, seen: np.ndarray, rng: np.random.Genera
     values = np.maximum(values, 0.0)
     first, last = extreme_frequencies(values)
     scalar = GappyScalar(L, np.ones(n), Y, seen, None, rng)
-    w0, _ = minimize_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
-    residual, trace = scalar.sums(w0)
+    strength, _ = minimize_scale(scalar.gcv, 1e-4 / last, 1e4 / first)
+    residual, trace = scalar.sums(strength)
     count = seen.sum(axis=1)
     typical = float(np.sum(Y[seen] ** 2) / seen.sum())
     noise = min(max(residual / max(scalar.readings - trace, 1e-12), 1e-9 * typical), 0.99 * typical)
 
     def missing_power(log_d: float) -> float:
-        return float(np.mean(1.0 / (w0 * values + np.exp(log_d)))) - (typical / noise - 1.0)
+        return float(np.mean(1.0 / (strength * values + np.exp(log_d)))) - (typical / noise - 1.0)
 
-    # the mean of 1 / (w0 lam + d) lies between its largest term over n and 1 / d
+    # the mean of 1 / (tau lam + d) lies between its largest term over n and 1 / d
     target = typical / noise - 1.0
     d = np.exp(brentq(missing_power, np.log(0.5 / (n * target)), np.log(2.0 / target)))
-    model = (vectors * (1.0 / (w0 * values + d) + 1.0)) @ vectors.T
+    model = (vectors * (1.0 / (strength * values + d) + 1.0)) @ vectors.T
     own = np.sum(Y**2, axis=1)
     power = (own + OWN_READINGS * typical) / (count + OWN_READINGS)
     scale = np.sqrt(power / np.diag(model))

@@ -1,6 +1,6 @@
 """Early stopping by cross-validation, for designs on dense matrices.
 
-Minimizing N weights over few signals or readings fits their accidents. The columns are dealt to folds; each in
+Minimizing N weights over few signals or readings fits their accidents. The columns are split into folds; each in
 turn is held out while a descent runs on the rest, and the number of steps that is best on average is the number
 that the final descent on all columns takes.
 """
@@ -12,10 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._risk.descent import Progress, descend
+from nareg._linear.held_out import worthwhile
+from nareg.design._risk.descent import descend
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem
+from nareg.design._risk.problem import DesignProblem
+from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Fewer columns than this are not worth splitting.
@@ -38,14 +41,14 @@ class Steps:
 KEEP = Steps(0, np.nan, np.nan)
 
 
-def deal(n_columns: int, folds: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
+def split(n_columns: int, folds: int, rng: np.random.Generator) -> list[tuple[np.ndarray, np.ndarray]]:
     """Training and held-out columns of every fold."""
     everything = np.arange(n_columns)
     parts = np.array_split(rng.permutation(everything), min(folds, n_columns // 2))
     return [(np.setdiff1d(everything, part), part) for part in parts]
 
 
-def choose_steps(pairs: list[tuple[Problem, Problem]], low: np.ndarray, high: np.ndarray, groups: Groups) -> Steps:
+def choose_steps(pairs: list[tuple[DesignProblem, DesignProblem]], low: np.ndarray, high: np.ndarray, groups: Groups) -> Steps:
     """The number of descent steps with the smallest mean risk on held-out columns; 0 unless it pays."""
     curves = [_validation_curve(train, held_out, low, high, groups) for train, held_out in pairs]
     length = max(map(len, curves))
@@ -54,13 +57,15 @@ def choose_steps(pairs: list[tuple[Problem, Problem]], low: np.ndarray, high: np
     steps = int(np.argmin(table.mean(axis=0)))
     gain = table[:, 0] - table[:, steps]
     # the folds' common noise cancels in the gain; keep the single weight unless the gain exceeds its error
-    if gain.mean() <= gain.std(ddof=1) / np.sqrt(len(pairs)):
+    if not worthwhile(gain, standard_errors=STANDARD_ERRORS):
         steps = 0
     held_out = table[:, steps]
     return Steps(steps, float(held_out.mean()), float(held_out.std(ddof=1) / np.sqrt(len(pairs))))
 
 
-def _validation_curve(train: Problem, held_out: Problem, low: np.ndarray, high: np.ndarray, groups: Groups) -> np.ndarray:
+def _validation_curve(
+    train: DesignProblem, held_out: DesignProblem, low: np.ndarray, high: np.ndarray, groups: Groups
+) -> np.ndarray:
     """Risk on held-out columns after each step of the descent on the others; entry 0 is the best scalar."""
     curve: list[float] = []
 
@@ -76,13 +81,13 @@ def _validation_curve(train: Problem, held_out: Problem, low: np.ndarray, high: 
 
 def finish(
     method: str,
-    task: Problem,
+    task: DesignProblem,
     steps: Steps,
     low: np.ndarray,
     high: np.ndarray,
     groups: Groups,
     *,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     solver: str,
     names: tuple[str, str],
     details: dict[str, Any] | None = None,

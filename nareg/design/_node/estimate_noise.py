@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,6 +15,7 @@ from nareg.design._node import estimate_noise_gaps
 from nareg.design._node.gap_patterns import station_levels
 from nareg.design._node.node_invariant import node_invariant
 from nareg.errors import InputError, SolverError
+from nareg.typing import ArrayLike, GraphLike
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
 MAD_TO_STD = 1.4826
@@ -28,7 +29,13 @@ WORK = 5e10
 ROUNDING = 1e-11
 
 
-def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, observed: Any = None) -> np.ndarray:
+def estimate_noise(
+    graph: GraphLike,
+    measurements: ArrayLike,
+    *,
+    method: Literal["gcv", "differences"] | None = None,
+    observed: ArrayLike | None = None,
+) -> np.ndarray:
     """Noise variance of every node from (N, T) noisy readings.
 
     Parameters
@@ -77,7 +84,7 @@ def estimate_noise(graph: Any, measurements: Any, *, method: str | None = None, 
         return with_gaps(base, Y, seen, method)
     if method is None:
         method = "gcv" if n <= _checks.DENSE_LIMIT else "differences"
-    method = _checks.choice("method", method, ("gcv", "differences"))
+    _checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
     if Y.shape[1] < 2:
@@ -114,7 +121,7 @@ def with_gaps(base: Penalty, Y: np.ndarray, seen: np.ndarray, method: str | None
     if method is None:
         small = n <= _checks.DENSE_LIMIT and np.unique(np.packbits(seen, axis=0), axis=1).shape[1] * float(n) ** 3 <= WORK
         method = "gcv" if small else "differences"
-    method = _checks.choice("method", method, ("gcv", "differences"))
+    _checks.choice("method", method, ("gcv", "differences"))
     if method == "gcv":
         _checks.dense_size("method='gcv'", n, copies=3, alternative="use method='differences', whose equations are sparse")
         A, b, weighed = estimate_noise_gaps.from_residuals(base, Y, seen)
@@ -140,8 +147,8 @@ def _from_differences(L: sp.csr_array, Y: np.ndarray) -> np.ndarray:
 def _from_residuals(base: Penalty, Y: np.ndarray) -> np.ndarray:
     """Variances that explain the residuals of the smoother that generalized cross-validation picks."""
     n = base.n_nodes
-    w0 = node_invariant(base, rule="gcv", measurements=Y).certificate.details["w0"]
-    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + w0 * base.L.toarray())
+    strength = node_invariant(base, rule="gcv", measurements=Y).certificate.details["strength"]
+    predictor = np.eye(n) - np.linalg.inv(np.eye(n) + strength * base.L.toarray())
     observed = np.mean((predictor @ Y) ** 2, axis=1) / (1 - 1 / Y.shape[1])
     variance: np.ndarray = nnls(predictor**2, observed)[0]
     return variance
@@ -175,5 +182,5 @@ def _nonnegative_least_squares(A: sp.csr_array, b: np.ndarray) -> np.ndarray:
             broken = np.arange(free.size) == last
         free = free ^ broken
     raise SolverError(
-        "estimate_noise: the least squares for the variances did not settle; use method='gcv' on a part of the network."
+        "estimate_noise: the least squares for the variances did not converge; use method='gcv' on a part of the network."
     )

@@ -57,11 +57,11 @@ def _predictors(
     base: Penalty, L: np.ndarray, Y: np.ndarray, seen: np.ndarray, parts: list[Pattern]
 ) -> Iterator[tuple[Pattern, np.ndarray]]:
     """``I - H`` of each pattern, with the weight that generalized cross-validation picks."""
-    w0 = node_invariant(base, rule="gcv", measurements=Y, observed=seen).certificate.details["w0"]
+    strength = node_invariant(base, rule="gcv", measurements=Y, observed=seen).certificate.details["strength"]
     for pattern in parts:
         reduced, _ = kron_reduction(L, pattern.seen)
         identity = np.eye(len(reduced))
-        yield pattern, identity - np.linalg.inv(identity + w0 * reduced)
+        yield pattern, identity - np.linalg.inv(identity + strength * reduced)
 
 
 def from_differences(
@@ -90,5 +90,5 @@ def from_differences(
         share[part] = np.einsum("et,et->e", squared[rows[part]], present[off.indices[part]])
     times = np.maximum(used.sum(axis=1), 1)
     coefficients = sp.csr_array((off.data**2 * share / times[rows], off.indices, off.indptr), shape=L.shape)
-    kept = sp.diags_array(weighed.astype(float))
-    return sp.csr_array(kept @ (coefficients + sp.eye_array(n))), np.where(weighed, spread, 0.0), weighed
+    selection = sp.diags_array(weighed.astype(float))
+    return sp.csr_array(selection @ (coefficients + sp.eye_array(n))), np.where(weighed, spread, 0.0), weighed

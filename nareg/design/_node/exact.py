@@ -2,7 +2,7 @@
 
 Not in the paper, which relaxes the problem because (22) is not convex. With N unknowns and the analytic
 gradient it is nonetheless minimized in seconds from a few starts, and on real networks it beats the relaxed
-designs. No lower bound w0 by default: with it the design is worse than the best single weight.
+designs. No lower bound by default: with the paper's w0* the design is worse than the best single weight.
 
 Up to some hundreds of nodes risk and gradient are computed with dense matrices; beyond, from solves with the
 training signals and random probes for the noise, which needs memory and time in proportion to nodes and edges.
@@ -12,43 +12,42 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
-from nareg.design._node.early_stopping import FEWEST, choose_steps, deal, finish
+from nareg.design._node.early_stopping import FEWEST, choose_steps, finish, split
 from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
-from nareg.design._risk.descent import Descent, Progress, descend
+from nareg.design._node.sampling import Sampling
+from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, problem
 from nareg.design._risk.sampled import oracle_columns
+from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
-
-#: Dense up to here when the caller leaves the choice: a step of the descent takes about 50 ms at this size.
-DENSE_NODES = 500
+from nareg.typing import ArrayLike, GraphLike
 
 
 def exact(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    starts: Any = None,
-    groups: Any = None,
-    solver: str = "auto",
-    early_stopping: bool | None = None,
-    n_probes: int = 24,
-    rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    starts: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+    solver: Literal["auto", "dense", "sampled"] = "auto",
+    sampling: Sampling | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize the mean squared error (11) over node weights by L-BFGS.
 
@@ -73,15 +72,10 @@ def exact(
         ``"dense"`` forms N x N matrices (N up to 3,000, time like N^3) and starts also from the inverse of the
         principal signal; ``"sampled"`` needs signals and independent noise, and has no N x N matrix. Auto: dense
         up to 500 nodes.
-    early_stopping : bool, optional
-        Hold out a quarter of the signals and stop at the step with the smallest risk on them. Default: where
-        there are at least 8 signals but fewer than nodes, so that R is singular and its minimizer fits accidents.
-    n_probes : int
-        Random probes for the noise term of the sampled solver, the same ones at every step.
-    rng : numpy.random.Generator, optional
-        Draws the probes and the held-out signals.
+    sampling : Sampling, optional
+        Probes of the noise, early stopping on held-out signals, and the random generator.
     progress : callable, optional
-        ``progress(iteration, objective, relative gradient norm)``. Ctrl-C keeps the best weights so far.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -102,7 +96,7 @@ def exact(
     base = penalty(graph)
     n = base.n_nodes
     _checks.choice("solver", solver, ("auto", "dense", "sampled"))
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
     columns = signals is not None and second_moment is None and noise is not None and np.ndim(noise) < 2
     if solver == "sampled" and not columns:
@@ -110,19 +104,17 @@ def exact(
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return exact_sampled(
-            base, signals, noise, fit, lower, upper, tied, early_stopping, n_probes, generator, progress
-        )  # fmt: skip
-    data = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
+        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress)
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
     )
     low, high = task.squared_bounds(lower, upper, default_lower=None)
     extra = _checked_starts(starts, n)
     X = None if signals is None else np.asarray(signals, dtype=float).reshape(n, -1)
-    if _stops_early(early_stopping, X, n):
+    if _stops_early(sampling.early_stopping, X, n):
         assert X is not None
-        parts = deal(X.shape[1], 4, generator)
+        parts = split(X.shape[1], sampling.folds, sampling.generator)
         pairs = [(replace(task, R=_moment(X[:, a])), replace(task, R=_moment(X[:, b]))) for a, b in parts]
         steps = choose_steps(pairs, low, high, tied)
         return finish(
@@ -132,7 +124,7 @@ def exact(
     w_scalar, scalar_mse = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
-    reached: dict[str, Descent] = {}
+    reached: dict[str, DescentResult] = {}
     objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
     for name, start in candidates.items():
         reached[name] = descend(objective, tied.reduce_start(start), *bounds, progress=progress)
@@ -170,7 +162,7 @@ def _stops_early(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
         return X is not None and FEWEST <= X.shape[1] < n
     if wanted and (X is None or X.shape[1] < FEWEST):
         raise InputError(
-            f"early_stopping needs at least {FEWEST} training signals to hold some out: pass early_stopping=False."
+            f"early_stopping needs at least {FEWEST} training signals to hold some out: pass Sampling(early_stopping=False)."
         )
     return wanted
 
@@ -181,24 +173,23 @@ def _moment(X: np.ndarray) -> np.ndarray:
 
 def exact_sampled(
     base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
-    early_stopping: bool | None, n_probes: int, rng: np.random.Generator, progress: Progress | None,
-    warm: Warm | None = None,
+    sampling: Sampling, progress: ProgressCallback | None, warm: Warm | None = None,
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
     n = base.n_nodes
     X = _checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
     variance = _checks.noise("noise", noise, n)
-    c, n_probes = checked_columns(base, variance, fit, n_probes, X.shape[1])
+    c, n_probes, rng = checked_columns(base, variance, fit, sampling, X.shape[1]), sampling.n_probes, sampling.generator
     if not X.any():
         raise InputError("signals are zero everywhere: there is no signal to design for.")
     Z = probes(base.L, n_probes, rng)
     search = None
-    if _stops_early(early_stopping, X, n):
+    if _stops_early(sampling.early_stopping, X, n):
         order = rng.permutation(X.shape[1])
-        few = X.shape[1] // 4
-        held_out = oracle_columns(X[:, order[:few]], variance, probes(base.L, n_probes, rng))
-        search = (oracle_columns(X[:, order[few:]], variance, Z), held_out)
+        n_held_out = X.shape[1] // 4
+        held_out = oracle_columns(X[:, order[:n_held_out]], variance, probes(base.L, n_probes, rng))
+        search = (oracle_columns(X[:, order[n_held_out:]], variance, Z), held_out)
     columns = oracle_columns(X, variance, Z)
     task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, warm=warm)
     settings = {"solver": "sampled", "n_probes": n_probes}

@@ -112,23 +112,23 @@ def station_levels(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
     A station that read in summer only is not warmer than its neighbors: what all stations have in common at a time is taken
     out first. Without gaps these are the means over time. A station that never reads gets the mean of the others.
     """
-    kept, mask = np.where(seen, Y, 0.0), seen.astype(float)
+    readings, mask = np.where(seen, Y, 0.0), seen.astype(float)
     per_station, per_time = mask.sum(axis=1), mask.sum(axis=0)
-    sums, live, some = kept.sum(axis=1), per_station > 0, per_time > 0
+    sums, live, some = readings.sum(axis=1), per_station > 0, per_time > 0
     level = np.divide(sums, per_station, out=np.zeros(len(Y)), where=live)
-    scale = float(np.abs(level).max(initial=0.0)) + float(np.abs(kept).max(initial=0.0))
+    scale = float(np.abs(level).max(initial=0.0)) + float(np.abs(readings).max(initial=0.0))
     common = np.zeros(Y.shape[1])
     for _ in range(LEVEL_ITERATIONS if not seen.all() else 0):
-        common = np.divide(kept.sum(axis=0) - level @ mask, per_time, out=np.zeros_like(common), where=some)
+        common = np.divide(readings.sum(axis=0) - level @ mask, per_time, out=np.zeros_like(common), where=some)
         common -= common[some].mean()
         changed = np.divide(sums - mask @ common, per_station, out=np.zeros_like(level), where=live)
-        moved, level = float(np.abs(changed - level).max()), changed
-        if moved <= 1e-9 * scale:
+        change, level = float(np.abs(changed - level).max()), changed
+        if change <= 1e-9 * scale:
             break
     return np.where(live, level, level[live].mean())
 
 
-def gaps_found(base: Penalty, seen: np.ndarray) -> dict[str, Any]:
+def gap_details(base: Penalty, seen: np.ndarray) -> dict[str, Any]:
     """What a design with gaps reports: readings, missing readings, and stations without any by name."""
     silent = np.flatnonzero(~seen.any(axis=1))
     return {

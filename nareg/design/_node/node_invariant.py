@@ -1,14 +1,14 @@
 """One weight for all nodes (Tikhonov): the published rule and the data-driven ones.
 
-``x_hat = (C + w0 L)^-1 C y``; in the eigenbasis of ``C^-1/2 L C^-1/2`` every rule is a one-dimensional search.
-The design's weights are ``sqrt(w0)`` at every node. On large networks most rules work from solves instead.
+``x_hat = (C + tau L)^-1 C y``; in the eigenbasis of ``C^-1/2 L C^-1/2`` every rule is a one-dimensional search.
+The design's weights are ``sqrt(tau)`` at every node. On large networks most rules work from solves instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -16,25 +16,27 @@ from scipy.optimize import brentq
 from nareg import _checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node import node_invariant_large
-from nareg.design._node.gap_patterns import gaps_found
+from nareg.design._node.gap_patterns import gap_details
 from nareg.design._node.node_invariant_gaps import GappyScalar
-from nareg.design._risk.problem import Problem, extreme_frequencies, fit_weights, minimize_scale, minimize_widely, moment
+from nareg.design._risk.line_search import minimize_scale, minimize_widely
+from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
 
 
 def node_invariant(
-    graph: Any,
+    graph: GraphLike,
     *,
     rule: str = "chen-liu",
-    signals: Any = None,
-    second_moment: Any = None,
-    measurements: Any = None,
-    observed: Any = None,
-    noise: Any = None,
-    fit: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    measurements: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
     n_probes: int = 64,
     rng: np.random.Generator | None = None,
 ) -> WeightDesign:
@@ -45,7 +47,7 @@ def node_invariant(
     graph : Graph or (N, N) operator
     rule : str
         ========================  =======================================  ==============================
-        rule                      chooses w0 by                            needs
+        rule                      chooses tau by                           needs
         ========================  =======================================  ==============================
         ``"chen-liu"``            ``sqrt(theta / (lambda_2 lambda_N))``    noise, and signals or
                                                                            second_moment or measurements
@@ -77,7 +79,7 @@ def node_invariant(
     Returns
     -------
     WeightDesign
-        All weights equal ``sqrt(w0)``; ``objective`` is the rule's own criterion at ``w0``.
+        All weights equal ``sqrt(tau)``; ``objective`` is the rule's own criterion at ``tau``.
         ``certificate.details["at_search_bound"]`` says that the search ended at one of its bounds: noise that a
         smaller weight would serve better, or signals without any but constant parts. "oracle" goes beyond them while
         that pays.
@@ -93,7 +95,7 @@ def node_invariant(
     ``certificate.details["left_out"]``.
 
     Above 3,000 nodes "oracle", "sure", "gcv" and "discrepancy" take signals or measurements, and noise variances, and
-    work without dense matrices; w0 is then limited to condition numbers of 1e8, and has a sampling error from the
+    work without dense matrices; tau is then limited to condition numbers of 1e8, and has a sampling error from the
     probes (well below one per cent). "chen-liu" and "l-curve" need the eigenvalues and are refused.
 
     Examples
@@ -108,7 +110,7 @@ def node_invariant(
     base = penalty(graph)
     n = base.n_nodes
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     Y, seen = (None, None) if measurements is None else _checks.measurements(measurements, observed, n)
     if measurements is None and observed is not None:
         raise InputError("observed says where measurements were taken: pass measurements too.")
@@ -148,9 +150,9 @@ def node_invariant(
             if np.trace(R) <= 0:
                 raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
     c = fit_weights(fit, Sigma, n)
-    task = Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
-    w0, objective, at_bound = _Scalar(task, Y).choose(rule)
-    return _packed(task, rule, w0, objective, at_bound)
+    task = DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    strength, objective, at_bound = _Scalar(task, Y).choose(rule)
+    return _packed(task, rule, strength, objective, at_bound)
 
 
 def _with_gaps(
@@ -160,32 +162,32 @@ def _with_gaps(
     n = base.n_nodes
     _checks.squares_survive("measurements", Y)
     c = fit_weights(fit, Sigma, n)
-    task = Problem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
+    task = DesignProblem(base=base, R=np.zeros((n, n)), Sigma=Sigma, c=c, fit=None if fit is None else c)
     search = _Scalar(task, None).range
     criteria = GappyScalar(task.L, c, Y, seen, Sigma if rule == "sure" else None, rng)
-    w0, objective = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
-    return _packed(task, rule, w0, objective, _at_bound(w0, search), gaps_found(base, seen))
+    strength, objective = minimize_scale(criteria.gcv if rule == "gcv" else criteria.sure, *search)
+    return _packed(task, rule, strength, objective, _at_bound(strength, search), gap_details(base, seen))
 
 
-def _at_bound(w0: float, search: tuple[float, float]) -> bool:
+def _at_bound(strength: float, search: tuple[float, float]) -> bool:
     """Whether a search ended at one of its bounds, but for its accuracy."""
-    return not 1.01 * search[0] < w0 < search[1] / 1.01
+    return not 1.01 * search[0] < strength < search[1] / 1.01
 
 
 def _packed(
-    task: Problem, rule: str, w0: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
+    task: DesignProblem, rule: str, strength: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
 ) -> WeightDesign:
     n = task.n_nodes
     return task.pack(
         f"node-invariant ({rule})",
-        np.full(n, np.sqrt(w0)),
+        np.full(n, np.sqrt(strength)),
         objective,
         Status.CONVERGED,
         lower=np.zeros(n),
         upper=np.full(n, np.inf),
         solver="eigendecomposition and one-dimensional search",
         solver_status="done",
-        details={"w0": w0, "at_search_bound": at_bound, **(details or {})},
+        details={"strength": strength, "at_search_bound": at_bound, **(details or {})},
         settings={"rule": rule},
     )
 
@@ -210,10 +212,10 @@ class _Scalar:
     """Criteria of one weight, each O(N^2) or less per value after one eigendecomposition.
 
     With ``C^-1/2 L C^-1/2 = Q diag(lam) Q^T`` the filter is ``C^-1/2 Q diag(g) Q^T C^1/2``,
-    ``g = 1 / (1 + w0 lam)``.
+    ``g = 1 / (1 + tau lam)``.
     """
 
-    def __init__(self, task: Problem, Y: np.ndarray | None) -> None:
+    def __init__(self, task: DesignProblem, Y: np.ndarray | None) -> None:
         self.task = task
         root = np.sqrt(node_invariant_large.positive_fit(task.c))
         if np.array_equal(root, np.ones_like(root)):
@@ -226,39 +228,39 @@ class _Scalar:
         first, last = extreme_frequencies(self.lam)
         self.range = (1e-4 / last, 1e4 / first)
 
-    def gain(self, w0: float) -> np.ndarray:
-        return 1.0 / (1.0 + w0 * self.lam)
+    def gain(self, strength: float) -> np.ndarray:
+        return 1.0 / (1.0 + strength * self.lam)
 
     def choose(self, rule: str) -> tuple[float, float, bool]:
-        """w0, the criterion there, and whether the search ended at one of its bounds."""
+        """The strength, the criterion there, and whether the search ended at one of its bounds."""
         if rule == "chen-liu":
-            w0 = self.task.published_w0
-            return w0, w0, False
+            strength = self.task.published_strength
+            return strength, strength, False
         if rule == "oracle":
             return minimize_widely(self.risk(self.task.R), *self.range)
         if rule == "l-curve":
             return *self.corner(), False
         if rule == "discrepancy":
-            w0, value = self.discrepancy()
+            strength, value = self.discrepancy()
         else:
             # the risk with Y Y^T / T - Sigma in place of R is Stein's unbiased estimate
             criterion = self.gcv if rule == "gcv" else self.risk(self.task.R - self.task.Sigma_matrix)
-            w0, value = minimize_scale(criterion, *self.range)
-        return w0, value, _at_bound(w0, self.range)
+            strength, value = minimize_scale(criterion, *self.range)
+        return strength, value, _at_bound(strength, self.range)
 
-    def residual(self, w0: float) -> float:
+    def residual(self, strength: float) -> float:
         """``E ||C^1/2 (y - H y)||^2``."""
         assert self.Y is not None
-        return float(np.sum(((1 - self.gain(w0))[:, None] * self.Y) ** 2)) / self.Y.shape[1]
+        return float(np.sum(((1 - self.gain(strength))[:, None] * self.Y) ** 2)) / self.Y.shape[1]
 
-    def gcv(self, w0: float) -> float:
+    def gcv(self, strength: float) -> float:
         n = self.lam.size
-        return (self.residual(w0) / n) / (1 - self.gain(w0).sum() / n) ** 2
+        return (self.residual(strength) / n) / (1 - self.gain(strength).sum() / n) ** 2
 
     def risk(self, R: np.ndarray) -> Callable[[float], float]:
-        """The risk (6) as a function of w0, for second moment R."""
+        """The risk (6) as a function of the strength, for second moment R."""
         along = replace(self.task, R=R).mse_along(np.ones(self.lam.size))
-        return lambda w0: along(np.sqrt(w0))
+        return lambda strength: along(np.sqrt(strength))
 
     def discrepancy(self) -> tuple[float, float]:
         """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
@@ -268,8 +270,8 @@ class _Scalar:
             return high, self.residual(high)  # even the smoothest estimate explains the data
         if self.residual(low) >= target:
             return low, self.residual(low)
-        w0 = float(np.exp(brentq(lambda t: self.residual(np.exp(t)) - target, np.log(low), np.log(high))))
-        return w0, self.residual(w0)
+        strength = float(np.exp(brentq(lambda t: self.residual(np.exp(t)) - target, np.log(low), np.log(high))))
+        return strength, self.residual(strength)
 
     def corner(self) -> tuple[float, float]:
         """The corner of the L-curve: its interior maximum of positive curvature, and the curvature there.
@@ -278,19 +280,19 @@ class _Scalar:
         is no corner at all.
         """
         grid = np.geomspace(*self.range, 201)
-        bend = np.array([self.curvature(w0) for w0 in grid])
+        bend = np.array([self.curvature(strength) for strength in grid])
         peaks = np.flatnonzero((bend[1:-1] > bend[:-2]) & (bend[1:-1] >= bend[2:]) & (bend[1:-1] > 0)) + 1
         if peaks.size == 0:
             raise InputError("measurements give an L-curve without a corner (rule='l-curve'): use rule='gcv'.")
         best = int(peaks[np.argmax(bend[peaks])])
-        w0, negative = minimize_scale(lambda s: -self.curvature(s), grid[best - 1], grid[best + 1])
-        return w0, -negative
+        strength, negative = minimize_scale(lambda s: -self.curvature(s), grid[best - 1], grid[best + 1])
+        return strength, -negative
 
-    def curvature(self, w0: float) -> float:
-        """Curvature of (log residual, log roughness) as functions of log w0, from closed-form derivatives."""
+    def curvature(self, strength: float) -> float:
+        """Curvature of (log residual, log roughness) as functions of the log of the strength, from closed-form derivatives."""
         assert self.Y is not None
         power = np.sum(self.Y**2, axis=1)
-        lam, s = self.lam, w0 * self.lam
+        lam, s = self.lam, strength * self.lam
         rho = float(np.sum(power * (s / (1 + s)) ** 2))
         eta = float(np.sum(power * lam / (1 + s) ** 2))
         d_rho = float(np.sum(power * 2 * s**2 / (1 + s) ** 3))

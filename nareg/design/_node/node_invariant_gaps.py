@@ -40,35 +40,35 @@ class GappyScalar:
         self, L: np.ndarray, c: np.ndarray, Y: np.ndarray, seen: np.ndarray, Sigma: np.ndarray | None,
         rng: np.random.Generator,
     ) -> None:  # fmt: skip
-        found = list(patterns(seen))
-        most = max(FEWEST_PATTERNS, int(WORK / float(L.shape[0]) ** 3))
-        if len(found) > most:
-            found = [found[p] for p in np.sort(rng.choice(len(found), most, replace=False))]
-        self.parts = [_part(L, c, Y[:, p.columns], p.seen, Sigma) for p in found]
+        selected = list(patterns(seen))
+        max_patterns = max(FEWEST_PATTERNS, int(WORK / float(L.shape[0]) ** 3))
+        if len(selected) > max_patterns:
+            selected = [selected[p] for p in np.sort(rng.choice(len(selected), max_patterns, replace=False))]
+        self.parts = [_part(L, c, Y[:, p.columns], p.seen, Sigma) for p in selected]
         self.n_nodes = L.shape[0]
         self.readings = sum(part.count * part.lam.size for part in self.parts)
         if not any(part.lam.any() for part in self.parts):
             raise InputError("observed has no two connected stations that read at the same time: nothing is smoothed over.")
 
-    def sums(self, w0: float) -> tuple[float, float]:
+    def sums(self, strength: float) -> tuple[float, float]:
         """Squared residuals, and trace of the filter, over all readings."""
         residual = trace = 0.0
         for part in self.parts:
-            gain = 1.0 / (1.0 + w0 * part.lam)
+            gain = 1.0 / (1.0 + strength * part.lam)
             residual += float(part.power @ (1 - gain) ** 2)
             trace += part.count * float(gain.sum())
         return residual, trace
 
-    def gcv(self, w0: float) -> float:
+    def gcv(self, strength: float) -> float:
         """Generalized cross-validation, pooled over patterns."""
-        residual, trace = self.sums(w0)
+        residual, trace = self.sums(strength)
         return (residual / self.readings) / (1 - trace / self.readings) ** 2
 
-    def sure(self, w0: float) -> float:
+    def sure(self, strength: float) -> float:
         """Stein's unbiased estimate of the squared error at what was read, scaled to all nodes."""
         total = 0.0
         for part in self.parts:
-            gain = 1.0 / (1.0 + w0 * part.lam)
+            gain = 1.0 / (1.0 + strength * part.lam)
             assert part.moment is not None
             assert part.covariance is not None
             if part.moment.ndim == 1:

@@ -12,15 +12,17 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from scipy.optimize import brentq, minimize_scalar
+from scipy.optimize import brentq
 
 from nareg import _checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
-from nareg.design._node.penalty_path import ARRAYS, SCALAR_RANGE, best_single
+from nareg.design._node.penalty_path import ARRAYS
+from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
-from nareg.design._risk.sampled import Columns, SampledRisk, blind_columns, oracle_columns
+from nareg.design._risk.sampled import SampleColumns, SampledRisk, blind_columns, oracle_columns
+from nareg.design._risk.starts import SINGLE_RANGE, balanced_weight, best_single
 from nareg.errors import InputError
 from nareg.results import Status, WeightDesign
 
@@ -45,7 +47,7 @@ class _Gcv(SampledRisk):
         super().__init__(base, c)
         self.sequence.tol = GCV_TOL
 
-    def value(self, w: np.ndarray, columns: Columns) -> float:
+    def value(self, w: np.ndarray, columns: SampleColumns) -> float:
         assert columns.sure is not None
         self.sequence.update(self.system(w[self.order]))
         values, _, error = self._forward(columns)
@@ -59,7 +61,7 @@ class _Gcv(SampledRisk):
 class _Residual(SampledRisk):
     """``E ||C^1/2 (y - H y)||^2``, which grows with the weight."""
 
-    def value(self, w: np.ndarray, columns: Columns) -> float:
+    def value(self, w: np.ndarray, columns: SampleColumns) -> float:
         self.sequence.update(self.system(w[self.order]))
         error = self._forward(columns)[2]
         return float(self.c @ np.einsum("it,it->i", error, error))
@@ -88,7 +90,7 @@ def node_invariant_large(
         w, objective = _discrepancy(risk, columns, float(c @ variance), float(np.sqrt(high[0])))
     else:
         w, objective = _smallest(risk, columns, low, high)
-    first, last = np.sqrt(c.mean() / base.L.diagonal().mean()) * np.array(SCALAR_RANGE)
+    first, last = balanced_weight(risk) * np.array(SINGLE_RANGE)
     at_bound = not first * np.exp(NEARBY) < w < min(float(last), float(np.sqrt(high[0]))) * np.exp(-NEARBY)
     return pack(
         f"node-invariant ({rule})",
@@ -102,7 +104,7 @@ def node_invariant_large(
         upper=high,
         solver="solves with sample columns and one-dimensional search",
         solver_status="done",
-        details={"w0": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
+        details={"strength": w * w, "n_probes": Z.shape[1], "at_search_bound": at_bound},
         settings={"rule": rule},
     )
 
@@ -117,12 +119,12 @@ def positive_fit(c: np.ndarray) -> np.ndarray:
 
 def _criterion(
     base: Penalty, rule: str, data: np.ndarray, variance: np.ndarray | None, c: np.ndarray, Z: np.ndarray
-) -> tuple[SampledRisk, Columns]:
+) -> tuple[SampledRisk, SampleColumns]:
     """What the rule makes small, and the columns it is averaged over, in its own node order."""
     if rule == "discrepancy":
         noisy = data / np.sqrt(data.shape[1])
         residual = _Residual(base, c)
-        return residual, residual.arranged(Columns(noisy, noisy, data.shape[1]))
+        return residual, residual.arranged(SampleColumns(noisy, noisy, data.shape[1]))
     if rule == "gcv":
         gcv = _Gcv(base, c)
         return gcv, gcv.arranged(blind_columns(data, np.ones(c.size), c, Z))
@@ -132,30 +134,29 @@ def _criterion(
     return risk, risk.arranged(make[rule]())
 
 
-def _along(risk: SampledRisk, columns: Columns) -> Callable[[float], float]:
+def _along(risk: SampledRisk, columns: SampleColumns) -> Callable[[float], float]:
     """The criterion as a function of log w."""
     return lambda log_w: risk.value(np.full(risk.c.size, np.exp(log_w)), columns)
 
 
-def _smallest(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
+def _smallest(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high: np.ndarray) -> tuple[float, float]:
     """The weight with the smallest criterion, and that."""
     value = _along(risk, columns)
     at = float(np.log(best_single(risk, columns, low, high)[0]))
-    most = 0.5 * float(np.log(high[0]))
+    largest = 0.5 * float(np.log(high[0]))
     for _ in range(5):  # the few columns may have been off by more than the width
-        left, right = at - NEARBY, min(at + NEARBY, most)
-        found = minimize_scalar(value, bounds=(left, right), method="bounded", options={"xatol": ACCURACY})
-        at = float(found.x)
-        if min(at - left, right - at) > 5 * ACCURACY or at > most - NEARBY:
+        left, right = at - NEARBY, min(at + NEARBY, largest)
+        at, smallest = minimize_between(value, left, right, accuracy=ACCURACY)
+        if min(at - left, right - at) > 5 * ACCURACY or at > largest - NEARBY:
             break
-    return float(np.exp(at)), float(found.fun)
+    return float(np.exp(at)), smallest
 
 
-def _discrepancy(risk: SampledRisk, columns: Columns, target: float, largest: float) -> tuple[float, float]:
+def _discrepancy(risk: SampledRisk, columns: SampleColumns, target: float, largest: float) -> tuple[float, float]:
     """Largest weight whose residual does not exceed the expected noise power (Morozov)."""
     value = _along(risk, columns)
-    middle = np.sqrt(risk.c.mean() / risk.L.diagonal().mean())
-    low, high = float(np.log(middle * SCALAR_RANGE[0])), float(np.log(min(middle * SCALAR_RANGE[1], largest)))
+    middle = balanced_weight(risk)
+    low, high = float(np.log(middle * SINGLE_RANGE[0])), float(np.log(min(middle * SINGLE_RANGE[1], largest)))
     # from below in steps of two: large weights are the costly ones
     at = float(np.clip(np.log(middle), low, high))
     while at > low and value(at) > target:

@@ -1,8 +1,8 @@
 """Exact and blind design on networks of any size: penalized descent on sampled risk, chosen on held-out columns.
 
-Nothing here is N x N. The weights are ``w = w0 exp(u)`` around the best single weight w0, and
+Nothing here is N x N. The weights are ``w = s exp(u)`` around the best single weight s, and
 
-    risk(w0 exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
+    risk(s exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
 
 is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
 columns agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where
@@ -14,21 +14,25 @@ is not returned (status NO_IMPROVEMENT).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.optimize import minimize_scalar
 
 from nareg import _checks
+from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._risk.descent import Descent, Progress, ValueAndGradient, descend_between, feasible
+from nareg.design._node.sampling import Sampling
+from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds
-from nareg.design._risk.sampled import Columns, SampledRisk
+from nareg.design._risk.sampled import SampleColumns, SampledRisk
+from nareg.design._risk.selection import PENALTY_STANDARD_ERRORS
+from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
+from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status, WeightDesign
 
 #: Penalties tried, times the single weight's risk per node.
@@ -47,10 +51,6 @@ FINAL_TOL = 1e-8
 SMALLEST = 1e-8
 #: Arrays of one number per node and column that are held at once: columns, targets, both solutions, CG's own.
 ARRAYS = 7
-#: Largest and smallest single weight tried, times the one that weighs a node's data and its edges alike.
-SCALAR_RANGE = (1e-8, 1e4)
-#: Columns on which the single weight is chosen: its risk has one unknown, a few signals decide it.
-SCALAR_COLUMNS = 32
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,8 @@ class LargeTask:
     base: Penalty
     c: np.ndarray
     fit: np.ndarray | None
-    columns: Columns
-    search: tuple[Columns, Columns] | None
+    columns: SampleColumns
+    search: tuple[SampleColumns, SampleColumns] | None
     started: float
     groups: Groups
     #: False: too few columns to judge a design by, so that the single weight is kept.
@@ -78,18 +78,17 @@ class LargeTask:
     warm: Warm | None = None
 
 
-def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, n_probes: Any, n_signals: int) -> tuple[np.ndarray, int]:
-    """Data term and number of probes, after a look at the memory that the columns take."""
+def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_signals: int) -> np.ndarray:
+    """The data term, after a look at the memory that the columns take."""
     n = base.n_nodes
-    n_probes = _checks.integer("n_probes", n_probes, low=2)
     if variance.ndim == 2:
         raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
-    columns = 2 * n_signals + 3 * n_probes
-    less = "pass fewer signals, fewer probes (n_probes), or a part of the network"
+    columns = 2 * n_signals + 3 * sampling.n_probes
+    less = "pass fewer signals, fewer probes (Sampling(n_probes=...)), or a part of the network"
     _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    return c, n_probes
+    return c
 
 
 @dataclass
@@ -103,7 +102,7 @@ class _Descents:
     high: np.ndarray
     roughness: sp.csr_array
     unit: float
-    progress: Progress | None
+    progress: ProgressCallback | None
     steps: int = 0
     #: Where the last descent ended: what an interrupt between descents keeps.
     reached: np.ndarray | None = None
@@ -111,7 +110,7 @@ class _Descents:
     def weights(self, u: np.ndarray) -> np.ndarray:
         return self.start * np.exp(self.groups.expand(u))
 
-    def objective(self, columns: Columns, mu: float) -> ValueAndGradient:
+    def objective(self, columns: SampleColumns, mu: float) -> ValueAndGradient:
         """The penalized risk as a function of the groups' u."""
 
         def value_and_gradient(u: np.ndarray) -> tuple[float, np.ndarray]:
@@ -123,22 +122,22 @@ class _Descents:
 
         return value_and_gradient
 
-    def run(self, columns: Columns, mu: float, u: np.ndarray, most: int) -> Descent:
+    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, max_iterations: int) -> DescentResult:
         """Descend from u for at most so many steps."""
         before = self.steps
 
-        def counted(step: int, value: float, gradient: float) -> None:
-            self.steps = before + step
+        def counted(now: Progress) -> None:
+            self.steps = before + now.step
             if self.progress is not None:
-                self.progress(self.steps, value, gradient)
+                self.progress(replace(now, step=self.steps))
 
         length = float(np.sqrt(self.start.size))
-        found = descend_between(
+        result = descend_between(
             self.objective(columns, mu), u, self.low, self.high,
-            unit=length, length=length, stationary=STATIONARY, max_iterations=most, progress=counted,
+            unit=length, length=length, stationary=STATIONARY, max_iterations=max_iterations, progress=counted,
         )  # fmt: skip
-        self.reached = self.weights(found.w)
-        return found
+        self.reached = self.weights(result.w)
+        return result
 
 
 @dataclass
@@ -149,25 +148,23 @@ class _Search:
     u: np.ndarray
     gain: float
     error: float
+    worthwhile: bool
     before: float
     after: float
     tried: dict[str, float]
     interrupted: bool
 
-    @property
-    def pays(self) -> bool:
-        # two errors: the penalty was chosen on the same columns
-        return self.gain > 2.0 * self.error
 
-
-def _search(descents: _Descents, train: Columns, held_out: Columns, penalties: tuple[float, ...], u: np.ndarray) -> _Search:
+def _search(
+    descents: _Descents, train: SampleColumns, held_out: SampleColumns, penalties: tuple[float, ...], u: np.ndarray
+) -> _Search:
     """Follow the penalties downwards, from u, until the held-out risk rises."""
     risk = descents.risk
     first = best = risk.column_values(descents.start, held_out)
     best_mu, best_u, worse, tried, interrupted = np.inf, u, 0, {}, False
     for mu in penalties:
-        found = descents.run(train, mu, u, SEARCH_STEPS)
-        u, interrupted = found.w, found.message == "interrupted"
+        result = descents.run(train, mu, u, SEARCH_STEPS)
+        u, interrupted = result.w, result.message == "interrupted"
         values = risk.column_values(descents.weights(u), held_out)
         tried[f"{mu:g}"] = float(values.sum()) + held_out.constant
         if values.sum() < best.sum():
@@ -178,10 +175,11 @@ def _search(descents: _Descents, train: Columns, held_out: Columns, penalties: t
             break
     difference = first - best
     # over signals; the probes' own error is smaller by an order of magnitude
-    signals = difference[: held_out.n_signals]
-    error = float(np.sqrt(signals.size) * signals.std(ddof=1))
+    signals = slice(held_out.n_signals)
+    error = standard_error(difference[signals])
+    better = worthwhile(difference, standard_errors=PENALTY_STANDARD_ERRORS, scattered=signals)
     before, after = (float(v.sum()) + held_out.constant for v in (first, best))
-    return _Search(best_mu, best_u, float(difference.sum()), error, before, after, tried, interrupted)
+    return _Search(best_mu, best_u, float(difference.sum()), error, better, before, after, tried, interrupted)
 
 
 @one_blas_thread
@@ -191,7 +189,7 @@ def design_large(
     lower: Any,
     upper: Any,
     *,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     settings: dict[str, Any],
     details: dict[str, Any] | None = None,
 ) -> WeightDesign:
@@ -214,12 +212,12 @@ def design_large(
         abs(scalar_risk) / base.n_nodes, progress,
     )  # fmt: skip
     try:
-        w, status, word, told = _fitted(descents, task, columns)
+        w, status, message, reported = _fitted(descents, task, columns)
     except KeyboardInterrupt:  # between descents, which handle their own
         w = start if descents.reached is None else descents.reached
-        status, word, told = Status.INTERRUPTED, "interrupted", {}
+        status, message, reported = Status.INTERRUPTED, "interrupted", {}
     clock.append(time.perf_counter())
-    told |= {
+    reported |= {
         "best_scalar_risk": scalar_risk,
         "best_scalar": float(np.abs(start).max()),
         "iterations": descents.steps,
@@ -242,20 +240,20 @@ def design_large(
         lower=low,
         upper=high,
         solver="L-BFGS-B (scipy) on sampled risk",
-        solver_status=word,
-        gradient_norm=told.pop("gradient_norm", None),
-        details={**told, **(details or {})},
+        solver_status=message,
+        gradient_norm=reported.pop("gradient_norm", None),
+        details={**reported, **(details or {})},
         timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
         settings=settings,
     )
 
 
-def _fitted(descents: _Descents, task: LargeTask, columns: Columns) -> tuple[np.ndarray, Status, str, dict[str, Any]]:
+def _fitted(descents: _Descents, task: LargeTask, columns: SampleColumns) -> tuple[np.ndarray, Status, str, dict[str, Any]]:
     """The weights, how it ended in a status and in words, and what was found on the way."""
-    kept = (descents.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
+    single = (descents.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
     if not task.descend:
-        return *kept, {}
-    mu, u, most, told = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
+        return *single, {}
+    mu, u, max_iterations, reported = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
     penalties: tuple[float, ...] = PENALTIES
     if task.warm is not None:
         mu, penalties = task.warm.penalty, (task.warm.penalty,)
@@ -263,41 +261,41 @@ def _fitted(descents: _Descents, task: LargeTask, columns: Columns) -> tuple[np.
         u = np.clip(task.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), descents.low, descents.high)
     if task.search is not None:
         train, held_out = (descents.risk.arranged(part) for part in task.search)
-        found = _search(descents, train, held_out, penalties, u)
-        mu, u, most = found.mu, found.u, FINAL_STEPS
-        told = {
+        result = _search(descents, train, held_out, penalties, u)
+        mu, u, max_iterations = result.mu, result.u, FINAL_STEPS
+        reported = {
             "penalty": mu,
-            "held_out_risk": found.after,
-            "held_out_scalar_risk": found.before,
-            "held_out_gain": found.gain,
-            "held_out_error": found.error,
-            "held_out_path": found.tried,
+            "held_out_risk": result.after,
+            "held_out_scalar_risk": result.before,
+            "held_out_gain": result.gain,
+            "held_out_error": result.error,
+            "held_out_path": result.tried,
         }
-        if found.interrupted:
-            return descents.weights(u), Status.INTERRUPTED, "interrupted", told
-        if not found.pays:
-            return *kept, told
+        if result.interrupted:
+            return descents.weights(u), Status.INTERRUPTED, "interrupted", reported
+        if not result.worthwhile:
+            return *single, reported
     descents.risk.sequence.tol = FINAL_TOL
-    last = descents.run(columns, mu, u, most)
-    told["gradient_norm"] = last.gradient_norm
+    last = descents.run(columns, mu, u, max_iterations)
+    reported["gradient_norm"] = last.gradient_norm
     if last.message == "interrupted":
         status = Status.INTERRUPTED
     else:
         status = Status.CONVERGED if last.gradient_norm <= STATIONARY else Status.MAX_ITERATIONS
-    return descents.weights(last.w), status, last.message, told
+    return descents.weights(last.w), status, last.message, reported
 
 
 def _log_bounds(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups) -> tuple[np.ndarray, np.ndarray]:
     """Bounds on u; a node whose weight must be zero does not bound its group."""
     free = start > 0
     square = np.where(free, start, 1.0) ** 2
-    least = np.where(free, 0.5 * np.log(np.maximum(low / square, SMALLEST**2)), -np.inf)
-    most = np.where(free, 0.5 * np.log(np.maximum(high, 1e-300) / square), np.inf)
+    smallest = np.where(free, 0.5 * np.log(np.maximum(low / square, SMALLEST**2)), -np.inf)
+    largest = np.where(free, 0.5 * np.log(np.maximum(high, 1e-300) / square), np.inf)
     if groups.index is None:
-        return least, most
+        return smallest, largest
     below, above = np.full(groups.count, -np.inf), np.full(groups.count, np.inf)
-    np.maximum.at(below, groups.index, least)
-    np.minimum.at(above, groups.index, most)
+    np.maximum.at(below, groups.index, smallest)
+    np.minimum.at(above, groups.index, largest)
     groups.refuse_crossed(below, above)
     return below, above
 
@@ -307,35 +305,3 @@ def _roughness(L: sp.csr_array) -> sp.csr_array:
     off = abs(L - sp.diags_array(L.diagonal()))
     degree = np.asarray(off.sum(axis=1)).ravel()
     return sp.csr_array((sp.diags_array(degree) - off) / (degree.mean() or 1.0))
-
-
-def carried_single(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray, scalar: float) -> np.ndarray:
-    """An earlier single weight, or the best one where half or twice the earlier one is better."""
-    few = columns.thinned(SCALAR_COLUMNS)
-    near = [feasible(np.full(low.size, factor * scalar), low, high) for factor in (1.0, 0.5, 2.0)]
-    values = [risk.value(w, few) for w in near]
-    return near[0] if scalar > 0 and values[0] <= min(values) else best_single(risk, columns, low, high)
-
-
-def best_single(risk: SampledRisk, columns: Columns, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The single weight with the smallest risk, moved into the bounds node by node."""
-    few = columns.thinned(SCALAR_COLUMNS)
-    ones = np.ones(low.size)
-    middle = float(np.sqrt(risk.c.mean() / risk.L.diagonal().mean()))
-
-    def value(log_w: float) -> float:
-        return risk.value(feasible(np.exp(log_w) * ones, low, high), few)
-
-    # downhill in steps of two until it rises: large weights are the costly ones, and are met only if they pay
-    at, step = np.log(middle), np.log(2.0)
-    here, ahead = value(at), value(at + step)
-    if ahead > here:
-        step, ahead = -step, value(at - step)
-    first, last = np.log(middle * np.array(SCALAR_RANGE))
-    while ahead < here and first < at + step < last:
-        at, here = at + step, ahead
-        ahead = value(at + step)
-    found = minimize_scalar(value, bounds=(at - abs(step), at + abs(step)), method="bounded", options={"xatol": 0.01})
-    best = found.x if found.fun < here else at
-    risk.sequence.forget()  # single weights beyond the best may have needed a factor that the design does not
-    return feasible(np.exp(best) * ones, low, high)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 import numpy as np
 
@@ -12,29 +12,30 @@ from nareg.design._node.blind import blind_sampled
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.exact import exact_sampled
 from nareg.design._node.penalty_path import Warm
-from nareg.design._risk.descent import Progress
+from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 #: Weights of the less common sign start at this part of the median.
 MINORITY = 0.01
 
 
 def redesign(
+    graph: GraphLike,
     previous: WeightDesign,
-    graph: Any,
     *,
-    kept: Any,
-    signals: Any = None,
-    measurements: Any = None,
-    noise: Any = None,
-    fit: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    n_probes: int = 24,
-    rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    old_index: ArrayLike,
+    signals: ArrayLike | None = None,
+    measurements: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    sampling: Sampling | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design for a network that changed a little, starting from the weights of the one before.
 
@@ -44,15 +45,15 @@ def redesign(
 
     Parameters
     ----------
-    previous : WeightDesign
-        From :func:`nareg.design.exact` or :func:`nareg.design.blind`, with node weights.
     graph : Graph or (N, N) operator
         The network as it is now.
-    kept : (N,) integer array
+    previous : WeightDesign
+        From :func:`nareg.design.exact` or :func:`nareg.design.blind`, with node weights.
+    old_index : (N,) integer array
         For every node of the new network its index in the old one, or -1 for a new sensor.
     signals, measurements : (N, T) array
         Clean training signals, or noisy readings, on the new network; exactly one of the two.
-    noise, fit, lower, upper, n_probes, rng, progress
+    noise, fit, lower, upper, sampling, progress
         As in :func:`nareg.design.exact`; measurements without noise have it estimated.
 
     Returns
@@ -68,7 +69,7 @@ def redesign(
     >>> d = nareg.design.exact(g, signals=field.signals, noise=field.noise)
     >>> rest = np.arange(1, 100)  # the first sensor is gone
     >>> again = nareg.design.redesign(
-    ...     d, g.subgraph(rest), kept=rest, signals=field.signals[rest], noise=field.noise[rest]
+    ...     g.subgraph(rest), d, old_index=rest, signals=field.signals[rest], noise=field.noise[rest]
     ... )
     >>> again.weights.shape
     (99,)
@@ -77,36 +78,34 @@ def redesign(
     n = base.n_nodes
     if previous.has_edge_weights:
         raise InputError("previous is an edge design: redesign needs node weights; run nareg.design.edge again.")
-    index = _checks.array_of("kept", kept)
+    index = _checks.array_of("old_index", old_index)
     if index.shape != (n,) or index.dtype.kind not in "iu":
-        raise InputError(f"kept has shape {index.shape} and dtype {index.dtype}, ({n},) integers are expected.")
+        raise InputError(f"old_index has shape {index.shape} and dtype {index.dtype}, ({n},) integers are expected.")
     if index.min() < -1 or index.max() >= previous.n_nodes:
         raise InputError(
-            f"kept holds {index.min()} to {index.max()}: old indices go from 0 to {previous.n_nodes - 1}, -1 is new."
+            f"old_index holds {index.min()} to {index.max()}: old indices go from 0 to {previous.n_nodes - 1}, -1 is new."
         )
     old = index[index >= 0]
     if old.size == 0 or np.unique(old).size != old.size:
-        raise InputError("kept must name at least one old node, and none twice.")
+        raise InputError("old_index must name at least one old node, and none twice.")
     if (signals is None) == (measurements is None):
         raise InputError("redesign needs exactly one of signals and measurements.")
     if previous.fit is not None and fit is None:
         raise InputError("fit is None but previous has a data term of its own: pass fit='noise', or the new network's.")
-    told = previous.certificate.details
+    details = previous.certificate.details
     weights = one_sign(previous.weights)
-    scalar = float(told.get("best_scalar", np.median(weights)))
-    warm = Warm(carried(base, weights, index), scalar, float(min(told.get("penalty", 0.1), 3.0)))
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    scalar = float(details.get("best_scalar", np.median(weights)))
+    warm = Warm(carried(base, weights, index), scalar, float(min(details.get("penalty", 0.1), 3.0)))
+    sampling = (sampling or Sampling()).started()
     groups = Groups(None, n)
     if signals is not None:
         if noise is None:
             raise InputError("noise is None: a redesign from signals needs the noise variances.")
-        return exact_sampled(
-            base, signals, noise, fit, lower, upper, groups, None, n_probes, generator, progress, warm
-        )  # fmt: skip
+        return exact_sampled(base, signals, noise, fit, lower, upper, groups, sampling, progress, warm)
     Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
-    facts = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
-    return blind_sampled(base, Y, variance, fit, lower, upper, groups, n_probes, generator, progress, facts, warm)
+    noise_details = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
+    return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, noise_details, warm)
 
 
 def one_sign(w: np.ndarray) -> np.ndarray:
@@ -118,9 +117,9 @@ def one_sign(w: np.ndarray) -> np.ndarray:
 
 def carried(base: Penalty, weights: np.ndarray, index: np.ndarray) -> np.ndarray:
     """Old weights where a node was kept; a new node takes the mean of its kept neighbors, or the median of all."""
-    is_kept = index >= 0
-    w = np.where(is_kept, weights[np.maximum(index, 0)], 0.0)
-    reach = abs(base.L)[~is_kept][:, is_kept]
+    remains = index >= 0
+    w = np.where(remains, weights[np.maximum(index, 0)], 0.0)
+    reach = abs(base.L)[~remains][:, remains]
     total = np.asarray(reach.sum(axis=1)).ravel()
-    w[~is_kept] = np.divide(reach @ w[is_kept], total, out=np.full(total.size, np.median(w[is_kept])), where=total > 0)
+    w[~remains] = np.divide(reach @ w[remains], total, out=np.full(total.size, np.median(w[remains])), where=total > 0)
     return w

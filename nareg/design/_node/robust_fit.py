@@ -8,7 +8,7 @@ predictions are made again, until the weights settle.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from scipy.optimize import brentq
@@ -22,11 +22,12 @@ from nareg.design._risk.problem import fit_weights
 from nareg.errors import InputError, SolverError
 from nareg.filters.apply import denoise
 from nareg.results import Status
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 #: Up to here the diagonals are exact, from a dense filter; beyond, from probes.
 DENSE_NODES = 500
 #: The rounds end when no reliability, and no reading in units of its scale, moves by more.
-SETTLED = 0.01
+CHANGE = 0.01
 #: Later rounds go half the way (in the logarithm): two stations may accuse each other in turn.
 UNDAMPED = 10
 #: A station whose own reading makes up more than this share of its estimate has no neighbors to judge it by.
@@ -51,7 +52,7 @@ TOL = 1e-7
 
 @dataclass(frozen=True)
 class RobustFit:
-    """What :func:`robust_fit` found out about stations and readings.
+    """What :func:`robust_fit` says about stations and readings.
 
     Attributes
     ----------
@@ -90,14 +91,14 @@ class RobustFit:
 
 
 def robust_fit(
-    graph: Any,
-    measurements: Any,
-    weights: Any,
+    graph: GraphLike,
+    weights: WeightsLike,
+    measurements: ArrayLike,
     *,
-    noise: Any,
-    fit: Any = None,
+    noise: ArrayLike,
+    fit: ArrayLike | Literal["noise"] | None = None,
     threshold: float = 1.345,
-    loss: str = "scale",
+    loss: Literal["scale", "huber"] = "scale",
     per_reading: bool = False,
     max_rounds: int = 30,
     n_probes: int = 64,
@@ -108,11 +109,11 @@ def robust_fit(
     Parameters
     ----------
     graph : Graph or (N, N) operator
-    measurements : (N,) or (N, T) array
-        Noisy readings. A drift shows over time: a few dozen readings are wanted.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Of the filter that predicts stations from each other. A first design from the same readings will do;
         design again with the fit and the noise that come back, because bad stations spoil that one too.
+    measurements : (N,) or (N, T) array
+        Noisy readings. A drift shows over time: a few dozen readings are wanted.
     noise : number or (N,) array
         Noise variance(s) of good readings.
     fit : None, "noise" or (N,) array
@@ -162,8 +163,8 @@ def robust_fit(
     >>> g = nareg.graphs.grid((6, 6))
     >>> y = np.sin(np.arange(50)) + 0.5 * rng.standard_normal((36, 50))
     >>> y[14] += np.linspace(0, 5, 50)
-    >>> found = nareg.design.robust_fit(g, y, 1.0, noise=0.25)
-    >>> found.suspects()
+    >>> judged = nareg.design.robust_fit(g, 1.0, y, noise=0.25)
+    >>> judged.suspects()
     array([14])
     """
     base = penalty(graph)
@@ -182,7 +183,7 @@ def robust_fit(
     _checks.choice("loss", loss, ("scale", "huber"))
     max_rounds = _checks.integer("max_rounds", max_rounds, low=1)
     n_probes = _checks.integer("n_probes", n_probes, low=2)
-    generator = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    generator = _checks.generator(rng)
     if n > DENSE_NODES:
         _checks.memory(
             "robust_fit",
@@ -208,24 +209,24 @@ class _Rounds:
     per_reading: bool
     Z: np.ndarray | None
 
-    def run(self, most: int) -> RobustFit:
+    def run(self, max_rounds: int) -> RobustFit:
         rho, scale = np.ones(self.c.size), np.ones(self.c.size)
         readings = self.without_gross() if self.per_reading else self.Y
         status, done = Status.MAX_ITERATIONS, 0
-        while status is not Status.CONVERGED and done < most:
+        while status is not Status.CONVERGED and done < max_rounds:
             done += 1
             prediction, expected = self.predict(self.c * rho, readings)
             ratio = (self.Y - prediction) / expected[:, None]
             before, rho, scale = rho, self.reliability(ratio), _robust_scale(ratio)
             if done > UNDAMPED:
                 rho = np.sqrt(rho * before)
-            moved = float(np.abs(rho - before).max())
+            change = float(np.abs(rho - before).max())
             if self.per_reading:
                 # a station known for its spread may deviate in proportion
                 room = READING_LIMIT * self.threshold * np.maximum(scale, 1.0)[:, None]
                 old, readings = readings, prediction + expected[:, None] * np.clip(ratio, -room, room)
-                moved = max(moved, float((np.abs(readings - old) / expected[:, None]).max()))
-            if moved <= SETTLED:
+                change = max(change, float((np.abs(readings - old) / expected[:, None]).max()))
+            if change <= CHANGE:
                 status = Status.CONVERGED
         estimate = self.solve(self.c * rho, readings)
         # what the expectation leaves of a suspicious station's power
@@ -274,10 +275,10 @@ class _Rounds:
         return build(self.base, self.weights, c)
 
     def solve(self, c: np.ndarray, columns: np.ndarray) -> np.ndarray:
-        found = denoise(self.base, self.weights, columns, fit=c, tol=TOL)
-        if not found.status.ok:
-            raise SolverError(f"robust_fit: a solve ended {found.status.name}: take smaller weights.")
-        return found.x
+        solution = denoise(self.base, self.weights, columns, fit=c, tol=TOL)
+        if not solution.status.ok:
+            raise SolverError(f"robust_fit: a solve ended {solution.status.name}: take smaller weights.")
+        return solution.x
 
     def reliability(self, ratio: np.ndarray) -> np.ndarray:
         """Weight of every station from its standardized differences."""

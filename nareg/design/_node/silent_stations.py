@@ -14,7 +14,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._operator import Penalty
-from nareg.design._node.gap_patterns import extended_weights, gaps_found, reduced_penalty
+from nareg.design._node.gap_patterns import extended_weights, gap_details, reduced_penalty
 from nareg.design._risk.descent import feasible
 from nareg.errors import InputError
 from nareg.graph import operator_hash
@@ -57,8 +57,8 @@ def without_silent(
     arguments = given.checked(live.size)
     small, extension = reduced_penalty(base, live)
     part = {name: _rows(value, live) for name, value in arguments.items()}
-    found = design(small, measurements=Y[live], observed=seen[live], **part, **options)
-    extended = for_all_stations(found, base, extension, seen)
+    reduced = design(small, measurements=Y[live], observed=seen[live], **part, **options)
+    extended = for_all_stations(reduced, base, extension, seen)
     w = extended.weights
     if arguments["groups"] is not None:
         w = _joined_groups(w, arguments["groups"], live)
@@ -75,20 +75,20 @@ def without_silent(
     return replace(extended, weights=w, fit=fit)
 
 
-def for_all_stations(found: WeightDesign, base: Penalty, extension: np.ndarray, seen: np.ndarray) -> WeightDesign:
+def for_all_stations(reduced: WeightDesign, base: Penalty, extension: np.ndarray, seen: np.ndarray) -> WeightDesign:
     """A design on the reduced graph as one on the whole; a station that reads again counts as a usual one."""
     live = np.asarray(seen.any(axis=1))
-    vectors = [name for name in ("lower", "upper") if isinstance(found.settings[name], list)]
-    bounds = {name: _all_nodes(np.asarray(found.settings[name]), live).tolist() for name in vectors}
+    vectors = [name for name in ("lower", "upper") if isinstance(reduced.settings[name], list)]
+    bounds = {name: _all_nodes(np.asarray(reduced.settings[name]), live).tolist() for name in vectors}
     return replace(
-        found,
-        weights=extended_weights(found.weights, extension, live),
+        reduced,
+        weights=extended_weights(reduced.weights, extension, live),
         penalty=base.L,
-        fit=None if found.fit is None else _all_nodes(found.fit, live),
+        fit=None if reduced.fit is None else _all_nodes(reduced.fit, live),
         omega=None,
         graph_hash=operator_hash(base.L),
-        settings={**found.settings, **bounds},
-        certificate=replace(found.certificate, details={**found.certificate.details, **gaps_found(base, seen)}),
+        settings={**reduced.settings, **bounds},
+        certificate=replace(reduced.certificate, details={**reduced.certificate.details, **gap_details(base, seen)}),
     )
 
 

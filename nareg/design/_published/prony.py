@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._operator import FilterSystem, penalty, scale_symmetric
+from nareg._operator import penalty
 from nareg.design._convex import low_rank
 from nareg.design._convex.program import Solved, SupportProgram, gram, root
 from nareg.design._convex.quadratic import SupportQuadratic
-from nareg.design._convex.rounding import round_and_refine
-from nareg.design._published.sparse_problem import (
+from nareg.design._convex.rounding import bound_starts, round_and_refine, scaled_by_mse, zero_level
+from nareg.design._convex.sparse_problem import (
     AnyProblem,
-    SparseProblem,
+    mesh_like,
     principal_direction,
+    published_bound,
     refuse_extreme,
     sparse_problem,
     white_parts,
 )
-from nareg.design._risk.descent import Progress, feasible
+from nareg.design._risk.descent import feasible
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import Problem, local_status, minimize_scale, problem
+from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
+from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
+from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
 DENSE_NODES = 500
@@ -44,18 +47,18 @@ LARGEST_POWER = 1e100
 
 
 def prony(
-    graph: Any,
+    graph: GraphLike,
     *,
-    signals: Any = None,
-    second_moment: Any = None,
-    noise: Any = None,
-    lower: Any = None,
-    upper: Any = None,
-    fit: Any = None,
-    groups: Any = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike | None = None,
+    lower: ArrayLike | None = None,
+    upper: ArrayLike | None = None,
+    fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     solver: str = "auto",
     scale: str = "mse",
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Prony's design of node weights, equation (25), a semidefinite program.
 
@@ -85,7 +88,7 @@ def prony(
         Multiply the solution of (25) by the factor that minimizes the MSE within the bounds (needs noise), or leave it at
         the bound as published.
     progress : callable, optional
-        Called as ``progress(iteration, objective, relative gradient norm)``.
+        Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
@@ -127,13 +130,13 @@ def prony(
     if not low.any():
         return _nothing_to_do(task, low, high)
     if reference:
-        assert isinstance(task, Problem)
+        assert isinstance(task, DesignProblem)
         return _by_sdp(task, low, high, solver, scale, progress)
     return _by_low_rank(task, low, high, tied, solver, scale, progress)
 
 
 def _by_sdp(
-    task: Problem, low: np.ndarray, high: np.ndarray, solver: str, scale: str, progress: Progress | None
+    task: DesignProblem, low: np.ndarray, high: np.ndarray, solver: str, scale: str, progress: ProgressCallback | None
 ) -> WeightDesign:
     white = task.whitened()
     low_white, high_white = low / task.c, high / task.c
@@ -168,7 +171,7 @@ def _by_low_rank(
     groups: Groups,
     solver: str,
     scale: str,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
 ) -> WeightDesign:
     L, A = white_parts(task)
     inverse = feasible_inverse(A, low / task.c, high / task.c)
@@ -183,7 +186,7 @@ def _by_low_rank(
         V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
         details: dict[str, Any] = {"rank_one_share": 1.0}
         timings: dict[str, float] = {}
-        solved_by, word = "closed form", "S x = 0"
+        solver_name, message = "closed form", "S x = 0"
     else:
         bounds = groups.bounds(low_white, high_white)
         quadratic = SupportQuadratic(L, A, groups)
@@ -206,7 +209,7 @@ def _by_low_rank(
             "rounded_objective": quadratic.weights_criterion(groups.reduce_start(starts["rounded"]))[0],
             "starts": {name: d.value for name, d in reached.items()},
         }
-        solved_by, word = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
+        solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
         timings["refinement"] = time.perf_counter() - started - timings["low rank"]
     scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
     return task.pack(
@@ -216,8 +219,8 @@ def _by_low_rank(
         status,
         lower=low,
         upper=high,
-        solver=solved_by,
-        solver_status=word,
+        solver=solver_name,
+        solver_status=message,
         omega=low_rank.dense_omega(half[:, None] * V),
         relaxed_objective=bound,
         gradient_norm=norm,
@@ -225,13 +228,6 @@ def _by_low_rank(
         timings=timings,
         settings={"solver": solver, "scale": scale},
     )
-
-
-def mesh_like(task: AnyProblem) -> bool:
-    """Whether sparse factors of matrices on this graph stay sparse."""
-    if isinstance(task, SparseProblem):
-        return task.mesh_like
-    return FilterSystem(S=task.base.L, c=task.c, w=np.ones(task.n_nodes), penalty=task.base).mesh_like
 
 
 def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray | None:
@@ -246,41 +242,13 @@ def feasible_inverse(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.nda
     return w if (w**2 <= high).all() else None
 
 
-def bound_starts(A: np.ndarray, low: np.ndarray, high: np.ndarray) -> dict[str, np.ndarray]:
-    """Feasible weights to descend from, beside the rounded ones: Omega need not be near rank one.
-
-    The bound itself, with the signs of the principal signal u as well, and ``s / u`` with small entries of u raised.
-    """
-    u = principal_direction(A)
-    sign = np.where(u < 0, -1.0, 1.0)
-    smallest = np.sqrt(low)
-    starts = {"bound": feasible(smallest, low, high)}
-    if (sign < 0).any():
-        starts["bound, signs of the principal signal"] = feasible(sign * smallest, low, high)
-    size = np.maximum(np.abs(u), 1e-3 * np.abs(u).max())
-    if size.max() > 0:
-        starts["inverse principal signal"] = feasible(sign * np.sqrt(np.max(low * size**2)) / size, low, high)
-    return starts
-
-
 def square(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
     """``tr(S R S)`` of weights as a sum of squares, which cannot round below zero."""
     SA = w[:, None] * (L @ (w[:, None] * A))
     return float(np.einsum("ir,ir->", SA, SA))
 
 
-def zero_level(L: sp.csr_array, A: np.ndarray, w: np.ndarray) -> float:
-    """Value of ``tr(S R S)`` that is zero within rounding."""
-    size = float(np.abs(scale_symmetric(L, w).data).max(initial=0.0))
-    return 1e-20 * size**2 * float(np.einsum("ir,ir->", A, A)) * w.size
-
-
-def published_bound(task: AnyProblem) -> float | None:
-    """The paper's w0* where the noise is known and there is any, else None (no bound)."""
-    return task.published_w0 if task.Sigma is not None and task.noise_power > 0 else None
-
-
-def criterion(task: Problem) -> Any:
+def criterion(task: DesignProblem) -> Any:
     """``tr(S R S)`` and its gradient ``2 (sym(2 S R) o L) w`` as a function of the weights."""
     L, F = task.L, root(task.R)  # R = F^T F: a sum of squares cannot round below zero
 
@@ -293,23 +261,7 @@ def criterion(task: Problem) -> Any:
     return value_and_gradient
 
 
-def scaled_by_mse(task: AnyProblem, w: np.ndarray, low: np.ndarray, high: np.ndarray, scale: str) -> tuple[np.ndarray, float]:
-    """``s w`` with the feasible s that minimizes the MSE, and s; unchanged without noise or with "bound"."""
-    w = feasible(w, low, high)
-    if scale == "bound" or task.Sigma is None or not w.any():
-        return w, 1.0
-    square = np.maximum(w**2, 1e-300)
-    least = float(np.sqrt(np.max(low / square)))
-    most = float(np.sqrt(np.min(high / square)))
-    least = max(least, 1e-12)
-    if isinstance(task, SparseProblem):
-        factor = task.best_factor(w, least, most) if most > least else least
-    else:
-        factor, _ = minimize_scale(task.mse_along(w), least, most)
-    return feasible(factor * w, low, high), factor
-
-
-def _solve_sdp(task: Problem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
+def _solve_sdp(task: DesignProblem, low: np.ndarray, solver: str) -> tuple[Solved, float]:
     # (25) is homogeneous: solve with the largest bound at one and scale back
     unit = float(low.max())
     program = SupportProgram(task.L, quadratic=gram(task.L, task.R))

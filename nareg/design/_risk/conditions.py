@@ -1,7 +1,7 @@
 """The paper's conditions as reported facts, never as promises.
 
-* Lemma 1: ``w0 <= w_i^2`` for all i gives ``var(w) <= var(w0)``. Holds for ``Sigma = s^2 I`` (Ostrowski's
-  theorem); false for unequal noise, where ``H(w) <= H(w0)``, which its proof uses, fails.
+* Lemma 1: ``tau <= w_i^2`` for all i gives ``var(w) <= var(sqrt(tau))``. Holds for ``Sigma = s^2 I`` (Ostrowski's
+  theorem); false for unequal noise, where ``H(w) <= H(sqrt(tau))``, which its proof uses, fails.
 * Theorem 1: (15a) and (15b) give a smaller mean squared error. False even for ``Sigma = s^2 I``; two nodes are
   enough (see the example of :func:`conditions`).
 * Corollary 1: (16) gives (15b). With (15a) it does not give a smaller mean squared error either.
@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -18,6 +17,7 @@ from nareg import _checks
 from nareg.design._risk.problem import extreme_frequencies, problem, risk_parts
 from nareg.errors import InputError
 from nareg.results import WeightDesign
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Conditions:
     Attributes
     ----------
     lemma1 : bool
-        (14), the same as (15a): ``w0 <= w_i^2`` for all i.
+        (14), the same as (15a): ``strength <= w_i^2`` for all i.
     theorem1 : bool
         (15a) and (15b).
     corollary1 : bool
@@ -35,7 +35,7 @@ class Conditions:
     left, right : float
         The two sides of (15b): ``2 gamma`` and the sum that should be at least as large.
     variance, variance_scalar, mse, mse_scalar : float
-        Measured for the node-adaptive weights and for the single weight ``w0``.
+        Measured for the node-adaptive weights and for the single weight ``sqrt(strength)``.
     """
 
     lemma1: bool
@@ -66,7 +66,7 @@ class Conditions:
         )
 
 
-def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) -> Conditions:
+def conditions(graph: GraphLike, weights: WeightsLike, *, strength: float, signal: ArrayLike, noise: ArrayLike) -> Conditions:
     """Check Lemma 1, Theorem 1 and Corollary 1 for these weights, and measure what they speak of.
 
     Parameters
@@ -74,8 +74,8 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     graph : Graph or (N, N) operator
     weights : (N,) array or WeightDesign
         Node-adaptive weights w.
-    w0 : float
-        The single Tikhonov weight to compare with (``w_i^2 = w0`` for all i).
+    strength : float
+        The squared single weight to compare with (``w_i^2 = strength`` for all i).
     signal : (N,) array
         The true signal ``x*``.
     noise : number, (N,) or (N, N) array
@@ -91,7 +91,7 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
 
     >>> import numpy as np, nareg
     >>> g = nareg.Graph([[0, 7.12], [7.12, 0]])
-    >>> c = nareg.design.conditions(g, [0.74, 4.12], w0=0.23, signal=[-0.5, -2.9], noise=66.1)
+    >>> c = nareg.design.conditions(g, [0.74, 4.12], strength=0.23, signal=[-0.5, -2.9], noise=66.1)
     >>> c.theorem1, c.mse > c.mse_scalar
     (True, True)
     """
@@ -99,17 +99,17 @@ def conditions(graph: Any, weights: Any, *, w0: float, signal: Any, noise: Any) 
     task = problem(graph, signals=x, noise=noise, needs="conditions", noise_required=True)
     weights = weights.weights if isinstance(weights, WeightDesign) else weights
     w = _checks.node_vector("weights", weights, task.n_nodes)
-    w0 = _checks.number("w0", w0, low=0)
+    strength = _checks.number("strength", strength, low=0)
     if not (np.diagonal(task.Sigma_matrix) > 0).all() or _checks.least_relative_eigenvalue(task.Sigma_matrix) <= 1e-14:
         raise InputError("noise is singular: Theorem 1 divides by it; give every direction some variance.")
     rho = float(x @ np.linalg.solve(task.Sigma_matrix, x))  # the only non-zero eigenvalue of x x^T Sigma^-1
     gamma = rho / (1 + rho)
     _, largest = extreme_frequencies(task.spectrum[0])
     square = w**2
-    right = 1 / (1 + w0 * largest) + 1 / (1 + float(square.max()) * largest)
-    lemma = bool((square >= w0).all())
+    right = 1 / (1 + strength * largest) + 1 / (1 + float(square.max()) * largest)
+    lemma = bool((square >= strength).all())
     bias, variance = task.risk_parts(w)
-    H0 = task.filter_matrix(np.full(task.n_nodes, np.sqrt(w0)))[1]
+    H0 = task.filter_matrix(np.full(task.n_nodes, np.sqrt(strength)))[1]
     bias0, variance0 = risk_parts(H0, task.R, task.Sigma)
     return Conditions(
         lemma1=lemma,

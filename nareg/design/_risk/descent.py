@@ -10,14 +10,13 @@ from scipy.optimize import minimize
 
 from nareg._linear.threads import few_threads
 from nareg.errors import SolverError
+from nareg.progress import Progress, ProgressCallback
 
 ValueAndGradient = Callable[[np.ndarray], tuple[float, np.ndarray]]
-#: ``progress(iteration, objective, relative gradient norm)``
-Progress = Callable[[int, float, float], None]
 
 
 @dataclass(frozen=True)
-class Descent:
+class DescentResult:
     """Where a descent ended. ``gradient_norm`` is the projected gradient's norm times ``||w||`` over the value."""
 
     w: np.ndarray
@@ -51,8 +50,8 @@ def descend(
     max_iterations: int = 2000,
     tolerance: float = 1e-9,
     watch: Callable[[np.ndarray], bool] | None = None,
-    progress: Progress | None = None,
-) -> Descent:
+    progress: ProgressCallback | None = None,
+) -> DescentResult:
     """Minimize over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
 
     ``watch(w)`` sees the start and every iterate and may return True to stop there.
@@ -85,8 +84,8 @@ def descend_between(
     max_iterations: int,
     tolerance: float = 1e-9,
     watch: Callable[[np.ndarray], bool] | None = None,
-    progress: Progress | None = None,
-) -> Descent:
+    progress: ProgressCallback | None = None,
+) -> DescentResult:
     """L-BFGS-B between ``low`` and ``high`` from a point between them. Ctrl-C keeps the best point reached.
 
     ``unit`` is the length of the first step. The gradient's norm counts times ``length`` (the norm of the
@@ -117,8 +116,7 @@ def descend_between(
         count, last = count + 1, unit * v
         if progress is not None or stationary > 0:
             norm = relative_gradient(last, *function(last), low, high, length)
-            if progress is not None:
-                progress(count, best_value, norm)
+            report(progress, count, best_value, norm)
             if norm < stationary:
                 stop("the projected gradient is small")
         if watch is not None and watch(last):
@@ -153,7 +151,13 @@ def descend_between(
         message = "interrupted"
     best = np.clip(best, low, high)  # scaling back may miss a bound by a rounding
     norm = relative_gradient(best, *function(best), low, high, length)
-    return Descent(best, best_value, norm, count, str(message), last)
+    return DescentResult(best, best_value, norm, count, str(message), last)
+
+
+def report(progress: ProgressCallback | None, step: int, objective: float, gradient_norm: float) -> None:
+    """Tell a step of a descent, with the norm of its gradient relative to the objective."""
+    if progress is not None:
+        progress(Progress("descent", step, values={"objective": objective, "gradient_norm": gradient_norm}))
 
 
 class _LastCall:

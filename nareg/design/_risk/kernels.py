@@ -30,7 +30,7 @@ def pair_products(indptr, indices, A, B):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def deal(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
+def color_nodes(indptr, indices, order, tie, count):  # type: ignore[no-untyped-def]
     """A class for every node: the one met least among its neighbors (twice) and theirs (once), at most 200 a node."""
     n = indptr.size - 1
     label = np.full(n, -1)

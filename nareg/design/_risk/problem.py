@@ -24,10 +24,10 @@ from scipy.linalg import eigh
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular, scale_symmetric
 from nareg._version import __version__
-from nareg.design._risk.descent import Descent
+from nareg.design._risk.descent import DescentResult
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
-from nareg.results import Certificate, Status, WeightDesign
+from nareg.results import DesignCertificate, Status, WeightDesign
 
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
@@ -39,7 +39,7 @@ STATIONARY = 1e-4
 
 
 @dataclass(frozen=True)
-class Problem:
+class DesignProblem:
     """A design problem on at most :data:`nareg._checks.DENSE_LIMIT` nodes, checked, in float64."""
 
     base: Penalty
@@ -119,7 +119,7 @@ class Problem:
         return value, ((slope + slope.T) * self.L) @ w
 
     @cached_property
-    def published_w0(self) -> float:
+    def published_strength(self) -> float:
         """The rule used as the paper's benchmark: ``sqrt(theta / (lambda_2 lambda_N))``, ``theta = SNR^-1/2``.
 
         In the coordinates ``C^1/2 x`` where the data term is the identity: SNR and eigenvalues of
@@ -156,7 +156,7 @@ class Problem:
 
         return value
 
-    def whitened(self) -> Problem:
+    def whitened(self) -> DesignProblem:
         """The same problem in the coordinates ``C^1/2 x``, where the data term is the identity.
 
         ``(C + W L W)^-1 C`` becomes ``(I + W' L W')^-1`` with ``w' = w / sqrt(c)``. With ``c = 1 / variance``
@@ -173,9 +173,9 @@ class Problem:
             Sigma = Sigma * self.c if Sigma.ndim == 1 else root[:, None] * Sigma * root
         return replace(self, R=root[:, None] * self.R * root, Sigma=Sigma, c=np.ones_like(self.c), fit=None)
 
-    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **facts: Any) -> WeightDesign:
+    def pack(self, method: str, w: np.ndarray, objective: float, status: Status, **reported: Any) -> WeightDesign:
         """:func:`pack` with what this problem knows."""
-        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **facts)
+        return pack(method, w, objective, status, base=self.base, fit=self.fit, started=self.started, **reported)
 
 
 def squared_bounds(
@@ -240,7 +240,7 @@ def pack(
         weights=w,
         objective=float(objective),
         status=status,
-        certificate=Certificate(
+        certificate=DesignCertificate(
             smallest_eigenvalue=smallest,
             violation=violation,
             solver=solver,
@@ -279,7 +279,7 @@ def problem(
     needs: str,
     noise_required: bool = False,
     alternative: str = "design on a part of the network (graph.subgraph) or use one weight for all nodes",
-) -> Problem:
+) -> DesignProblem:
     """Check a design's arguments. ``needs`` names the design in messages, ``alternative`` what fits large networks."""
     base = penalty(graph)
     if noise_required and noise is None:
@@ -295,7 +295,7 @@ def problem(
     Sigma = None if noise is None else _checks.noise("noise", noise, n)
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    return Problem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
+    return DesignProblem(base=base, R=R, Sigma=Sigma, c=c, fit=None if fit is None else c)
 
 
 def moment(signals: Any, second_moment: Any, n: int, *, needs: str) -> np.ndarray:
@@ -344,46 +344,10 @@ def extreme_frequencies(values: np.ndarray) -> tuple[float, float]:
     return float(non_zero[0]), float(non_zero[-1])
 
 
-def local_status(descent: Descent, solved: Status = Status.CONVERGED) -> Status:
+def local_status(descent: DescentResult, solved: Status = Status.CONVERGED) -> Status:
     """Status of a design that ended with a local descent, given how the convex step before it ended."""
     if descent.message == "interrupted":
         return Status.INTERRUPTED
     if solved is Status.CONVERGED and descent.gradient_norm > STATIONARY:
         return Status.INACCURATE
     return solved
-
-
-def minimize_widely(function: Callable[[float], float], low: float, high: float) -> tuple[float, float, bool]:
-    """:func:`minimize_scale` of a function of the size of a weight, further out while that pays.
-
-    Also whether the minimum lies at an end: it was looked for until three decades lowered the value by less than 1e-9 of
-    it, or until 1e-30 of the first lower end and 1e12 of the first upper one.
-    """
-    first, last = low * 1e-30, high * 1e12
-    at, value = minimize_scale(function, low, high)
-    while at <= 1.01 * low or at >= high / 1.01:
-        down = at <= 1.01 * low
-        if (down and low <= first) or (not down and high >= last):
-            return at, value, True
-        low, high = (low * 1e-3, low) if down else (high, high * 1e3)
-        further, lower = minimize_scale(function, low, high)
-        if not lower < value - 1e-9 * abs(value):
-            return at, value, True
-        at, value = further, lower
-    return at, value, False
-
-
-def minimize_scale(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
-    """Smallest value of a one-dimensional function on ``[low, high]``, low > 0: grid in log, then golden section."""
-    from scipy.optimize import minimize_scalar
-
-    if not high > low:
-        return low, function(low)
-    grid = np.geomspace(low, high, 61)
-    values = [function(s) for s in grid]
-    best = int(np.argmin(values))
-    left, right = grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)]
-    found = minimize_scalar(
-        lambda t: function(float(np.exp(t))), bounds=(np.log(left), np.log(right)), method="bounded", options={"xatol": 1e-6}
-    )
-    return (float(np.exp(found.x)), float(found.fun)) if found.fun < values[best] else (float(grid[best]), values[best])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -11,6 +10,7 @@ from nareg import _checks
 from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import moment, risk_parts
 from nareg.errors import InputError
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,15 @@ class Risk:
     lmmse: float
 
 
-def risk(graph: Any, weights: Any, *, fit: Any = None, signals: Any = None, second_moment: Any = None, noise: Any) -> Risk:
+def risk(
+    graph: GraphLike,
+    weights: WeightsLike,
+    *,
+    fit: ArrayLike | None = None,
+    signals: ArrayLike | None = None,
+    second_moment: ArrayLike | None = None,
+    noise: ArrayLike,
+) -> Risk:
     """Exact risk of the filter ``(C + S(w))^-1 C`` for given second moment and noise covariance.
 
     Parameters
@@ -83,6 +91,6 @@ def lmmse_mse(R: np.ndarray, Sigma: np.ndarray) -> float:
     size = np.sqrt(np.diagonal(total))
     size = np.where(size > 0, size, 1.0)
     values, vectors = np.linalg.eigh(total / size[:, None] / size)
-    keep = values > 1e-12 * max(values[-1], 1e-300)
-    projected = vectors[:, keep].T @ (R / size[:, None])
-    return float(max(np.trace(R) - np.sum(projected**2 / values[keep, None]), 0.0))
+    positive = values > 1e-12 * max(values[-1], 1e-300)
+    projected = vectors[:, positive].T @ (R / size[:, None])
+    return float(max(np.trace(R) - np.sum(projected**2 / values[positive, None]), 0.0))

@@ -17,6 +17,7 @@ it is ``2 <D Z, U> / P`` with the derivative ``-2 U U^T / P``, one solve a probe
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,7 +32,7 @@ TOL = 1e-6
 
 
 @dataclass
-class Columns:
+class SampleColumns:
     """What a risk is averaged over: columns filtered towards targets, and for SURE the probes of ``tr(H Sigma)``.
 
     The first ``n_signals`` columns stand for signals, the rest for noise.
@@ -45,9 +46,9 @@ class Columns:
     #: Solutions for the last weights, from which the next solves start.
     last: dict[str, np.ndarray] = field(default_factory=dict)
 
-    def thinned(self, most: int) -> Columns:
+    def subset(self, max_columns: int) -> SampleColumns:
         """At most this many columns, half of them for noise, with the same expectation."""
-        half = most // 2
+        half = max_columns // 2
         if max(self.n_signals, self.inputs.shape[1] - self.n_signals, 0 if self.sure is None else self.sure.shape[1]) <= half:
             return replace(self, last={})
         signals, probes = slice(0, min(half, self.n_signals)), slice(self.n_signals, self.n_signals + half)
@@ -58,24 +59,46 @@ class Columns:
         ]))  # fmt: skip
         inputs, targets = (np.hstack([v[:, signals], v[:, probes]]) * weight for v in (self.inputs, self.targets))
         sure = None if self.sure is None else self.sure[:, :half] * np.sqrt(self.sure.shape[1] / min(half, self.sure.shape[1]))
-        return Columns(inputs, targets, signals.stop, sure, self.constant)
+        return SampleColumns(inputs, targets, signals.stop, sure, self.constant)
 
 
-def oracle_columns(X: np.ndarray, variance: np.ndarray, probes: np.ndarray) -> Columns:
+def oracle_columns(X: np.ndarray, variance: np.ndarray, probes: np.ndarray) -> SampleColumns:
     """Columns for clean signals X (N, T), noise variances (N,) and probes (N, P)."""
+    return clean_and_noise(X, np.sqrt(variance / probes.shape[1])[:, None] * probes)
+
+
+def clean_and_noise(X: np.ndarray, noise: np.ndarray) -> SampleColumns:
+    """Columns for clean signals X (N, T), and noise (N, P) whose second moment ``noise noise^T`` is Sigma on average."""
     clean = X / np.sqrt(X.shape[1])
-    noise = np.sqrt(variance / probes.shape[1])[:, None] * probes
-    return Columns(np.hstack([clean, noise]), np.hstack([clean, np.zeros_like(noise)]), X.shape[1])
+    return SampleColumns(np.hstack([clean, noise]), np.hstack([clean, np.zeros_like(noise)]), X.shape[1])
 
 
-def blind_columns(Y: np.ndarray, variance: np.ndarray, c: np.ndarray, probes: np.ndarray) -> Columns:
+def blind_columns(Y: np.ndarray, variance: np.ndarray, c: np.ndarray, probes: np.ndarray) -> SampleColumns:
     """Columns of Stein's unbiased risk estimate for readings Y (N, T)."""
     noisy = Y / np.sqrt(Y.shape[1])
     sure = np.sqrt(c * variance / probes.shape[1])[:, None] * probes
-    return Columns(noisy, noisy, Y.shape[1], sure, -float(variance.sum()))
+    return SampleColumns(noisy, noisy, Y.shape[1], sure, -float(variance.sum()))
 
 
-class SampledRisk:
+class ColumnRisk(ABC):
+    """The risk as a sum over columns, whatever S depends on."""
+
+    @abstractmethod
+    def column_values(self, unknowns: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
+        """The summands of the risk, signals first, then probes; None where K is not positive definite."""
+
+    def value(self, unknowns: np.ndarray, columns: SampleColumns) -> float:
+        """The risk; infinite where K is not positive definite."""
+        values = self.column_values(unknowns, columns)
+        return float("inf") if values is None else float(values.sum()) + columns.constant
+
+
+def squares(error: np.ndarray) -> np.ndarray:
+    """Squared length of every column."""
+    return np.einsum("it,it->t", error, error)
+
+
+class SampledRisk(ColumnRisk):
     """Risk of node weights on a network of any size.
 
     Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
@@ -90,7 +113,7 @@ class SampledRisk:
         self.c = c[self.order]
         self.sequence = SystemSequence(c.size, mesh_like=system.mesh_like, tol=TOL)
 
-    def arranged(self, columns: Columns) -> Columns:
+    def arranged(self, columns: SampleColumns) -> SampleColumns:
         """The columns in this object's node order."""
         sure = None if columns.sure is None else columns.sure[self.order]
         return replace(columns, inputs=columns.inputs[self.order], targets=columns.targets[self.order], sure=sure, last={})
@@ -101,16 +124,12 @@ class SampledRisk:
         K.data[support.diagonal_positions(K)] += self.c
         return K
 
-    def value(self, w: np.ndarray, columns: Columns) -> float:
-        """Risk of weights given in the network's order."""
-        return float(self.column_values(w, columns).sum()) + columns.constant
-
-    def column_values(self, w: np.ndarray, columns: Columns) -> np.ndarray:
-        """The summands of the risk, signals first, then probes."""
+    def column_values(self, w: np.ndarray, columns: SampleColumns) -> np.ndarray:
+        """The summands of the risk of weights given in the network's order."""
         self.sequence.update(self.system(w[self.order]))
         return self._forward(columns)[0]
 
-    def value_and_gradient(self, w: np.ndarray, columns: Columns) -> tuple[float, np.ndarray]:
+    def value_and_gradient(self, w: np.ndarray, columns: SampleColumns) -> tuple[float, np.ndarray]:
         """Risk and its gradient in w, both in the network's order."""
         inside = w[self.order]
         self.sequence.update(self.system(inside))
@@ -126,11 +145,11 @@ class SampledRisk:
         gradient[self.order] = -2.0 * (weighted @ inside)
         return float(values.sum()) + columns.constant, gradient
 
-    def _forward(self, columns: Columns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Summands of the risk, filtered columns and their distance from the targets."""
         U = columns.last["forward"] = self.sequence.solve(self.c[:, None] * columns.inputs, columns.last.get("forward"))
         error = U - columns.targets
-        values = np.einsum("it,it->t", error, error)
+        values = squares(error)
         if columns.sure is not None:
             V = columns.last["sure"] = self.sequence.solve(columns.sure, columns.last.get("sure"))
             values = np.concatenate([values, 2.0 * np.einsum("ip,ip->p", columns.sure, V)])

@@ -10,10 +10,10 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
-from nareg.herta._model import thin_products
-from nareg.herta._model.system import as_numpy
+from nareg.herta._model import tall_products
 
 #: Share of non-zeros above which a dense product is the faster one.
 DENSE = 0.1
@@ -80,11 +80,11 @@ class Features:
 
     def times(self, V: torch.Tensor) -> torch.Tensor:
         """``X V``, (N, C)."""
-        return self._X @ V if self.is_sparse else thin_products.times(self._X, V)
+        return self._X @ V if self.is_sparse else tall_products.times(self._X, V)
 
     def transposed_times(self, R: torch.Tensor) -> torch.Tensor:
         """``X^T R``, (F, C)."""
-        return self._T @ R if self.is_sparse else thin_products.transposed_times(self._X, R)
+        return self._T @ R if self.is_sparse else tall_products.transposed_times(self._X, R)
 
     def columns(self, first: int, last: int) -> torch.Tensor:
         """Columns ``first`` to ``last - 1`` as a dense contiguous tensor."""
@@ -108,10 +108,10 @@ class Features:
         if not self.is_sparse:
             other._X = self._X * self._mask(self._X, rate, generator)
             return other
-        kept = sp.csr_array(self._by_columns)
-        kept.data = kept.data * self._mask(torch.as_tensor(kept.data), rate, generator).numpy()
-        other._by_columns = sp.csc_array(kept)
-        other._X, other._T = (csr_tensor(sp.csr_array(m), self.dtype, self.device) for m in (kept, kept.T))
+        retained = sp.csr_array(self._by_columns)
+        retained.data = retained.data * self._mask(torch.as_tensor(retained.data), rate, generator).numpy()
+        other._by_columns = sp.csc_array(retained)
+        other._X, other._T = (csr_tensor(sp.csr_array(m), self.dtype, self.device) for m in (retained, retained.T))
         return other
 
     @staticmethod

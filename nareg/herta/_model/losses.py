@@ -11,7 +11,7 @@ from typing import Protocol
 import torch
 
 
-class Loss(Protocol):
+class TrainingLoss(Protocol):
     """A convex function of the outputs, and its targets."""
 
     name: str

@@ -2,7 +2,7 @@
 
     Z* = argmin_Z lam/2 tr(Z^T L Z) + 1/2 ||Z - f(X; W)||_F^2 = H^-1 f(X; W)                   (HERTA, 4.1 and 4.6)
 
-L is ``I - D~^-1/2 (A + I) D~^-1/2`` ("normalized") or ``D - A`` ("combinatorial"); or that of a sparsified graph. Every
+L is ``I - D~^-1/2 (A + I) D~^-1/2`` ("augmented") or ``D - A`` ("combinatorial"); or that of a sparsified graph. Every
 eigenvalue of H is at least one: a residual of ``tol ||b||`` means an error of at most that.
 
 Chebyshev polynomials of a degree known before are the default: one fused product a degree, no inner products, and a linear map,
@@ -22,6 +22,7 @@ import torch
 from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg._linear import conjugate_gradients
 from nareg._operator import penalty
 from nareg.errors import InputError
@@ -29,7 +30,7 @@ from nareg.gnn import _recurrences, series
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, as_adjacency, csr_tensor
 
-KINDS = ("normalized", "combinatorial")
+KINDS = ("augmented", "combinatorial")
 #: The same, or a positive semidefinite matrix that takes the place of the Laplacian.
 OPERATORS = (*KINDS, "operator")
 #: Chebyshev degrees above this are left to conjugate gradients; above this strength every degree is.
@@ -40,16 +41,23 @@ ROUNDING, LOOSE = 10, 0.1
 ACCURACY, MARGIN = 1e-2, 1.02
 
 
+def checked_kind(kind: Any, kinds: tuple[str, ...] = KINDS) -> str:
+    """One of the kinds of L; "normalized" names another Laplacian in nareg."""
+    if kind == "normalized":
+        raise InputError('kind is "normalized", which names the Laplacian without self-loops: pass "augmented".')
+    return _checks.choice("kind", kind, kinds)
+
+
 def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_array:
     """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
-    kind = _checks.choice("kind", kind, OPERATORS)
+    kind = checked_kind(kind, OPERATORS)
     if kind == "operator":
         L = penalty(as_numpy(graph)).L
         if n_nodes is not None and L.shape[0] != n_nodes:
-            raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one a node is expected.")
+            raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: one per node is expected.")
         return L
     adjacency = prepared(graph, n_nodes)
-    return adjacency.augmented_laplacian if kind == "normalized" else adjacency.laplacian
+    return adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian
 
 
 def prepared(graph: Any, n_nodes: int | None = None) -> Adjacency:
@@ -59,19 +67,6 @@ def prepared(graph: Any, n_nodes: int | None = None) -> Adjacency:
     return graph if isinstance(graph, Adjacency) else Adjacency(graph)
 
 
-def as_numpy(value: Any) -> Any:
-    """A torch tensor as a NumPy array, or a SciPy one where it is sparse; anything else as it is."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    value = value.detach().cpu()
-    if value.dtype in (torch.float16, torch.bfloat16):
-        value = value.float()
-    if value.layout == torch.strided:
-        return value.numpy()
-    value = value.to_sparse_coo().coalesce()
-    return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
-
-
 def largest_eigenvalue(L: sp.csr_array) -> float:
     """An upper bound of the spectrum of a Laplacian: Gershgorin's, or Lanczos' with a margin where that is lower."""
     gershgorin = float(np.asarray(abs(L).sum(axis=1)).max(initial=0.0))
@@ -79,10 +74,10 @@ def largest_eigenvalue(L: sp.csr_array) -> float:
         return gershgorin
     start = np.random.default_rng(0).standard_normal(L.shape[0])
     try:
-        found = float(eigsh(L, k=1, which="LA", v0=start, tol=ACCURACY, return_eigenvectors=False)[0])
+        result = float(eigsh(L, k=1, which="LA", v0=start, tol=ACCURACY, return_eigenvectors=False)[0])
     except ArpackNoConvergence:
         return gershgorin
-    return min(gershgorin, MARGIN * found)
+    return min(gershgorin, MARGIN * result)
 
 
 class System:
@@ -186,8 +181,8 @@ class System:
         if self.degree(tol) < HIGHEST:
             coefficients = series.chebyshev_coefficients(self._strength, tol)
             self.products += (coefficients.size - 1) * B.shape[1]
-            found: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
-            return found
+            result: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
+            return result
         if not bool(B.isfinite().all()):  # Chebyshev's products pass it on
             return torch.full_like(B, math.nan)
         most = 1000 + 2 * self.degree(tol)
@@ -197,7 +192,7 @@ class System:
 class Unrolled(System):
     """Gradient steps of the inner problem from ``Z = f`` in the place of its solution, as TWIRLS is trained.
 
-    ``Z <- Z - (H Z - f) / (1 + lam top/2)`` with ``top`` a bound of the spectrum of L; for the normalized Laplacian and top = 2
+    ``Z <- Z - (H Z - f) / (1 + lam top/2)`` with ``top`` a bound of the spectrum of L; for the augmented Laplacian and top = 2
     that is ``Z <- (lam A~ Z + f) / (1 + lam)`` (HERTA 4.5 lacks the lam before its A^). A fixed polynomial in H, and so its own
     transpose.
     """

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from nareg.herta._model import thin_products
+from nareg.herta._model import tall_products
 from nareg.herta._model.features import Features
 from nareg.herta._model.system import System
 
@@ -39,9 +39,9 @@ class Implicit:
     def _solve(self, way: str, B: torch.Tensor, tol: float, again: bool) -> torch.Tensor:
         if not again:
             return self.system.solve(B, tol=tol)
-        found = self.system.solve(B, tol=tol, start=self._last.get(way))
-        self._last[way] = found
-        return found
+        result = self.system.solve(B, tol=tol, start=self._last.get(way))
+        self._last[way] = result
+        return result
 
 
 class Dropped(Implicit):
@@ -65,11 +65,11 @@ class Formed:
 
     def apply(self, V: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F V``."""
-        return thin_products.times(self.F, V)
+        return tall_products.times(self.F, V)
 
     def adjoint(self, R: torch.Tensor, tol: float, *, again: bool = False) -> torch.Tensor:
         """``F^T R``."""
-        return thin_products.transposed_times(self.F, R)
+        return tall_products.transposed_times(self.F, R)
 
 
 def form(system: System, features: Features, train: torch.Tensor, *, tol: float) -> torch.Tensor:

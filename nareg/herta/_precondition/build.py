@@ -10,11 +10,11 @@ import torch
 
 from nareg.errors import InputError
 from nareg.herta._model.features import Features
-from nareg.herta._model.losses import Loss
+from nareg.herta._model.losses import TrainingLoss
 from nareg.herta._model.system import System
 from nareg.herta._model.unfolded import form, sketched
 from nareg.herta._precondition.hadamard import SRHT
-from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, Factor, Preconditioner, inverse_or_one
+from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner, inverse_or_one
 
 #: Condition numbers of H above this ask for preconditioners from better solves.
 WIDE = 100.0
@@ -63,10 +63,10 @@ def squared(
         Q = sketched(system, features, train, SRHT(n_train, rows, rng=rng), tol=rough(system))
         check_sketch(system, features, train, Q, rng=rng)
     kind = "exact" if rows is None else "sketched"
-    return Preconditioner([Factor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)
+    return Preconditioner([GramFactor(Q, weight_decay=weight_decay)], kind, Q.shape[0], time.perf_counter() - began)
 
 
-class Weighted:
+class WeightedGram:
     """``F^T diag(curvature[:, k]) F`` for every output k, or for their mean curvature, kept up to date.
 
     The former are the diagonal blocks of cross-entropy's Hessian (HERTA D.11, summed over nodes). One matrix takes a C-th of
@@ -75,7 +75,15 @@ class Weighted:
     """
 
     def __init__(
-        self, F: torch.Tensor, part: torch.Tensor, n_train: int, loss: Loss, *, weight_decay: float, kind: str, by_output: bool
+        self,
+        F: torch.Tensor,
+        part: torch.Tensor,
+        n_train: int,
+        loss: TrainingLoss,
+        *,
+        weight_decay: float,
+        kind: str,
+        by_output: bool,
     ) -> None:
         self._F, self._part, self._loss = F * math.sqrt(n_train / part.numel()), part, loss
         self._weight_decay, self._kind, self._by_output = weight_decay, kind, by_output
@@ -113,7 +121,7 @@ class Weighted:
         # at W = 0 all outputs have the same weights
         alike = not self._by_output or not bool((now != now[:, :1]).any())
         different = now.mean(dim=1, keepdim=True) if alike else now
-        factors = [Factor(self._F * column[:, None].sqrt(), weight_decay=self._weight_decay) for column in different.T]
+        factors = [GramFactor(self._F * column[:, None].sqrt(), weight_decay=self._weight_decay) for column in different.T]
         self.current = Preconditioner(factors, self._kind, self._F.shape[0], time.perf_counter() - began)
         return self.current
 

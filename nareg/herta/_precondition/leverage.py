@@ -1,6 +1,6 @@
 """Ridge leverage scores of edges, and the effective dimension of a Laplacian.
 
-    L = B^T B,  b_e = sqrt(w_e) (s_i delta_i - s_j delta_j)        s = D~^-1/2 ("normalized") or 1 ("combinatorial")
+    L = B^T B,  b_e = sqrt(w_e) (s_i delta_i - s_j delta_j)        s = D~^-1/2 ("augmented") or 1 ("combinatorial")
     l_e = b_e^T (L + I/lam)^-1 b_e = lam b_e^T H^-1 b_e            n_lam = sum_e l_e = tr(I - H^-1)      (HERTA C.36, 5.1)
 
 What the score of an edge says: how much of the regularized energy in some direction only this edge carries.
@@ -18,7 +18,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg.herta._model.system import KINDS, System, prepared
+from nareg.herta._model.system import System, checked_kind, prepared
 
 #: Solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3
@@ -40,10 +40,10 @@ class Incidence:
     @classmethod
     def of(cls, graph: Any, kind: str, n_nodes: int | None = None) -> Incidence:
         """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
-        kind = _checks.choice("kind", kind, KINDS)
+        kind = checked_kind(kind)
         adjacency = prepared(graph, n_nodes)
         upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
-        scale = 1 / np.sqrt(adjacency.degrees) if kind == "normalized" else np.ones(adjacency.n_nodes)
+        scale = 1 / np.sqrt(adjacency.degrees) if kind == "augmented" else np.ones(adjacency.n_nodes)
         return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)
 
     @property
@@ -62,8 +62,8 @@ class Incidence:
     def laplacian(self, factors: np.ndarray | None = None) -> sp.csr_array:
         """``B^T diag(factors) B``; edges of factor zero are left out."""
         weight = self.weight if factors is None else self.weight * factors
-        kept = weight > 0
-        i, j, weight, n = self.i[kept], self.j[kept], weight[kept], self.scale.size
+        retained = weight > 0
+        i, j, weight, n = self.i[retained], self.j[retained], weight[retained], self.scale.size
         off = sp.csr_array((weight, (i, j)), shape=(n, n))
         off = sp.csr_array(off + off.T)
         scale = sp.diags_array(self.scale)
@@ -98,13 +98,13 @@ def approximate_scores(
     """
     k = math.ceil(4 * math.log(max(incidence.n_edges, 2))) if projections is None else projections
     B, n = incidence.matrix, system.n_nodes
-    found = np.zeros(incidence.n_edges)
+    result = np.zeros(incidence.n_edges)
     block = max(min(BLOCK, NUMBERS // max(incidence.n_edges, 1)), 1)
     for first in range(0, k, block):
         columns = min(block, k - first)
         C = math.sqrt(system.lam) * (B.T @ rng.standard_normal((B.shape[0], columns))) + rng.standard_normal((n, columns))
-        found += ((B @ solve_numpy(system, C)) ** 2).sum(axis=1)
-    return system.lam / k * found
+        result += ((B @ solve_numpy(system, C)) ** 2).sum(axis=1)
+    return system.lam / k * result
 
 
 def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[float, float]:
@@ -120,5 +120,5 @@ def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[fl
 
 def solve_numpy(system: System, B: np.ndarray, tol: float = TOLERANCE) -> np.ndarray:
     """``H^-1 B`` for a NumPy array."""
-    found: np.ndarray = system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol).cpu().numpy()
-    return found
+    result: np.ndarray = system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol).cpu().numpy()
+    return result

@@ -13,7 +13,7 @@ from functools import cached_property
 
 import torch
 
-from nareg.herta._model import thin_products
+from nareg.herta._model import tall_products
 
 #: Relative ridge: anything from 1e-12 to 1e-4 works on the citation graphs (measured), with none Cholesky fails on Cora.
 #: Its inverse times the rounding of a gradient has to be small.
@@ -32,7 +32,7 @@ SAFETY = 4.0
 TELLING = 2
 
 
-class Factor:
+class GramFactor:
     """``P = Q^T Q + ridge + weight_decay I`` for Q of any shape: ``P^-1`` by Cholesky, its root by eigenvectors, when asked.
 
     Columns of Q are scaled to one length first (S), so that features in different units do no harm:
@@ -81,8 +81,8 @@ class Factor:
         values, U = torch.linalg.eigh(self._gram)
         if self._rows is None:
             return U, values.clamp(min=0) + self.added
-        kept = values > NEGLIGIBLE * values[-1].clamp(min=0)
-        return self._rows.T @ U[:, kept] / values[kept].sqrt(), values[kept] + self.added
+        retained = values > NEGLIGIBLE * values[-1].clamp(min=0)
+        return self._rows.T @ U[:, retained] / values[retained].sqrt(), values[retained] + self.added
 
     @cached_property
     def rank(self) -> int:
@@ -125,15 +125,15 @@ class Factor:
     def _solved(self, G: torch.Tensor) -> torch.Tensor:
         if self._rows is None:
             return self._inverse(G)
-        return (G - thin_products.transposed_times(self._rows, self._inverse(thin_products.times(self._rows, G)))) / self.added
+        return (G - tall_products.transposed_times(self._rows, self._inverse(tall_products.times(self._rows, G)))) / self.added
 
     def _within(self, G: torch.Tensor) -> torch.Tensor:
         assert self._rows is not None
-        inner = self._inverse(thin_products.times(self._rows, G))
-        along = thin_products.transposed_times(self._rows, self._inverse(inner))
+        inner = self._inverse(tall_products.times(self._rows, G))
+        along = tall_products.transposed_times(self._rows, self._inverse(inner))
         if not self._weight_decay:
             return along
-        return along + (G - thin_products.transposed_times(self._rows, inner)) / self._weight_decay
+        return along + (G - tall_products.transposed_times(self._rows, inner)) / self._weight_decay
 
     def _inverse(self, B: torch.Tensor) -> torch.Tensor:
         """Of the shifted Gram matrix; two triangular solves, as torch.cholesky_solve copies its matrix each time."""
@@ -142,12 +142,12 @@ class Factor:
 
     def _power(self, G: torch.Tensor, exponent: float) -> torch.Tensor:
         V, values = self._eigen
-        along = thin_products.transposed_times(V, G)
+        along = tall_products.transposed_times(V, G)
         if self._rows is None:
-            return thin_products.times(V, along * values[:, None] ** exponent)
+            return tall_products.times(V, along * values[:, None] ** exponent)
         # what is outside the row space is as long as the ridge makes it
         rest = self.added**exponent
-        return rest * G + thin_products.times(V, along * (values[:, None] ** exponent - rest))
+        return rest * G + tall_products.times(V, along * (values[:, None] ** exponent - rest))
 
 
 def inverse_or_one(lengths: torch.Tensor) -> torch.Tensor:
@@ -161,7 +161,7 @@ class Preconditioner:
 
     Attributes
     ----------
-    factors : list of Factor
+    factors : list of GramFactor
         One, or as many as there are outputs.
     kind : str
         "none", "exact" or "sketched".
@@ -189,7 +189,7 @@ class Preconditioner:
     True
     """
 
-    factors: list[Factor] = field(default_factory=list)
+    factors: list[GramFactor] = field(default_factory=list)
     kind: str = "none"
     rows: int = 0
     seconds: float = 0.0
@@ -220,27 +220,27 @@ class Preconditioner:
 
     def solve(self, G: torch.Tensor) -> torch.Tensor:
         """``P^-1 G`` for (F, C) G."""
-        return self._centered(self._by_output(self._centered(G), Factor.seen if self.within else Factor.solve))
+        return self._centered(self._by_output(self._centered(G), GramFactor.seen if self.within else GramFactor.solve))
 
     def gap(self, gradient: torch.Tensor) -> float | None:
         """``<g, P^-1 g> / 2``: about how far the loss is from its minimum; None without a preconditioner."""
         if not self.factors:
             return None
-        return 0.5 * float((gradient * self._centered(self._by_output(self._centered(gradient), Factor.seen))).sum())
+        return 0.5 * float((gradient * self._centered(self._by_output(self._centered(gradient), GramFactor.seen))).sum())
 
     def root(self, V: torch.Tensor) -> torch.Tensor:
         """``R V`` with ``R R^T = P^-1``."""
-        return self._by_output(V, Factor.root)
+        return self._by_output(V, GramFactor.root)
 
     def root_transposed(self, G: torch.Tensor) -> torch.Tensor:
         """``R^T G``."""
-        return self._by_output(G, Factor.root_transposed)
+        return self._by_output(G, GramFactor.root_transposed)
 
     def unroot(self, W: torch.Tensor) -> torch.Tensor:
         """``R^-1 W``."""
-        return self._by_output(W, Factor.unroot)
+        return self._by_output(W, GramFactor.unroot)
 
-    def _by_output(self, G: torch.Tensor, apply: Callable[[Factor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _by_output(self, G: torch.Tensor, apply: Callable[[GramFactor, torch.Tensor], torch.Tensor]) -> torch.Tensor:
         if not self.factors:
             return G.clone()
         if len(self.factors) == 1:

@@ -51,7 +51,7 @@ class Sparsifier:
     Attributes
     ----------
     laplacian : (N, N) CSR array
-        ``L~ = B~^T B~``, of the same kind as that of the graph ("normalized": by the degrees of the whole graph).
+        ``L~ = B~^T B~``, of the same kind as that of the graph ("augmented": by the degrees of the whole graph).
     edges : (2, n_edges) array
         The edges kept, i < j.
     factors : (n_edges,) array
@@ -116,7 +116,7 @@ def sparsify(
     lam: float,
     epsilon: float,
     rng: np.random.Generator,
-    kind: str = "normalized",
+    kind: str = "augmented",
     scores: str = "auto",
     draws: int | None = None,
     measure: bool = True,
@@ -132,7 +132,7 @@ def sparsify(
     epsilon : float
         Spectral accuracy in (0, 1).
     rng : numpy.random.Generator
-    kind : {"normalized", "combinatorial"}
+    kind : {"augmented", "combinatorial"}
         ``I - D~^-1/2 (A + I) D~^-1/2`` or ``D - A``.
     scores : {"auto", "exact", "approximate", "uniform", "effective-resistance"}
         Probabilities of the draws: ridge leverage scores ("auto": exact up to 3,000 nodes, else by ``4 ln M`` random
@@ -193,11 +193,11 @@ def sparsify(
     clock = time.perf_counter()
     factors, made, error = _drawn(incidence, whole, lam, likely, n_lam, epsilon, draws, measure, rng)
     timings["draws"] = time.perf_counter() - clock
-    kept = factors > 0
+    retained = factors > 0
     return Sparsifier(
         laplacian=incidence.laplacian(factors) if made else whole,
-        edges=np.stack([incidence.i[kept], incidence.j[kept]]),
-        factors=factors[kept],
+        edges=np.stack([incidence.i[retained], incidence.j[retained]]),
+        factors=factors[retained],
         scores=likely,
         n_edges_before=incidence.n_edges,
         effective_dimension=n_lam,
@@ -286,8 +286,8 @@ def _largest(change: sp.csr_array, L: sp.csr_array, lam: float, rng: np.random.G
     H = sp.csr_array(sp.eye_array(n) + lam * L)
 
     def solved(b: np.ndarray) -> np.ndarray:
-        found: np.ndarray = system.solve(torch.as_tensor(b.reshape(-1, 1)), tol=ACCURACY).numpy()
-        return found[:, 0]
+        result: np.ndarray = system.solve(torch.as_tensor(b.reshape(-1, 1)), tol=ACCURACY).numpy()
+        return result[:, 0]
 
     inverse = LinearOperator((n, n), matvec=solved, dtype=np.float64)
     try:

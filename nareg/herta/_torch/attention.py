@@ -15,19 +15,21 @@ from typing import Any
 import numpy as np
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
-from nareg.herta._model.system import as_numpy
 from nareg.herta._precondition.leverage import Incidence
 from nareg.herta._train.fit import fit
-from nareg.herta._train.result import TrainingResult, TrainingStatus
+from nareg.herta._train.options import Optimizer, Unfolding
+from nareg.herta._train.result import TrainingResult
+from nareg.results import Status
 
 #: The weights have settled when they move by less than this share of their sum.
 SETTLED = 1e-3
 
 
 @dataclass(frozen=True)
-class Penalty:
+class AttentionPenalty:
     """``rho'`` of TWIRLS: 1 up to a distance ``tau``, then ``(distance / tau)^(p - 2)``, and 0 from ``cut`` on.
 
     Parameters
@@ -48,7 +50,7 @@ class Penalty:
     --------
     >>> import numpy as np
     >>> from nareg import herta
-    >>> herta.Penalty(tau=0.5, p=1.0, cut=3.0).weights(np.array([0.25, 1.0, 9.0]))  # of squared distances
+    >>> herta.AttentionPenalty(tau=0.5, p=1.0, cut=3.0).weights(np.array([0.25, 1.0, 9.0]))  # of squared distances
     array([1. , 0.5, 0. ])
     """
 
@@ -109,10 +111,11 @@ def fit_attention(
     features: Any,
     targets: Any,
     *,
-    penalty: Penalty | None = None,
+    penalty: AttentionPenalty | None = None,
     rounds: int = 10,
-    kind: str = "normalized",
-    **told: Any,
+    kind: str = "augmented",
+    lam: float = 1.0,
+    **options: Any,
 ) -> Attended:
     """Train weights and edge attention in turns.
 
@@ -120,11 +123,13 @@ def fit_attention(
     ----------
     graph, features, targets
         As in :func:`nareg.herta.fit`.
-    penalty : Penalty, optional
+    penalty : AttentionPenalty, optional
     rounds : int
         Reweightings at most; each trains W for its weights, with a preconditioner of its own.
-    kind : {"normalized", "combinatorial"}
-    **told
+    kind : {"augmented", "combinatorial"}
+    lam : float
+        Strength of the graph.
+    **options
         Whatever else :func:`nareg.herta.fit` takes.
 
     Returns
@@ -143,39 +148,41 @@ def fit_attention(
     >>> g = nareg.graphs.stochastic_block((30, 30), np.array([[0.3, 0.05], [0.05, 0.3]]), rng=rng)
     >>> labels = np.repeat([0, 1], 30)
     >>> X = np.eye(2)[labels] + 0.3 * rng.standard_normal((60, 2))
-    >>> found = herta.fit_attention(g, X, labels, penalty=herta.Penalty(tau=0.1), kind="combinatorial")
+    >>> found = herta.fit_attention(g, X, labels, penalty=herta.AttentionPenalty(tau=0.1), kind="combinatorial")
     >>> within = labels[found.edges[0]] == labels[found.edges[1]]
     >>> bool(found.attention[within].mean() > 5 * found.attention[~within].mean())
     True
     """
-    penalty = Penalty() if penalty is None else penalty
-    if not isinstance(penalty, Penalty):
-        raise InputError(f"penalty is {penalty!r}: a nareg.herta.Penalty is expected, Penalty(tau=0.1) say.")
+    penalty = AttentionPenalty() if penalty is None else penalty
+    if not isinstance(penalty, AttentionPenalty):
+        raise InputError(f"penalty is {penalty!r}: a nareg.herta.AttentionPenalty is expected, AttentionPenalty(tau=0.1) say.")
     rounds = _checks.integer("rounds", rounds, low=1)
-    if told.get("unrolled") is not None or str(told.get("optimizer", "")).startswith("algorithm-1"):
-        raise InputError("fit_attention solves its systems, of edges that change: leave out unrolled and 'algorithm-1'.")
+    optimizer = options.get("optimizer", "auto")
+    name = optimizer.name if isinstance(optimizer, Optimizer) else optimizer
+    if isinstance(lam, Unfolding) or str(name).startswith("algorithm-1"):
+        raise InputError("fit_attention solves its systems, of edges that change: pass lam as a number, and no 'algorithm-1'.")
     incidence = Incidence.of(graph, kind, _rows(features))
     B = incidence.matrix
     attention = following = np.ones(incidence.n_edges)
-    found: list[TrainingResult] = []
+    solution: list[TrainingResult] = []
     settled = False
-    while not settled and len(found) < rounds:
+    while not settled and len(solution) < rounds:
         L = Operator(incidence.laplacian(following), is_laplacian=kind == "combinatorial", describe_node=_node)
         try:
-            result = fit(L, features, targets, kind="operator", **told)
+            result = fit(L, features, targets, lam=Unfolding(lam, "operator"), **options)
         except KeyboardInterrupt:  # before its first step, where a fit has nothing to return: the rounds before are kept
-            if not found:
+            if not solution:
                 raise
             break
         attention = following
-        found.append(result)
+        solution.append(result)
         # distances of the scaled ends, without the edge's own weight
         squared = ((B @ as_numpy(result.outputs)) ** 2).sum(axis=1) / incidence.weight
         following = penalty.weights(squared)
         settled = float(np.abs(following - attention).sum()) <= SETTLED * float(attention.sum())
-        if result.status in (TrainingStatus.INTERRUPTED, TrainingStatus.DIVERGED):
+        if result.status in (Status.INTERRUPTED, Status.DIVERGED):
             break
-    return Attended(found[-1], np.stack([incidence.i, incidence.j]), attention, found, settled)
+    return Attended(solution[-1], np.stack([incidence.i, incidence.j]), attention, solution, settled)
 
 
 def _rows(features: Any) -> int | None:

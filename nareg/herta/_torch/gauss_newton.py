@@ -36,7 +36,7 @@ class Unfold(torch.nn.Module):
     graph : Graph, Adjacency, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
     lam : float
         At least 0.
-    kind : {"normalized", "combinatorial", "operator"}
+    kind : {"augmented", "combinatorial", "operator"}
     tol : float
         Error of a column at most, in multiples of its length.
     dtype : torch.dtype
@@ -63,7 +63,7 @@ class Unfold(torch.nn.Module):
         graph: Any,
         *,
         lam: float = 1.0,
-        kind: str = "normalized",
+        kind: str = "augmented",
         tol: float = 1e-6,
         dtype: torch.dtype = torch.float64,
         device: Any = "cpu",
@@ -79,8 +79,8 @@ class Unfold(torch.nn.Module):
         system = self.system
         given = getattr(Y, "ndim", 0), getattr(Y, "dtype", None), getattr(Y, "device", None)
         if given != (2, system.dtype, system.device) or Y.shape[0] != system.n_nodes:
-            told = f"shape {tuple(Y.shape)}, {Y.dtype} on {Y.device}" if isinstance(Y, torch.Tensor) else f"type {type(Y)}"
-            raise InputError(f"Y has {told}: ({system.n_nodes}, C), {system.dtype} on {system.device} is expected.")
+            options = f"shape {tuple(Y.shape)}, {Y.dtype} on {Y.device}" if isinstance(Y, torch.Tensor) else f"type {type(Y)}"
+            raise InputError(f"Y has {options}: ({system.n_nodes}, C), {system.dtype} on {system.device} is expected.")
         solved: torch.Tensor = Linear.apply(Y, self._solve, self._solve)
         return solved
 
@@ -168,7 +168,7 @@ class GaussNewton(InOtherCoordinates):
         damping: float = 1e-2,
         generator: torch.Generator | None = None,
     ) -> None:
-        held = checked_parameters(optimizer)
+        stored = checked_parameters(optimizer)
         if not isinstance(network, torch.nn.Module):
             raise InputError(f"network is {network!r}: a torch.nn.Module is expected.")
         if not isinstance(unfold, Unfold):
@@ -181,18 +181,18 @@ class GaussNewton(InOtherCoordinates):
                 f"features are no dense tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, as unfold is: "
                 "convert one or the other with .to()."
             )
-        if any((p.dtype, p.device) != place for p in held):
+        if any((p.dtype, p.device) != place for p in stored):
             raise InputError(f"network holds parameters that are not {system.dtype} on {system.device}: convert it with .to().")
         named = dict(network.named_parameters())
-        self._names = [name for p in held for name, q in named.items() if q is p]
-        if len(self._names) != len(held):
+        self._names = [name for p in stored for name, q in named.items() if q is p]
+        if len(self._names) != len(stored):
             raise InputError("optimizer holds a parameter that network does not have: pass one of network.parameters().")
-        super().__init__(optimizer, held)
+        super().__init__(optimizer, stored)
         self._network, self._features, self._unfold = network, features, unfold
         index = node_index("train", train, system.n_nodes)
         self._train = torch.as_tensor(index, device=features.device)
         self._loss = _checks.choice("loss", loss, LOSSES)
-        self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in held))
+        self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in stored))
         if generator is not None and not isinstance(generator, torch.Generator):
             raise InputError(f"generator is {generator!r}: a torch.Generator is expected.")
         self._every, self._count = _checks.integer("every", every, low=1), 0
@@ -229,10 +229,10 @@ class GaussNewton(InOtherCoordinates):
         B = Y @ turn * core.clamp(min=shift or 1.0).rsqrt()
         U, singular, _ = torch.linalg.svd(B, full_matrices=False)
         values = (singular**2 - shift).clamp(min=0)
-        kept = values > NOISE * values[0]
-        if not bool(kept.any()):  # nothing is curved: coordinates as they are
+        retained = values > NOISE * values[0]
+        if not bool(retained.any()):  # nothing is curved: coordinates as they are
             return torch.ones_like(values[:1]), U[:, :1] * 0
-        return values[kept], U[:, kept]
+        return values[retained], U[:, retained]
 
     def _curvature(self, directions: torch.Tensor) -> torch.Tensor:
         """``P V`` for (parameters, k) V: all directions in one block of solves each way."""
@@ -261,8 +261,8 @@ class GaussNewton(InOtherCoordinates):
                 module.training = mode
 
     def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
-        found: torch.Tensor = functional_call(self._network, parameters, (self._features,))
-        return found
+        result: torch.Tensor = functional_call(self._network, parameters, (self._features,))
+        return result
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self._unfold.system.solve(B.contiguous(), tol=TOLERANCE)

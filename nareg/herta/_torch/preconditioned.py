@@ -25,7 +25,7 @@ from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Precondi
 from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import model
-from nareg.herta._train.objective import Problem
+from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.spectrum import bent, spectrum
 
 KINDS = ("auto", "exact", "sketched")
@@ -40,7 +40,7 @@ def precondition(
     lam: float,
     train: Any = None,
     how: str = "auto",
-    kind: str = "normalized",
+    kind: str = "augmented",
     sketch_size: int | None = None,
     weight_decay: float = 0.0,
     device: Any = None,
@@ -51,8 +51,14 @@ def precondition(
 
     Parameters
     ----------
-    graph, features, lam, train, kind, sketch_size, weight_decay, device, dtype, rng
-        As in :func:`nareg.herta.fit`.
+    graph, features, lam, train, device, dtype, rng
+        As in :func:`nareg.herta.fit`; lam is a number.
+    kind : {"augmented", "combinatorial", "operator"}
+        Of L, as in :class:`nareg.herta.Unfolding`.
+    sketch_size : int, optional
+        Rows of the sketch, default 8 F.
+    weight_decay : float
+        As in :class:`nareg.herta.Regularized`.
     how : {"auto", "exact", "sketched"}
         From all training rows of ``H^-1 X``, or from a randomized Hadamard transform of them; "auto": the cheaper by estimate.
 
@@ -92,7 +98,7 @@ def precondition(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
     )
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
-    problem = Problem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
+    problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
     # features of deficient rank have directions in which the loss does not change at all; all of them, where X is zero
     seen = bent(spectrum(problem, target.Y, P, generator=seed), X.dtype)
@@ -136,12 +142,12 @@ class Preconditioned(InOtherCoordinates):
         preconditioner: Preconditioner,
         parameters: Iterable[torch.Tensor] | None = None,
     ) -> None:
-        held = checked_parameters(optimizer)
+        stored = checked_parameters(optimizer)
         if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:
             raise InputError("preconditioner is none for all outputs: pass what nareg.herta.precondition returns.")
         d = preconditioner.n_features
-        chosen = held if parameters is None else list(parameters)
-        if any(all(p is not q for q in held) for p in chosen):
+        chosen = stored if parameters is None else list(parameters)
+        if any(all(p is not q for q in stored) for p in chosen):
             raise InputError("parameters hold one that the optimizer does not have: pass the optimizer's own.")
         fitting = [p for p in chosen if p.ndim == 2 and d in p.shape]
         if not fitting or (parameters is not None and len(fitting) != len(chosen)):

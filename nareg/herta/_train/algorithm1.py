@@ -19,23 +19,23 @@ from nareg.herta._model.system import System
 from nareg.herta._model.unfolded import Implicit, sketched
 from nareg.herta._precondition.build import check_sketch
 from nareg.herta._precondition.hadamard import SRHT
-from nareg.herta._precondition.preconditioner import TOLERANCE, Factor, Preconditioner
+from nareg.herta._precondition.preconditioner import TOLERANCE, GramFactor, Preconditioner
 from nareg.herta._precondition.sparsifier import sparsify
-from nareg.herta._train.inputs import Task
-from nareg.herta._train.objective import Problem
+from nareg.herta._train.inputs import TrainingInputs
+from nareg.herta._train.objective import TrainingProblem
 
 #: Draws of the sparsifier a edge: with the constants of the proofs nothing would be left out of any graph.
 DRAWS = 4
 
 
-class _Sparsified(Problem):
+class _Sparsified(TrainingProblem):
     """The problem beside a sparsified system; as printed, residuals are that system's, pulled back through the true one.
 
     The loss that is told is the true one in both.
     """
 
-    def __init__(self, sparse: Implicit, printed: bool, *told: object, **more: object) -> None:
-        super().__init__(*told, **more)  # type: ignore[arg-type]
+    def __init__(self, sparse: Implicit, printed: bool, *options: object, **more: object) -> None:
+        super().__init__(*options, **more)  # type: ignore[arg-type]
         self._sparse, self._printed = sparse, printed
 
     @property
@@ -54,7 +54,9 @@ class _Sparsified(Problem):
         return value, pulled + self.weight_decay * W, Z
 
 
-def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.Generator) -> tuple[Problem, Preconditioner]:
+def prepare(
+    task: TrainingInputs, *, rows: int, tol: float, printed: bool, rng: np.random.Generator
+) -> tuple[TrainingProblem, Preconditioner]:
     """The problem that gradient descent is run on, and P."""
     began = time.perf_counter()
     X, lam, like = task.features, task.system.lam, task.like
@@ -62,13 +64,13 @@ def prepare(task: Task, *, rows: int, tol: float, printed: bool, rng: np.random.
     if lam > 0:
         adjacency = as_adjacency(task.graph, system.n_nodes)
         edges = DRAWS * max(adjacency.raw.nnz // 2, 1)
-        found = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=edges, measure=False)
-        system = System(found.laplacian, lam, dtype=like.dtype, device=like.device)
+        result = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=edges, measure=False)
+        system = System(result.laplacian, lam, dtype=like.dtype, device=like.device)
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.most(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)
     check_sketch(system, X, nodes, Q, rng=rng)
-    P = Preconditioner([Factor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0], time.perf_counter() - began)
+    P = Preconditioner([GramFactor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0], time.perf_counter() - began)
     sparse, true = Implicit(system, X, task.train), Implicit(task.system, X, task.train)
-    told = {"weight_decay": task.weight_decay, "tol": tol}
-    return _Sparsified(sparse, printed, true, task.loss, X, **told), P
+    options = {"weight_decay": task.weight_decay, "tol": tol}
+    return _Sparsified(sparse, printed, true, task.loss, X, **options), P

@@ -68,11 +68,11 @@ class Sizes:
     def seconds(self, way: str) -> float:
         """Estimated time of a way to train."""
         squared, d, c = self.loss == "mse", self.n_features, self.n_outputs
-        held = min(d, self.n_train)
+        stored = min(d, self.n_train)
         factorizations = (1 if squared else RENEWALS) * (c if way.endswith("blocks") else 1)
         if way in ("formed", "blocks"):
             dense = 4.0 * self.n_train * d * c * (1 if squared else CROSS[way])
-            return self.columns(held, self.tight) + factorizations * self.gram(self.n_train) + dense / DENSE
+            return self.columns(stored, self.tight) + factorizations * self.gram(self.n_train) + dense / DENSE
         count = (SQUARED if squared else CROSS)[way]
         # products with X and solves with H
         gradients = self.columns(2 * c * count, self.tight, c) + 4.0 * self.nonzeros * c * count / DENSE
@@ -81,7 +81,7 @@ class Sizes:
         if way == "exact":
             # with fewer rows than columns the preconditioner takes accurate rows as well
             accuracy = self.loose if self.n_train >= d else self.tight
-            return self.columns(held, accuracy) + factorizations * self.gram(self.n_train) + gradients
+            return self.columns(stored, accuracy) + factorizations * self.gram(self.n_train) + gradients
         mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if squared else 0.0
         return self.columns(d, self.loose) + mixed + factorizations * self.gram(self.rows) + gradients
 
@@ -100,6 +100,6 @@ def cheapest(sizes: Sizes, allowed: tuple[str, ...]) -> tuple[str, str]:
     estimates = {way: sizes.seconds(way) for way in allowed}
     best, *others = sorted(allowed, key=lambda way: estimates[way])
     if others:
-        told = {way: f"{NAMES[sizes.loss].get(way, way)} {seconds:.2g} s" for way, seconds in estimates.items()}
-        why.append(f"estimated on one core: {told[best]}; slower: {', '.join(told[way] for way in others)}")
+        options = {way: f"{NAMES[sizes.loss].get(way, way)} {seconds:.2g} s" for way, seconds in estimates.items()}
+        why.append(f"estimated on one core: {options[best]}; slower: {', '.join(options[way] for way in others)}")
     return best, "; ".join(why)

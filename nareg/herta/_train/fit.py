@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,28 +16,29 @@ from nareg.errors import InputError
 from nareg.herta._model.losses import SquaredError
 from nareg.herta._model.unfolded import Dropped, Formed, Implicit, form
 from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import SKETCH, Factor, Preconditioner
+from nareg.herta._precondition.preconditioner import SKETCH, GramFactor, Preconditioner
 from nareg.herta._train import algorithm1, cost_model, optimizers
-from nareg.herta._train.inputs import Task, fraction, node_index, read
-from nareg.herta._train.loop import SAFETY, Curve, Rules, drive
-from nareg.herta._train.objective import Problem
+from nareg.herta._train.inputs import TrainingInputs, node_index, read
+from nareg.herta._train.loop import SAFETY, Curve, Rules, run
+from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.optimizers import Refresh, Step
-from nareg.herta._train.plan import OPTIMIZERS, PRECONDITIONERS, Plan, settle
+from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
+from nareg.herta._train.plan import PRECONDITIONERS, Plan, choose_plan
 from nareg.herta._train.remaining_gap import Proof
-from nareg.herta._train.result import TrainingResult, TrainingStatus
+from nareg.herta._train.result import TrainingResult
 from nareg.herta._train.spectrum import Ritz, bent, spectrum
+from nareg.progress import ProgressCallback
+from nareg.results import Status
 
 #: Those whose loss falls with every step.
 MONOTONE = ("direct", "pcg", "lbfgs")
-#: ``progress(steps, loss)``
-Progress = Callable[[int, float], None]
-#: Learning rates where none is told: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
+#: Learning rates where none is given: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
 ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
 #: A converged run whose gap, by accurate solves, is above so many times its tolerance was stopped by its inner solves.
 UNNOTICED = 10.0
 #: Directions in which a formed F is shorter than this times eps are rounding.
 ROUNDED = 100.0
-#: Of the loss, relative, where none is told.
+#: Of the loss, relative, where none is given.
 TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
 #: Outputs are equal to targets to within so many times the accuracy of the inner solves.
 REACHED = 5.0
@@ -50,27 +51,15 @@ def fit(
     features: Any,
     targets: Any,
     *,
-    lam: float = 1.0,
+    lam: float | Unfolding = 1.0,
     train: Any = None,
-    loss: str = "mse",
-    optimizer: str = "auto",
-    preconditioner: str | Preconditioner = "auto",
-    kind: str = "normalized",
-    sketch_size: int | None = None,
-    weight_decay: float = 0.0,
-    dropout: float = 0.0,
-    unrolled: int | None = None,
-    learning_rate: float | None = None,
-    tol: float | None = None,
-    inner_tol: float | None = None,
-    max_iterations: int = 1000,
-    stop_below: float | None = None,
-    validation: Any = None,
-    patience: int = 20,
+    loss: str | Regularized = "mse",
+    optimizer: str | Optimizer = "auto",
+    preconditioner: str | Sketched | Preconditioner = "auto",
     device: Any = None,
     dtype: Any = None,
     rng: np.random.Generator | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
 ) -> TrainingResult:
     """Minimize ``loss(Z*, targets)`` at the training nodes over W, with ``Z* = (I + lam L)^-1 X W``.
 
@@ -81,54 +70,25 @@ def fit(
         X.
     targets : (N,) integer labels, or for ``loss="mse"`` also (N, C) numbers
         Labels count as rows of the identity for ``loss="mse"``. What is not trained on may hold -1, or NaN.
-    lam : float
-        Strength of the graph, at least 0 (0: no graph).
+    lam : float or Unfolding
+        Strength of the graph, at least 0 (0: no graph). An :class:`Unfolding` says which Laplacian too, and how many steps.
     train : (n,) indices or (N,) mask, optional
         Nodes whose targets count; default all.
-    loss : {"mse", "ce"}
-        ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes.
-    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed"}
+    loss : {"mse", "ce"} or Regularized
+        ``1/2 ||Z - Y||_F^2`` or softmax cross-entropy, both summed over the training nodes. A :class:`Regularized` adds weight
+        decay.
+    optimizer : {"auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed"} or Optimizer
         "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorization of its Gram matrix. "pcg" (mse): preconditioned conjugate
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
         (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
-        gradient descent.
-    preconditioner : {"auto", "exact", "blocks", "sketched", "none"} or Preconditioner
-        "exact": the Gram matrix of F; for cross-entropy weighted by the second derivatives, and made anew when these have
-        changed (not with dropout, where they are not known). "blocks" (ce): one an output, which takes fewer evaluations but
-        as many factorizations as there are classes. "sketched": from ``sketch_size`` rows of a randomized Hadamard transform
-        of F (mse) or from so many random rows of it (ce), F itself never held. "none": a baseline.
+        gradient descent. An :class:`Optimizer` has learning rate, dropout, tolerances and validation, too.
+    preconditioner : {"auto", "exact", "blocks", "sketched", "none"}, Sketched or Preconditioner
+        "exact": the Gram matrix of F. For cross-entropy it is weighted by the second derivatives, and renewed when these have
+        changed (not with dropout, where they are not known). "blocks" (ce): one per output. It takes fewer evaluations but one
+        factorization per class. "sketched": from rows of a randomized Hadamard transform of F (mse), or from random rows of it
+        (ce); F itself is never stored. A :class:`Sketched` says how many rows. "none": a baseline.
         One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
-        example; how near it is to the loss at hand is not known, and convergence is judged by another.
-    kind : {"normalized", "combinatorial", "operator"}
-        ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
-        ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
-    sketch_size : int, optional
-        Rows of the sketch, default 8 F; with little more than F has rank the preconditioner is a poor one.
-    weight_decay : float
-        ``weight_decay / 2 ||W||_F^2`` is added to the loss.
-    dropout : float
-        Share of the features that "gd" and "adam" leave out, others at every step.
-    unrolled : int, optional
-        So many gradient steps of the inner problem in the place of its solution, as TWIRLS is trained: another model.
-    learning_rate : float, optional
-        Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, or where
-        the preconditioner is renewed by a line search; for "adam" 0.1 (0.01 without preconditioner).
-    tol : float, optional
-        In (0, 1), default 1e-8, in float32 1e-4. Converged when the loss is within ``tol`` times itself of its minimum, as the
-        preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten). Without one, when four steps lowered the loss
-        by less than that and the gradient, for columns of length one, is below ``sqrt(tol)`` times the first, one is made to
-        tell. Where it says that much is left to gain, training goes on: with it for ``preconditioner="auto"``.
-    inner_tol : float, optional
-        Error of the solves behind values and gradients, relative. Default ``sqrt(tol) / (50 kappa max(lam, 1))`` after
-        Lemma 5.1, with ``kappa = 10``, or what rounding allows.
-    max_iterations : int
-        Iterations of "pcg", evaluations of the others.
-    stop_below : float, optional
-        Stop once the loss is at most this.
-    validation : (n,) indices or (N,) mask, optional
-        Nodes with labels at which the accuracy is watched; the weights with the best are returned, however training ended.
-    patience : int
-        Steps without a better validation accuracy after which training stops.
+        example. How near it is to the loss at hand is not known, and convergence is judged by another.
     device : str, optional
         "cpu" or "cuda"; default: where the features are.
     dtype : optional
@@ -136,7 +96,7 @@ def fit(
     rng : numpy.random.Generator, optional
         For sketches and the estimated spectrum; default ``numpy.random.default_rng(0)``.
     progress : callable, optional
-        ``progress(steps, loss)``.
+        Called with a :class:`~nareg.progress.Progress` per step, with the loss.
 
     Returns
     -------
@@ -162,45 +122,63 @@ def fit(
     ('CONVERGED', 6, 319.831)
     """
     clock = time.perf_counter()
-    optimizer = _checks.choice("optimizer", optimizer, OPTIMIZERS)
+    unfolding = lam if isinstance(lam, Unfolding) else Unfolding(lam)
+    objective = loss if isinstance(loss, Regularized) else Regularized(loss)
+    options = optimizer if isinstance(optimizer, Optimizer) else Optimizer(optimizer)
+    sketch = preconditioner if isinstance(preconditioner, Sketched) else Sketched()
+    if preconditioner is sketch:
+        preconditioner = "sketched"
     if not isinstance(preconditioner, Preconditioner):
         preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
-    stop_below = None if stop_below is None else _checks.number("stop_below", stop_below)
-    patience = _checks.integer("patience", patience, low=1)
     if progress is not None and not callable(progress):
-        raise InputError(f"progress is {progress!r}: a function of steps and loss is expected.")
-    if learning_rate is not None:
-        learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
-    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+        raise InputError(f"progress is {progress!r}: a function of one nareg.progress.Progress is expected.")
     rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
     task = read(
-        graph,
-        features,
-        targets,
-        lam=lam,
-        train=train,
-        loss=loss,
-        kind=kind,
-        weight_decay=weight_decay,
-        unrolled=unrolled,
-        device=device,
-        dtype=dtype,
+        graph, features, targets, loss=objective.loss, weight_decay=objective.weight_decay, lam=unfolding.lam,
+        kind=unfolding.kind, unrolled=unfolding.unrolled, train=train, device=device, dtype=dtype,
+    )  # fmt: skip
+    accuracy = _accuracy(task, options, sketch)
+    plan = choose_plan(
+        task, options.name, preconditioner, dropout=options.dropout, rows=accuracy.rows, inner_tol=accuracy.inner_tol
     )
-    tol = TOLERANCES[task.features.dtype] if tol is None else fraction("tol", tol)
+    timings = {"checks": time.perf_counter() - clock}
+    return _train(task, plan, preconditioner, options, accuracy, rng, clock, timings, progress)
+
+
+@dataclass(frozen=True)
+class _Accuracy:
+    """Tolerances of the loss and of the inner solves, and the rows of a sketch."""
+
+    tol: float
+    inner_tol: float
+    rows: int
+
+
+def _accuracy(task: TrainingInputs, options: Optimizer, sketch: Sketched) -> _Accuracy:
+    """What was asked for, or what suits dtype, size and rounding."""
+    tol = TOLERANCES[task.features.dtype] if options.tol is None else options.tol
     d = task.features.shape[1]
     # as many as fit, but more than the rank
-    most = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
-    rows = min(SKETCH * d, most) if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    fitting = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
+    rows = min(SKETCH * d, fitting) if sketch.rows is None else _checks.integer("rows", sketch.rows, low=1)
     floor = task.system.floor
-    if inner_tol is None:
-        inner_tol = max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor)
-    elif fraction("inner_tol", inner_tol) < floor:
-        raise InputError(f"inner_tol is {inner_tol:g} but rounding in {task.features.dtype} allows {floor:.1g} at best here.")
-    plan = settle(task, optimizer, preconditioner, dropout=dropout, rows=rows, inner_tol=inner_tol)
-    timings = {"checks": time.perf_counter() - clock}
+    if options.inner_tol is None:
+        return _Accuracy(tol, max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor), rows)
+    if options.inner_tol < floor:
+        raise InputError(
+            f"inner_tol is {options.inner_tol:g} but rounding in {task.features.dtype} allows {floor:.1g} at best here."
+        )
+    return _Accuracy(tol, options.inner_tol, rows)
 
+
+def _train(
+    task: TrainingInputs, plan: Plan, preconditioner: str | Preconditioner, options: Optimizer, accuracy: _Accuracy,
+    rng: np.random.Generator, clock: float, timings: dict[str, float], progress: ProgressCallback | None,
+) -> TrainingResult:  # fmt: skip
+    """Build, step until a rule ends it, and report."""
+    rows, inner_tol, dropout = accuracy.rows, accuracy.inner_tol, options.dropout
     built = time.perf_counter()
-    refresh: build.Weighted | None = None
+    refresh: build.WeightedGram | None = None
     model: Implicit | Formed
     P: Preconditioner
     if plan.optimizer.startswith("algorithm-1"):
@@ -213,24 +191,25 @@ def fit(
             model, P, refresh = _build(task, plan, rows, inner_tol, rng)
         if dropout and isinstance(model, Implicit):
             model = Dropped(model, dropout, torch.Generator().manual_seed(int(rng.integers(2**63 - 1))))
-        problem = Problem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
+        problem = TrainingProblem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=inner_tol)
     timings["build"] = time.perf_counter() - built
     proof = Proof(task, rows, inner_tol, go_on=preconditioner == "auto", rng=rng)
     follows = proof if plan.preconditioner == "none" and plan.optimizer == "lbfgs" else refresh
     # outputs without some of the features tell nothing of the curvature at W
-    steps, condition = _method(problem, plan, P, None if dropout else follows, task, learning_rate, rng)
-    steps = (_with_proof(step, problem, proof, tol, given=plan.given) for step in steps)
-    watched = None if validation is None else _watched(task, validation, inner_tol)
+    steps, condition = _method(problem, plan, P, None if dropout else follows, task, options.learning_rate, rng)
+    steps = (_with_proof(step, problem, proof, accuracy.tol, given=plan.given) for step in steps)
+    watched = None if options.validation is None else _watched(task, options.validation, inner_tol)
     rules = Rules(
-        loss=task.loss, tol=tol, zero=max(tol, REACHED * inner_tol), most=max_iterations, stop_below=stop_below,
-        patience=patience, bounded=task.weight_decay > 0, monotone=plan.optimizer in MONOTONE, random=dropout > 0,
+        loss=task.loss, tol=accuracy.tol, zero=max(accuracy.tol, REACHED * inner_tol), max_steps=options.max_iterations,
+        stop_below=options.stop_below, patience=options.patience, bounded=task.weight_decay > 0,
+        monotone=plan.optimizer in MONOTONE, random=dropout > 0,
     )  # fmt: skip
-    curve = drive(steps, rules, watched=watched, clock=clock, progress=progress)
+    curve = run(steps, rules, watched=watched, clock=clock, progress=progress)
     timings["steps"] = time.perf_counter() - built - timings["build"]
     return _result(task, plan, problem, P, refresh, proof, curve, condition(), rules, timings)
 
 
-def _with_proof(step: Step, problem: Problem, proof: Proof, tol: float, *, given: bool) -> Step:
+def _with_proof(step: Step, problem: TrainingProblem, proof: Proof, tol: float, *, given: bool) -> Step:
     """A step whose gap is asked for where its method does not know it."""
     if step.gap is not None and not given:
         return step
@@ -243,8 +222,8 @@ def _with_proof(step: Step, problem: Problem, proof: Proof, tol: float, *, given
 
 
 def _build(
-    task: Task, plan: Plan, rows: int, tol: float, rng: np.random.Generator
-) -> tuple[Implicit | Formed, Preconditioner, build.Weighted | None]:
+    task: TrainingInputs, plan: Plan, rows: int, tol: float, rng: np.random.Generator
+) -> tuple[Implicit | Formed, Preconditioner, build.WeightedGram | None]:
     """The map J, the preconditioner at the start, and how it is kept fresh."""
     model = Implicit(task.system, task.features, task.train)
     if plan.preconditioner == "none" and not plan.formed:
@@ -254,7 +233,7 @@ def _build(
     if plan.optimizer == "direct":
         F = form(task.system, task.features, task.train, tol=tol)
         # conjugate gradients with a preconditioner next to exact: one step, and refinement of what the ridge took
-        factor = Factor(F, ridge=(ROUNDED * torch.finfo(F.dtype).eps) ** 2, weight_decay=decay)
+        factor = GramFactor(F, ridge=(ROUNDED * torch.finfo(F.dtype).eps) ** 2, weight_decay=decay)
         return Formed(F), Preconditioner([factor], "none", F.shape[0], within=True), None
     if isinstance(task.loss, SquaredError):
         P = build.squared(
@@ -268,17 +247,19 @@ def _build(
     else:
         F = build.propagated(task.system, task.features, task.train[part], tight=tol)
         build.check_sketch(task.system, task.features, task.train, F, rng=rng)
-    renew = build.Weighted(F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner, by_output=plan.by_output)
+    renew = build.WeightedGram(
+        F, part, n_train, task.loss, weight_decay=decay, kind=plan.preconditioner, by_output=plan.by_output
+    )
     first = renew(torch.zeros((n_train, task.loss.n_outputs), dtype=F.dtype, device=F.device))
     return Formed(F) if plan.formed else model, first, renew
 
 
 def _method(
-    problem: Problem,
+    problem: TrainingProblem,
     plan: Plan,
     P: Preconditioner,
     refresh: Refresh | None,
-    task: Task,
+    task: TrainingInputs,
     learning_rate: float | None,
     rng: np.random.Generator,
 ) -> tuple[Iterator[Step], Callable[[], float | None]]:
@@ -311,10 +292,10 @@ def _method(
 
 
 def _unknown() -> None:
-    """No condition number was come by."""
+    """No condition number is available."""
 
 
-def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:
+def _watched(task: TrainingInputs, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:
     """Accuracy at the validation nodes, as a function of W."""
     nodes = torch.as_tensor(node_index("validation", validation, task.system.n_nodes), device=task.train.device)
     if task.labels is None:
@@ -326,11 +307,11 @@ def _watched(task: Task, validation: Any, tol: float) -> Callable[[torch.Tensor]
 
 
 def _result(
-    task: Task,
+    task: TrainingInputs,
     plan: Plan,
-    problem: Problem,
+    problem: TrainingProblem,
     P: Preconditioner,
-    refresh: build.Weighted | None,
+    refresh: build.WeightedGram | None,
     proof: Proof,
     curve: Curve,
     condition: float | None,
@@ -354,7 +335,7 @@ def _result(
         P = refresh.anew(outputs.to(curve.W.dtype))
     known = bool(P.factors) and not plan.given
     estimate = P.gap(gradient) if known else None
-    if not known and curve.status is TrainingStatus.CONVERGED:
+    if not known and curve.status is Status.CONVERGED:
         estimate = proof.gap(outputs.to(curve.W.dtype), gradient, rules.tol * value)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
     status = curve.status
@@ -374,7 +355,7 @@ def _result(
         status=status,
         optimizer=plan.optimizer,
         preconditioner=plan.preconditioner,
-        reason=plan.reason + ("; then the exact one, for the gradient told too little" if proof.taken else ""),
+        reason=plan.reason + ("; then the exact one, because the gradient said too little" if proof.taken else ""),
         condition=condition,
         gap=gap,
         gradient_norm=float(gradient.norm()),
@@ -389,21 +370,21 @@ def _result(
 
 
 def _borne_out(
-    status: TrainingStatus,
+    status: Status,
     value: float,
     gap: float | None,
     separated: bool,
     curve: Curve,
     rules: Rules,
-) -> TrainingStatus:
+) -> Status:
     """The status, or that training stalled where accurate solves say that it is not at its end."""
     holds = True
-    if status is TrainingStatus.ZERO_LOSS:
+    if status is Status.ZERO_LOSS:
         holds = value <= rules.tol * curve.losses[0]
-    elif status is TrainingStatus.SEPARABLE:
+    elif status is Status.SEPARABLE:
         holds = separated and value <= UNNOTICED * rules.tol * curve.losses[0]
-    elif status is TrainingStatus.TARGET and rules.stop_below is not None:
+    elif status is Status.TARGET_REACHED and rules.stop_below is not None:
         holds = value <= rules.stop_below + UNNOTICED * rules.tol * abs(value)
-    elif status is TrainingStatus.CONVERGED:
+    elif status is Status.CONVERGED:
         holds = gap is not None and gap <= UNNOTICED * rules.tol * value
-    return status if holds else TrainingStatus.STALLED
+    return status if holds else Status.STALLED

@@ -11,17 +11,18 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.graph import node_indices
 from nareg.herta._model.features import Features, in_range
-from nareg.herta._model.losses import CrossEntropy, Loss, SquaredError
-from nareg.herta._model.system import System, Unrolled, as_numpy, laplacian_of, largest_eigenvalue
+from nareg.herta._model.losses import CrossEntropy, SquaredError, TrainingLoss
+from nareg.herta._model.system import System, Unrolled, laplacian_of, largest_eigenvalue
 
 LOSSES = ("mse", "ce")
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class TrainingInputs:
     """A training problem: the graph's system, features, training nodes and the loss at them."""
 
     graph: Any
@@ -29,7 +30,7 @@ class Task:
     system: System
     features: Features
     train: torch.Tensor
-    loss: Loss
+    loss: TrainingLoss
     labels: torch.Tensor | None
     weight_decay: float
     as_tensors: bool
@@ -57,24 +58,26 @@ def model(
     index = node_index("train", np.arange(n) if train is None else train, n)
     if unrolled is None:
         return System(L, lam, dtype=number, device=place), X, index
-    top = 2.0 if kind == "normalized" else largest_eigenvalue(L)
+    top = 2.0 if kind == "augmented" else largest_eigenvalue(L)
     steps = _checks.integer("unrolled", unrolled, low=1)
     return Unrolled(L, lam, steps, dtype=number, device=place, top=top), X, index
 
 
-def read(graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weight_decay: float, **told: Any) -> Task:
-    """Check everything that describes the problem; ``told`` is what :func:`model` takes."""
+def read(
+    graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weight_decay: float, **options: Any
+) -> TrainingInputs:
+    """Check everything that describes the problem; ``options`` is what :func:`model` takes."""
     loss = _checks.choice("loss", loss, LOSSES)
-    system, X, index = model(graph, features, kind=kind, **told)
+    system, X, index = model(graph, features, kind=kind, **options)
     Y, labels = _targets(as_numpy(targets), X.shape[0], index, loss)
     if loss == "mse":
         in_range("targets", float(abs(Y[index]).max()), index.size, X.dtype)
-        target: Loss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
+        target: TrainingLoss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
     else:
         assert labels is not None
         n_classes = int(labels.max()) + 1
         target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), n_classes)
-    return Task(
+    return TrainingInputs(
         graph=graph,
         kind=kind,
         system=system,

@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta._model.losses import Loss
+from nareg.herta._model.losses import TrainingLoss
 from nareg.herta._train.optimizers import Step
-from nareg.herta._train.result import TrainingStatus
+from nareg.progress import Progress, ProgressCallback
+from nareg.results import Status
 
 #: Steps over which the loss must fall by more than ``tol`` times itself, where nothing better is known.
 WINDOW = 4
@@ -27,12 +28,11 @@ class Rules:
 
     Attributes
     ----------
-    loss : Loss
+    loss : TrainingLoss
     tol : float
     zero : float
         Outputs this near to their targets, in multiples of the targets' size, are equal to them.
-    most : int
-        Steps at most.
+    max_steps : int
     stop_below : float or None
     patience : int
     bounded : bool
@@ -40,13 +40,13 @@ class Rules:
     monotone : bool
         The loss falls with every step: the last weights are kept.
     random : bool
-        The loss is another one at every step (dropout): the last weights are kept, nothing is said of convergence.
+        The loss is stochastic (dropout). The last weights are returned, and nothing is said about convergence.
     """
 
-    loss: Loss
+    loss: TrainingLoss
     tol: float
     zero: float
-    most: int
+    max_steps: int
     stop_below: float | None
     patience: int
     bounded: bool
@@ -59,7 +59,7 @@ class Curve:
     """What a run has seen so far."""
 
     W: torch.Tensor
-    status: TrainingStatus = TrainingStatus.MAX_ITERATIONS
+    status: Status = Status.MAX_ITERATIONS
     losses: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     validation: list[float] | None = None
@@ -69,13 +69,13 @@ class Curve:
     taken: list[float] = field(default_factory=list)  # losses of steps that moved W
 
 
-def drive(
+def run(
     steps: Iterator[Step],
     rules: Rules,
     *,
     watched: Callable[[torch.Tensor], float] | None,
     clock: float,
-    progress: Callable[[int, float], None] | None,
+    progress: ProgressCallback | None,
 ) -> Curve:
     """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
 
@@ -93,9 +93,9 @@ def drive(
             if curve.validation is not None:
                 curve.validation.append(accuracy)
             if progress is not None:
-                progress(len(curve.losses) - 1, step.loss)
+                progress(Progress("training", len(curve.losses) - 1, rules.max_steps, values={"loss": step.loss}))
             if not finite:
-                curve.status, curve.W_is_last = TrainingStatus.DIVERGED, False
+                curve.status, curve.W_is_last = Status.DIVERGED, False
                 return curve
             if curve.validation is not None:
                 since = 0 if accuracy > best_accuracy else since + 1
@@ -103,7 +103,7 @@ def drive(
                     best_accuracy, curve.W = accuracy, step.W
                 curve.W_is_last = curve.W is step.W
                 if since >= rules.patience:
-                    curve.status = TrainingStatus.EARLY_STOP
+                    curve.status = Status.STOPPED_EARLY
                     return curve
             elif step.trial:
                 pass
@@ -117,51 +117,51 @@ def drive(
                 if status is not None:
                     curve.status = status
                     return curve
-            if len(curve.losses) > rules.most:
+            if len(curve.losses) > rules.max_steps:
                 return curve
             step = next(steps)
     except StopIteration:  # nothing left to gain, as far as the method can tell
         curve.next_proof = math.inf
-        curve.status = _ended(step, curve, rules.tol) or TrainingStatus.STALLED
+        curve.status = _ended(step, curve, rules.tol) or Status.STALLED
     except KeyboardInterrupt:
         if not curve.losses:
             raise
-        curve.status, curve.W_is_last = TrainingStatus.INTERRUPTED, False  # it may have come before the last W was kept
+        curve.status, curve.W_is_last = Status.INTERRUPTED, False  # it may have come before the last W was kept
     return curve
 
 
-def _reason(step: Step, curve: Curve, rules: Rules) -> TrainingStatus | None:
+def _reason(step: Step, curve: Curve, rules: Rules) -> Status | None:
     """Why to stop here, if there is a reason."""
     losses, loss = curve.taken, step.loss
     if rules.stop_below is not None and loss <= rules.stop_below:
-        return TrainingStatus.TARGET
+        return Status.TARGET_REACHED
     if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
-        return TrainingStatus.ZERO_LOSS
+        return Status.ZERO_LOSS
     # all nodes told apart, and nothing that bounds W: a growing multiple of it takes cross-entropy to zero
     far = not rules.bounded and step.outputs is not None and loss <= rules.tol * losses[0]
     if far and step.outputs is not None and rules.loss.separated(step.outputs):
-        return TrainingStatus.SEPARABLE
+        return Status.SEPARABLE
     if rules.random:
         return None
     settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= rules.tol * abs(loss))
     return _ended(step, curve, rules.tol) if settled else None
 
 
-def _ended(step: Step, curve: Curve, tol: float) -> TrainingStatus | None:
+def _ended(step: Step, curve: Curve, tol: float) -> Status | None:
     """Whether what is left to gain is small; where the gradient is, and nothing tells what is left, that it is not known."""
     bound = tol * abs(step.loss) / SAFETY
     if step.gap is not None:
         if step.gap <= bound and step.confirmed is not None:
             gap = step.confirmed()
-            return TrainingStatus.CONVERGED if gap is not None and gap <= bound else None
-        return TrainingStatus.CONVERGED if step.gap <= bound else None
+            return Status.CONVERGED if gap is not None and gap <= bound else None
+        return Status.CONVERGED if step.gap <= bound else None
     if not small_gradient(step.gradient, curve.first_gradient, tol) or step.gradient > curve.next_proof:
         return None
     gap = None if step.confirmed is None else step.confirmed()
     if gap is None:
-        return TrainingStatus.UNPROVED
+        return Status.UNPROVED
     if gap <= bound:
-        return TrainingStatus.CONVERGED
+        return Status.CONVERGED
     # gaps go with the gradient's square
     curve.next_proof = step.gradient * max(math.sqrt(bound / gap), LEAST)
     return None

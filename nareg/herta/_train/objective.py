@@ -5,12 +5,12 @@ from __future__ import annotations
 import torch
 
 from nareg.herta._model.features import Features
-from nareg.herta._model.losses import Loss
+from nareg.herta._model.losses import TrainingLoss
 from nareg.herta._model.unfolded import Formed, Implicit
 from nareg.herta._precondition.preconditioner import inverse_or_one
 
 
-class Problem:
+class TrainingProblem:
     """What every optimizer sees.
 
     Attributes
@@ -23,7 +23,9 @@ class Problem:
         Products with other systems than the model's.
     """
 
-    def __init__(self, model: Implicit | Formed, loss: Loss, features: Features, *, weight_decay: float, tol: float) -> None:
+    def __init__(
+        self, model: Implicit | Formed, loss: TrainingLoss, features: Features, *, weight_decay: float, tol: float
+    ) -> None:
         self.model, self.loss, self.n_features = model, loss, features.shape[1]
         self.unit = inverse_or_one(features.lengths())[:, None]
         self.weight_decay, self.tol = weight_decay, tol

@@ -14,7 +14,7 @@ from typing import Protocol
 import torch
 
 from nareg.herta._precondition.preconditioner import Preconditioner
-from nareg.herta._train.objective import Problem
+from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.spectrum import Ritz
 
 #: Pairs that L-BFGS remembers.
@@ -81,7 +81,7 @@ class Refresh(Protocol):
 
 
 def conjugate_gradients(
-    problem: Problem, P: Preconditioner, W: torch.Tensor, ritz: Ritz, *, fresh: bool = False
+    problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, ritz: Ritz, *, fresh: bool = False
 ) -> Iterator[Step]:
     """Preconditioned conjugate gradients on the normal equations of the squared error, every output by itself.
 
@@ -95,8 +95,8 @@ def conjugate_gradients(
         U = P.solve(R)
         D, ru = U, (R * U).sum(0)
         first = float(ru.sum())
-        kept = Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
-        yield kept
+        retained = Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
+        yield retained
         if not first > 0:
             return
         for _ in range(REPLACED):
@@ -116,21 +116,21 @@ def conjugate_gradients(
             beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
             ritz.add(alpha, beta)
             left = float(new.sum())
-            if not (loss > 0 and left > DRIFTED * first) or (fresh and not loss < kept.loss):
+            if not (loss > 0 and left > DRIFTED * first) or (fresh and not loss < retained.loss):
                 break  # the recurred residual has lost touch with that of W, or there is nothing to gain
             step = Step(W, loss, problem.length(R), 0.5 * left if P.factors else None)
             yield step
-            kept = step if fresh else kept
+            retained = step if fresh else retained
             D, ru = U + D * beta, new
         loss, gradient, Z = problem.evaluate(W)
-        if not loss < kept.loss:  # rounding, or the accuracy of the solves
-            yield kept
+        if not loss < retained.loss:  # rounding, or the accuracy of the solves
+            yield retained
             return
         ritz.restart()
 
 
 def gradient_descent(
-    problem: Problem, P: Preconditioner, W: torch.Tensor, *, step: float, refresh: Refresh | None = None
+    problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, step: float, refresh: Refresh | None = None
 ) -> Iterator[Step]:
     """``W <- W - step P^-1 gradient``: gradient descent in ``W'``, whose coordinates follow P where that is renewed."""
     while True:
@@ -141,7 +141,7 @@ def gradient_descent(
         W = W - step * change
 
 
-def searched_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh) -> Iterator[Step]:
+def searched_descent(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh) -> Iterator[Step]:
     """The same for a P that is renewed, whose spectrum at the start tells no step that is safe later on.
 
     A step that does not lower the loss enough (Armijo) is halved and taken again; the next one starts twice as long.
@@ -167,7 +167,9 @@ def searched_descent(problem: Problem, P: Preconditioner, W: torch.Tensor, *, re
         W, loss, gradient, Z, t = W - t * change, trial, after, Z_after, 2 * t
 
 
-def adam(problem: Problem, P: Preconditioner, W: torch.Tensor, *, lr: float, refresh: Refresh | None = None) -> Iterator[Step]:
+def adam(
+    problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, lr: float, refresh: Refresh | None = None
+) -> Iterator[Step]:
     """PyTorch's Adam on ``W'``.
 
     A P that is renewed is asked for at steps 10, 20, 40 and so on: each takes an eigendecomposition, and Adam starts afresh, as
@@ -195,7 +197,7 @@ def _begun(P: Preconditioner, W: torch.Tensor, lr: float) -> tuple[torch.Tensor,
 
 
 def _stepped(
-    problem: Problem,
+    problem: TrainingProblem,
     W: torch.Tensor,
     loss: float,
     gradient: torch.Tensor,
@@ -210,7 +212,7 @@ def _stepped(
     return Step(W, loss, problem.length(gradient), gap if known else None, Z, confirmed=confirmed)
 
 
-def lbfgs(problem: Problem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:
+def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:
     """Limited-memory BFGS whose first inverse Hessian is ``P^-1``; a weak Wolfe line search.
 
     Pairs of steps and gradient differences are kept in W's own coordinates, so that they outlive a refreshed preconditioner.

@@ -1,18 +1,15 @@
-"""Settle how a task is going to be trained: what the user left open, and what does not go together."""
+"""Choose how a task is going to be trained: what the user left open, and what does not go together."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
-from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta._model.losses import SquaredError
 from nareg.herta._precondition.preconditioner import TOLERANCE, Preconditioner
 from nareg.herta._train import cost_model
-from nareg.herta._train.inputs import Task
+from nareg.herta._train.inputs import TrainingInputs
 
-OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
 PRECONDITIONERS = ("auto", "exact", "blocks", "sketched", "none")
 #: Those that are for the squared error only, and those that can do with gradients of a loss that is random.
 SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-printed"), ("gd", "adam")
@@ -39,22 +36,19 @@ class Plan:
     given: bool = False
 
 
-def settle(
-    task: Task, optimizer: str, preconditioner: str | Preconditioner, *, dropout: Any, rows: int, inner_tol: float
+def choose_plan(
+    task: TrainingInputs, optimizer: str, preconditioner: str | Preconditioner, *, dropout: float, rows: int, inner_tol: float
 ) -> Plan:
     """A plan, with choices by estimated cost where they were left open."""
-    rate = _checks.number("dropout", dropout, low=0)
-    if rate >= 1:
-        raise InputError(f"dropout is {dropout!r}: it must be below 1, or nothing is left to learn from.")
     squared = isinstance(task.loss, SquaredError)
     if optimizer in SQUARED_ONLY and not squared:
         raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
-    if rate and optimizer not in STOCHASTIC:
+    if dropout and optimizer not in STOCHASTIC:
         raise InputError(f"dropout is {dropout!r} but {optimizer!r} needs the same loss at every step: take 'adam' or 'gd'.")
     if optimizer == "direct" or optimizer.startswith("algorithm-1"):
         if preconditioner != "auto":
-            told = "one that was built" if isinstance(preconditioner, Preconditioner) else repr(preconditioner)
-            raise InputError(f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {told}: leave it out.")
+            given = "one that was built" if isinstance(preconditioner, Preconditioner) else repr(preconditioner)
+            raise InputError(f"optimizer={optimizer!r} takes no preconditioner, but preconditioner is {given}: leave it out.")
         if optimizer != "direct" and task.kind == "operator":
             raise InputError(f"optimizer={optimizer!r} drops edges, but kind='operator' has none: take 'pcg'.")
         return Plan(optimizer, "none", True) if optimizer == "direct" else Plan(optimizer, "sketched", False)
@@ -66,7 +60,7 @@ def settle(
         return Plan(iterative, "none", False)
     few = task.train.numel() < SEPARABLE * task.features.shape[1]
     if iterative == "lbfgs" and preconditioner == "auto" and not squared and few and _is_easy(task):
-        why = "fewer than two training nodes a feature: the loss is next to nothing before a preconditioner is built"
+        why = "fewer than two training nodes per feature: the loss is next to nothing before a preconditioner is built"
         return Plan(iterative, "none", False, why)
     if preconditioner == "blocks" and squared:
         raise InputError("preconditioner is 'blocks', but with loss='mse' those of all outputs are alike: take 'exact'.")
@@ -76,7 +70,7 @@ def settle(
     }[preconditioner]  # fmt: skip
     if squared:
         ways = tuple(way for way in ways if way in ("formed", "exact", "sketched"))
-    if rate or (squared and not (optimizer == preconditioner == "auto")):
+    if dropout or (squared and not (optimizer == preconditioner == "auto")):
         # dropped features have no F of their own; and for the squared error F to full accuracy leaves nothing to iterate
         ways = tuple(way for way in ways if way != "formed")
     sizes = cost_model.Sizes(
@@ -88,10 +82,10 @@ def settle(
     if squared and way == "formed":
         return Plan("direct", "none", True, reason)
     named = {"formed": "exact", "plain": "none", "sketched-blocks": "sketched"}.get(way, way)
-    return Plan(iterative, named, not rate and way in ("formed", "blocks"), reason, by_output=way.endswith("blocks"))
+    return Plan(iterative, named, not dropout and way in ("formed", "blocks"), reason, by_output=way.endswith("blocks"))
 
 
-def _fits(P: Preconditioner, task: Task, optimizer: str) -> None:
+def _fits(P: Preconditioner, task: TrainingInputs, optimizer: str) -> None:
     """Refuse a preconditioner that was built for something else, or that would have to be renewed."""
     if optimizer == "lbfgs":
         raise InputError(
@@ -106,7 +100,7 @@ def _fits(P: Preconditioner, task: Task, optimizer: str) -> None:
         )
 
 
-def _is_easy(task: Task) -> bool:
+def _is_easy(task: TrainingInputs) -> bool:
     """Whether nothing keeps the classes of a few nodes from being told apart in a few steps: weight decay, mixed units."""
     lengths = task.features.lengths()
     lengths = lengths[lengths > 0]

@@ -15,7 +15,7 @@ from nareg.herta._model.losses import SquaredError
 from nareg.herta._precondition import build
 from nareg.herta._precondition.preconditioner import TELLING, Preconditioner
 from nareg.herta._train.cost_model import MEMORY
-from nareg.herta._train.inputs import Task
+from nareg.herta._train.inputs import TrainingInputs
 
 #: Steps of a plain method after which a preconditioner is worth while all the same: it takes as long as so many.
 PLAIN = 200
@@ -26,7 +26,7 @@ class Proof:
 
     Parameters
     ----------
-    task : Task
+    task : TrainingInputs
     rows : int
         Of a sketch.
     tol : float
@@ -36,15 +36,15 @@ class Proof:
     rng : numpy.random.Generator
     """
 
-    def __init__(self, task: Task, rows: int, tol: float, *, go_on: bool, rng: np.random.Generator) -> None:
+    def __init__(self, task: TrainingInputs, rows: int, tol: float, *, go_on: bool, rng: np.random.Generator) -> None:
         self._task, self._tol, self._go_on, self._rng = task, tol, go_on, rng
         n, d, size = task.train.numel(), task.features.shape[1], task.like.element_size()
         rows = n if n * d * size <= MEMORY else min(rows, n)
         #: None where even a sketch that sees every direction would not fit
         self._rows = rows if rows * d * size <= MEMORY and rows >= min(n, TELLING * d) else None
         self._squared: Preconditioner | None = None
-        self._proving: build.Weighted | None = None
-        self._going: build.Weighted | None = None
+        self._proving: build.WeightedGram | None = None
+        self._going: build.WeightedGram | None = None
         self._steps = 0
 
     def __call__(self, Z: torch.Tensor) -> Preconditioner:
@@ -84,8 +84,8 @@ class Proof:
         bound = float((gradient * gradient).sum()) / (2 * decay) if decay > 0 else None
         if bound is not None and bound <= enough:
             return bound
-        found = self.anew(Z).gap(gradient)
-        return bound if found is None else found
+        result = self.anew(Z).gap(gradient)
+        return bound if result is None else result
 
     def _of_squares(self, rows: int) -> Preconditioner:
         task = self._task
@@ -109,7 +109,7 @@ class Proof:
             return False
         kind = "exact" if rows == n else "sketched"
         # a matrix an output: what bends only a rare class is in no mean
-        self._proving = build.Weighted(F, part, n, task.loss, weight_decay=task.weight_decay, kind=kind, by_output=True)
+        self._proving = build.WeightedGram(F, part, n, task.loss, weight_decay=task.weight_decay, kind=kind, by_output=True)
         if self._go_on:
-            self._going = build.Weighted(F, part, n, task.loss, weight_decay=task.weight_decay, kind=kind, by_output=False)
+            self._going = build.WeightedGram(F, part, n, task.loss, weight_decay=task.weight_decay, kind=kind, by_output=False)
         return True

@@ -2,59 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from nareg.errors import InputError
-
-
-class TrainingStatus(enum.Enum):
-    """How a training ended; the text says what to do about it.
-
-    Examples
-    --------
-    >>> from nareg.herta import TrainingStatus
-    >>> TrainingStatus.CONVERGED.ok, TrainingStatus.DIVERGED.ok
-    (True, False)
-    >>> TrainingStatus.DIVERGED.value
-    'diverged: the loss is not finite any more; take a smaller learning_rate'
-    """
-
-    CONVERGED = "converged: the loss is within tol of its minimum, by all that is known"
-    MAX_ITERATIONS = "not converged: max_iterations was reached; raise it, or take another optimizer or preconditioner"
-    EARLY_STOP = (
-        "stopped early: the validation accuracy did not rise for as long as patience says; its best weights are returned"
-    )
-    ZERO_LOSS = "the loss is zero: the outputs are equal to the targets to within tol, or the accuracy of the inner solves"
-    SEPARABLE = (
-        "the classes are separable: the loss has no minimum, its lower limit is zero and the weights grow without end; "
-        "add weight_decay, or stop early by validation"
-    )
-    TARGET = "the loss reached stop_below, as asked for"
-    STALLED = (
-        "stalled above the minimum, by rounding or the accuracy of the inner solves: take a smaller inner_tol, float64, "
-        "a preconditioner, or a larger tol"
-    )
-    UNPROVED = (
-        "not known to have converged: the gradient is small, but nothing tells how far the loss is above its minimum; "
-        "take a preconditioner, or weight_decay"
-    )
-    DIVERGED = "diverged: the loss is not finite any more; take a smaller learning_rate"
-    INTERRUPTED = "interrupted: the best weights reached so far are returned"
-
-    @property
-    def ok(self) -> bool:
-        """Whether the training ended as it should."""
-        return self not in (
-            TrainingStatus.MAX_ITERATIONS,
-            TrainingStatus.DIVERGED,
-            TrainingStatus.INTERRUPTED,
-            TrainingStatus.STALLED,
-            TrainingStatus.UNPROVED,
-        )
+from nareg.results import Status
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +28,7 @@ class TrainingResult:
         weights are those returned, the last is ``loss``.
     seconds : (T,) array
         When each was known, from the start of the call, everything built before it included.
-    status : TrainingStatus
+    status : Status
     optimizer, preconditioner : str
         What was used.
     reason : str
@@ -117,7 +71,7 @@ class TrainingResult:
     loss: float
     losses: np.ndarray
     seconds: np.ndarray
-    status: TrainingStatus
+    status: Status
     optimizer: str
     preconditioner: str
     reason: str

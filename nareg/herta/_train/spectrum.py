@@ -10,7 +10,7 @@ import scipy.linalg
 import torch
 
 from nareg.herta._precondition.preconditioner import Preconditioner
-from nareg.herta._train.objective import Problem
+from nareg.herta._train.objective import TrainingProblem
 
 #: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
 LANCZOS = 12
@@ -60,7 +60,12 @@ def bent(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
 
 
 def spectrum(
-    problem: Problem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator, steps: int = LANCZOS
+    problem: TrainingProblem,
+    Z: torch.Tensor,
+    preconditioner: Preconditioner,
+    *,
+    generator: torch.Generator,
+    steps: int = LANCZOS,
 ) -> torch.Tensor:
     """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalized."""
     shape = (problem.n_features, problem.loss.n_outputs)

@@ -1,16 +1,16 @@
-"""Other ways to take something back, with the same calls, and their comparison. ``DeepGPR`` needs torch."""
+"""Other unlearning methods with the same calls, and their comparison. ``DeepGPR`` needs torch."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from nareg.unlearning.peers.certified import CEU, CGU, Retrained
-from nareg.unlearning.peers.comparison import Compared, compare
+from nareg.unlearning.peers.comparison import ComparedMethod, compare
 
 if TYPE_CHECKING:
     from nareg.unlearning.peers.deep import DeepGPR
 
-__all__ = ["CEU", "CGU", "Compared", "DeepGPR", "Retrained", "compare"]
+__all__ = ["CEU", "CGU", "ComparedMethod", "DeepGPR", "Retrained", "compare"]
 
 
 def __getattr__(name: str) -> Any:

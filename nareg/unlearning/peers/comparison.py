@@ -1,9 +1,9 @@
-"""Models that forget, side by side on the same requests: seconds, accuracy before and after, and what is certified."""
+"""Unlearning methods side by side on the same requests: seconds, accuracy and certificates."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
@@ -13,157 +13,159 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.progress import Progress, ProgressCallback
+from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning.certificate import Certificate
-from nareg.unlearning.forgetting import Forgetting, checked_weights
+from nareg.unlearning.forgetting import Forgetting
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.peers.certified import CEU, CGU, Retrained
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
-#: Linear heads, whose requests end with a certificate.
+#: Linear heads, whose requests return certificates.
 CERTIFIED: dict[str, type[CertifiedGPR]] = {"nareg": CertifiedGPR, "retrained": Retrained, "CGU": CGU, "CEU": CEU}
-#: Deep ones without any, and the basis of their polynomials; they need torch.
+#: Deep models without certificates, and the basis of their polynomials; they need torch.
 DEEP = {"perceptron": "gpr", "ChebNetII": "chebyshev"}
 
 
 @dataclass(frozen=True)
-class Compared:
-    """How a method did.
+class ComparedMethod:
+    """Accuracy, seconds and certificates of a method.
 
     Attributes
     ----------
     method : str
     before, after : float
-        Share of the nodes with a label that are not trained on (and remain) whose class is right; NaN where there are none.
-    fit : float
-        Seconds of the first training, propagation included.
-    seconds, propagation : float
-        Median over the requests, the whole of one and propagation in it.
+        Accuracy at the labeled nodes that are not trained on, before and after all removals; NaN if there are none.
     spent : float or None
-        Largest share of the budget; None: nothing is certified.
+        Largest share of the budget that a certificate used; None if the method certifies nothing.
     retrained : int
-        Requests after which a model was trained anew.
+        Requests after which a model was trained from nothing.
+    timings : dict of float
+        Seconds: ``"fit"``, the first training with its propagation; ``"request"`` and ``"propagation"``, medians over the
+        requests of a whole one and of the propagation in it.
     """
 
     method: str
     before: float
     after: float
-    fit: float
-    seconds: float
-    propagation: float
     spent: float | None
     retrained: int
+    timings: dict[str, float]
 
 
 def compare(
-    graph: Any,
-    features: Any,
-    labels: Any,
-    train: Any,
+    graph: GraphLike,
+    features: ArrayLike | Sparse,
+    labels: ArrayLike,
+    train: ArrayLike,
     *,
-    edges: Any = (),
-    nodes: Any = (),
+    edges: ArrayLike = (),
+    nodes: ArrayLike = (),
     methods: Sequence[str] = tuple(CERTIFIED),
-    order: int = 2,
-    weights: Any = None,
-    loss: str = "logistic",
-    lam: float = 1e-2,
-    alpha: float = 0.1,
-    eps: float = 1.0,
-    delta: float = 1e-4,
+    model: CertifiedGPR | None = None,
     device: str | None = None,
     rng: np.random.Generator | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-) -> Iterator[Compared]:
-    """Fit every method and have it forget the same edges, then nodes, one by one.
+    progress: ProgressCallback | None = None,
+) -> Iterator[ComparedMethod]:
+    """Fit every method and remove the same edges, then nodes, one by one.
 
-    All draw the same random numbers: methods that train alike have the same model to begin with.
+    All methods draw the same random numbers: those that train alike start from the same model.
 
     Parameters
     ----------
     graph, features, labels, train
         See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as known beforehand.
-    edges : (E, 2) pairs, nodes : integers or a mask
-        To be removed, each by itself.
+    edges : (E, 2) pairs
+        Edges to remove.
+    nodes : integers or (N,) mask
+        Nodes to remove.
     methods : sequence of str
-        Among ``CERTIFIED`` and ``DEEP``.
-    order, weights
-        Of the propagation.
-    loss, lam, alpha, eps, delta
-        Of the methods with a certificate, see :class:`nareg.unlearning.CertifiedGPR`.
+        Names among ``CERTIFIED`` and ``DEEP``.
+    model : CertifiedGPR, optional
+        An unfitted model; its weights, loss, lam, alpha, eps and delta apply to all certified methods, its weights to all.
     device : str, optional
-        A device of torch, for all methods.
+        A torch device for all methods.
     rng : numpy.random.Generator, optional
+        ``numpy.random.default_rng(0)`` by default.
     progress : callable, optional
-        Told a method, how many of its requests are done and how many there are.
+        Called with a :class:`~nareg.progress.Progress` per request; its stage is the method.
 
     Yields
     ------
-    Compared
-        A method at a time: what is done is kept if the rest is interrupted.
+    ComparedMethod
+        One method at a time: an interruption loses only the unfinished ones.
 
     Raises
     ------
     InputError
+        If a method is unknown, or an edge or node cannot be removed.
     MissingDependencyError
-        For the deep ones, or a device, without torch.
+        If the deep methods or a device need torch and it is not installed.
 
     Examples
     --------
     >>> import nareg, numpy as np
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
-    >>> found = compare(data.graph, data.features, data.labels, np.arange(200), nodes=[3, 250], methods=["nareg", "CGU"])
-    >>> [(one.method, one.retrained, one.spent < 1) for one in found]
+    >>> rows = compare(data.graph, data.features, data.labels, np.arange(200), nodes=[3, 250], methods=["nareg", "CGU"])
+    >>> [(row.method, row.retrained, row.spent < 1) for row in rows]
     [('nareg', 0, True), ('CGU', 0, True)]
     """
-    stream = np.random.default_rng() if rng is None else _checks.generator(rng)
-    (common,) = stream.spawn(1)
-    weights = checked_weights(order, weights)
-    certified: dict[str, Any] = {"loss": loss, "lam": lam, "alpha": alpha, "eps": eps, "delta": delta}
-    models = {method: _model(method, deepcopy(common), weights, device, certified) for method in methods}
-    pairs, gone, classes = _checked(graph, edges, nodes, labels)
-    total = len(pairs) + len(gone)
-    _compile(weights, device)
+    (common,) = _checks.generator(rng).spawn(1)
+    settings = CertifiedGPR() if model is None else model
+    if settings.r_max:
+        raise InputError(f"model has r_max = {settings.r_max:g}, but all methods propagate exactly here: omit r_max.")
+    models = {method: _model(method, deepcopy(common), settings, device) for method in methods}
+    pairs, removed, classes = _checked(graph, edges, nodes, labels)
+    total = len(pairs) + len(removed)
+    _compile(settings.weights, device)
     for method in list(models):
-        model = models.pop(method)  # the next one needs the memory
+        fitted = models.pop(method)  # the next one needs the memory
         start = time.perf_counter()
-        model.fit(graph, features, labels, train, classes=classes)
-        fit, before = time.perf_counter() - start, _accuracy(model)
-        seconds, told = [], []
-        for remove, what in [(model.remove_edges, pairs), (model.remove_nodes, gone)]:
-            for one in what:
+        fitted.fit(graph, features, labels, train, classes=classes)
+        fit, before = time.perf_counter() - start, _accuracy(fitted)
+        seconds, answers = [], []
+        for remove, items in [(fitted.remove_edges, pairs), (fitted.remove_nodes, removed)]:
+            for item in items:
                 start = time.perf_counter()
-                told.append(remove(one[None]))
+                answers.append(remove(item[None]))
                 seconds.append(time.perf_counter() - start)
                 if progress is not None:
-                    progress(method, len(told), total)
-        yield Compared(method, before, _accuracy(model), fit, float(np.median(seconds)), **_cost(told))
+                    progress(Progress(method, len(answers), total, len(answers) / total))
+        propagation = [answer.timings["propagation"] for answer in answers]
+        timings = {"fit": fit, "request": float(np.median(seconds)), "propagation": float(np.median(propagation))}
+        yield ComparedMethod(method, before, _accuracy(fitted), *_certified(answers), timings)
 
 
-def _checked(graph: Any, edges: Any, nodes: Any, labels: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _checked(
+    graph: GraphLike, edges: ArrayLike, nodes: ArrayLike, labels: ArrayLike
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Edges and nodes that can be removed, and all classes."""
     live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
     pairs = live.checked_pairs("edges", edges, present=True) if np.size(edges) else np.empty((0, 2), dtype=np.int64)
-    gone = _arguments.numbers("nodes", nodes, live.n_nodes)
-    if not len(pairs) + len(gone):
-        raise InputError("edges and nodes are empty: name something to remove.")
-    classes = np.unique(_arguments.whole("labels", labels, live.n_nodes))
-    return pairs, gone, classes[classes >= 0]
+    removed = _arguments.node_numbers("nodes", nodes, live.n_nodes)
+    if not len(pairs) + len(removed):
+        raise InputError("edges and nodes are empty: pass at least one edge or node to remove.")
+    classes = np.unique(_arguments.integers("labels", labels, live.n_nodes))
+    return pairs, removed, classes[classes >= 0]
 
 
-def _model(method: str, rng: np.random.Generator, weights: np.ndarray, device: str | None, certified: dict[str, Any]) -> Any:
-    """Not fitted."""
+def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device: str | None) -> Any:
+    """An unfitted model."""
     if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
-        return CERTIFIED[method](weights=weights, device=device, rng=rng, **certified)
+        return CERTIFIED[method](
+            weights=settings.weights, loss=settings.loss.name, lam=settings.lam, alpha=settings.alpha, eps=settings.eps,
+            delta=settings.delta, device=device, rng=rng,
+        )  # fmt: skip
     from nareg.unlearning.peers.deep import DeepGPR  # needs torch
 
-    basis = DEEP[method]
-    shape: dict[str, Any] = {"weights": weights} if basis == "gpr" else {"order": weights.size - 1}
-    return DeepGPR(basis=basis, device=device or "cpu", rng=rng, **shape)
+    if DEEP[method] == "gpr":
+        return DeepGPR(weights=settings.weights, device=device, rng=rng)
+    return DeepGPR(order=settings.weights.size - 1, basis=DEEP[method], device=device, rng=rng)
 
 
 def _compile(weights: np.ndarray, device: str | None) -> None:
-    """Have all loops compiled that the methods share, the device started: whichever comes first would be charged with that."""
+    """Compile the loops that the methods share, and start the device: else the first method would be charged with it."""
     ring = np.roll(np.eye(6), 1, axis=1)
     model = CertifiedGPR(weights=weights, device=device, rng=np.random.default_rng(0)).fit(
         ring + ring.T, np.eye(6), np.arange(6) % 2, np.arange(6)
@@ -173,17 +175,14 @@ def _compile(weights: np.ndarray, device: str | None) -> None:
 
 
 def _accuracy(model: Forgetting[Any]) -> float:
-    """Of the nodes with a label that are not trained on."""
+    """Accuracy at the labeled nodes that are not trained on."""
     labels = model.labels
-    held = np.setdiff1d(np.flatnonzero(labels >= 0), model.train)
-    return float((model.predict(held) == labels[held]).mean()) if held.size else float("nan")
+    test = np.setdiff1d(np.flatnonzero(labels >= 0), model.train)
+    return float((model.predict(test) == labels[test]).mean()) if test.size else float("nan")
 
 
-def _cost(told: list[Any]) -> dict[str, Any]:
-    """Of what the requests returned: certificates, or updates without."""
-    certified = isinstance(told[0], Certificate)
-    return {
-        "propagation": float(np.median([one.seconds["propagation"] for one in told])),
-        "spent": max(one.spent / one.budget for one in told) if certified else None,
-        "retrained": sum(one.retrained for one in told) if certified else 0,
-    }
+def _certified(answers: list[Any]) -> tuple[float | None, int]:
+    """Largest share of the budget, None without certificates, and the number of models that were retrained."""
+    if not isinstance(answers[0], Certificate):
+        return None, 0
+    return max(one.spent / one.budget for one in answers), sum(one.retrained for one in answers)

@@ -1,7 +1,7 @@
-"""A perceptron on a lazily propagated embedding: brought up to date at a request by some more epochs. It certifies nothing.
+"""A perceptron on a lazily propagated embedding; a request trains it for more epochs. It certifies nothing.
 
-For comparison with :class:`~nareg.unlearning.CertifiedGPR`: a non-convex model has no unique optimum, and no theorem says
-what more epochs leave of the data that was removed. Needs torch (``pip install 'nareg[torch]'``).
+To compare with :class:`~nareg.unlearning.CertifiedGPR`: a non-convex model has no unique optimum, and no theorem says how much
+of the removed data more epochs leave. Needs torch (``pip install 'nareg[torch]'``).
 """
 
 from __future__ import annotations
@@ -9,15 +9,16 @@ from __future__ import annotations
 import time
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.polynomial import chebyshev
 
 from nareg import _checks
 from nareg.errors import InputError, MissingDependencyError
-from nareg.unlearning._interrupts import interrupts_held
-from nareg.unlearning._turns import reading, training
+from nareg.progress import Progress, ProgressCallback
+from nareg.typing import ArrayLike, GraphLike, Sparse
+from nareg.unlearning._interrupts import interrupts_deferred
+from nareg.unlearning._locking import reading, training
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.exact import Propagation
@@ -33,31 +34,33 @@ BASES = ("gpr", "chebyshev")
 
 
 @dataclass(frozen=True)
-class Update:
-    """What a request took: its name, what it named, seconds. No certificate."""
+class DeepUpdate:
+    """Name of a request, number of edges or nodes in it, and seconds per stage. No certificate."""
 
     request: str
     count: int
-    seconds: dict[str, float]
+    timings: dict[str, float]
 
 
-class DeepGPR(Forgetting[Update]):
+class DeepGPR(Forgetting[DeepUpdate]):
     """Generalized PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
 
     Parameters
     ----------
     order, weights
-        As in :class:`~nareg.unlearning.CertifiedGPR`; ``basis="chebyshev"`` takes the order only.
+        As in :class:`~nareg.unlearning.CertifiedGPR`; with ``basis="chebyshev"`` only the order.
     basis : {"gpr", "chebyshev"}
-        "chebyshev": ``sum_k w_k T_k(-P) X``, the polynomial whose values at the Chebyshev nodes are gamma, which is learned
-        (He et al. 2022): ``w_k = 2 / (L + 1) sum_j gamma_j T_k(x_j)``, half of that for k = 0.
+        "chebyshev" is ``sum_k w_k T_k(-P) X``, the polynomial with the learned values gamma at the Chebyshev nodes (He et al.
+        2022): ``w_k = 2 / (L + 1) sum_j gamma_j T_k(x_j)``, half of that for k = 0.
     hidden : int
         Units of the hidden layer.
     dropout, learning_rate, weight_decay : float
-    epochs, more : int
-        Full-batch steps of Adam at the start, and after a request.
-    device : str
+    epochs, update_epochs : int
+        Full-batch steps of Adam in training, and after a request.
+    device : str, optional
+        A torch device; the CPU by default.
     rng : numpy.random.Generator, optional
+        ``numpy.random.default_rng(0)`` by default.
 
     Examples
     --------
@@ -73,15 +76,15 @@ class DeepGPR(Forgetting[Update]):
         self,
         *,
         order: int = 2,
-        weights: Any = None,
+        weights: ArrayLike | None = None,
         basis: str = "gpr",
         hidden: int = 64,
         dropout: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 5e-4,
         epochs: int = 200,
-        more: int = 20,
-        device: str = "cpu",
+        update_epochs: int = 20,
+        device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         from nareg.gnn.training import checked_device
@@ -89,76 +92,98 @@ class DeepGPR(Forgetting[Update]):
         super().__init__()
         self.basis = _checks.choice("basis", basis, BASES)
         if basis == "chebyshev" and weights is not None:
-            raise InputError('weights are given, but with basis="chebyshev" they are learned: give the order alone.')
+            raise InputError('weights are given, but basis="chebyshev" learns them: pass order instead.')
         self.weights = checked_weights(order, weights)
         self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
-        self.more = _checks.integer("more", more, low=0)
+        self.update_epochs = _checks.integer("update_epochs", update_epochs, low=0)
         self.dropout = _checks.number("dropout", dropout, low=0, high=1)
         self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-        self.device = checked_device(device)
-        self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)
+        self.device = checked_device("cpu" if device is None else device)
+        self._rng = _checks.generator(rng)
 
     @training
-    def fit(self, graph: Any, features: Any, labels: Any, train: Any, *, classes: Any = None) -> DeepGPR:
-        """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`."""
+    def fit(
+        self,
+        graph: GraphLike,
+        features: ArrayLike | Sparse,
+        labels: ArrayLike,
+        train: ArrayLike,
+        *,
+        classes: ArrayLike | None = None,
+        progress: ProgressCallback | None = None,
+    ) -> DeepGPR:
+        """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`.
+
+        ``progress`` is called with a :class:`~nareg.progress.Progress` per epoch.
+        """
         data = self._read(graph, features, labels, train, classes)
         seed = int(self._rng.integers(2**63 - 1))
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            network = _Head(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
+            network = _Perceptron(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        self._train(network, optimizer, data, self.epochs)
-        with self._turns.lock, interrupts_held():
+        self._train(network, optimizer, data, self.epochs, progress)
+        with self._lock.mutex, interrupts_deferred():
             self._data, self._network, self._optimizer = data, network, optimizer
         return self
 
-    def _do(self, request: Request) -> Update:
+    def _do(self, request: Request) -> DeepUpdate:
         start, data = time.perf_counter(), self._data
-        with data.changed(request) as keep:
+        with data.changed(request) as commit:
             propagated = time.perf_counter()
             network, optimizer = deepcopy((self._network, self._optimizer))
-            self._train(network, optimizer, data, self.more)
-            with interrupts_held():
+            self._train(network, optimizer, data, self.update_epochs)
+            with interrupts_deferred():
                 self._network, self._optimizer = network, optimizer
-                keep()
-        seconds = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
-        return Update(request.told["request"], request.count, seconds)
+                commit()
+        timings = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
+        return DeepUpdate(request.details["request"], request.count, timings)
 
     @reading
-    def decision(self, nodes: Any = None) -> np.ndarray:
-        """Scores of some nodes, or all: (K, C)."""
+    def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
+        """Scores (K, C) of these nodes, or all."""
         inputs = self._inputs(self._data, self._index(nodes))
         self._network.eval()
         with torch.no_grad():
-            found: np.ndarray = self._network(inputs).cpu().numpy()
-        return found
+            scores: np.ndarray = self._network(inputs).cpu().numpy()
+        return scores
 
-    def _train(self, network: _Head, optimizer: torch.optim.Optimizer, data: Data, epochs: int) -> None:
+    def _train(
+        self,
+        network: _Perceptron,
+        optimizer: torch.optim.Optimizer,
+        data: Data,
+        epochs: int,
+        progress: ProgressCallback | None = None,
+    ) -> None:
         nodes = data.train
         inputs = self._inputs(data, nodes)
         targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
         network.train()
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(self._rng.integers(2**63 - 1)))
-            for _ in range(epochs):
+            for epoch in range(1, epochs + 1):
                 optimizer.zero_grad()
-                torch.nn.functional.cross_entropy(network(inputs), targets).backward()
+                loss = torch.nn.functional.cross_entropy(network(inputs), targets)
+                loss.backward()
                 optimizer.step()
+                if progress is not None:
+                    progress(Progress("training", epoch, epochs, epoch / epochs, {"loss": float(loss)}))
 
-    def _inputs(self, data: Data, nodes: Any) -> torch.Tensor:
-        """(1, K, F): Z; for Chebyshev polynomials (L + 1, K, F): the powers."""
-        held = data.propagation
+    def _inputs(self, data: Data, nodes: np.ndarray | slice) -> torch.Tensor:
+        """Z as (1, K, F); for Chebyshev polynomials the powers as (L + 1, K, F)."""
+        propagation = data.propagation
         if self.basis == "gpr":
-            rows = held.embedding(nodes)[None]
+            rows = propagation.embedding(nodes)[None]
         else:
-            assert isinstance(held, Propagation)
-            rows = held.powers(nodes)
+            assert isinstance(propagation, Propagation)
+            rows = propagation.powers(nodes)
         return torch.as_tensor(rows, dtype=torch.float32, device=self.device)
 
     def _mixing(self) -> torch.Tensor | None:
-        """(L + 1, L + 1): from gamma to the weights of the powers of P."""
+        """The (L + 1, L + 1) matrix from gamma to the weights of the powers of P."""
         if self.basis == "gpr":
             return None
         count = self.weights.size
@@ -172,7 +197,7 @@ class DeepGPR(Forgetting[Update]):
         return torch.as_tensor(to_powers, dtype=torch.float32)
 
 
-class _Head(torch.nn.Module):
+class _Perceptron(torch.nn.Module):
     """Dropout, a hidden layer, dropout, classes; with ``mixing`` a learned polynomial before it."""
 
     def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float, mixing: torch.Tensor | None) -> None:
@@ -192,5 +217,5 @@ class _Head(torch.nn.Module):
             mixing = self.mixing
             assert isinstance(mixing, torch.Tensor)
             Z = torch.einsum("l,lkf->kf", mixing @ self.gamma.relu(), powers)
-        found: torch.Tensor = self.layers(Z)
-        return found
+        scores: torch.Tensor = self.layers(Z)
+        return scores

@@ -188,9 +188,9 @@ class Scratch:
 
     def mark(self, sources: np.ndarray) -> np.ndarray:
         """Nodes that a push from the sources reaches, in rising order; they have places until they are forgotten."""
-        found = np.sort(self.reach(sources, 1)[0])
-        self.slot[found] = np.arange(found.size)
-        return found
+        reached = np.sort(self.reach(sources, 1)[0])
+        self.slot[reached] = np.arange(reached.size)
+        return reached
 
     def reach(self, ends: np.ndarray, hops: int) -> tuple[np.ndarray, np.ndarray]:
         """Nodes within so many hops, nearest first, and how many within 0, 1, 2, ...; with places, as marked ones."""
@@ -247,5 +247,5 @@ class Scratch:
     def add_nodes(self, count: int) -> None:
         """Behind all others."""
         self.itself = np.arange(self.itself.size + count)
-        self.slot, self._source = (extended(held, np.full(count, -1)) for held in (self.slot, self._source))
+        self.slot, self._source = (extended(array, np.full(count, -1)) for array in (self.slot, self._source))
         self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

@@ -80,12 +80,12 @@ class LiveGraph:
     def adjacency(self, *, in_order: bool = True) -> sp.csr_array:
         """The (N, N) adjacency matrix, without loops; neighbors sorted, which takes longer than all else here, or not."""
         ends = np.concatenate([[0], np.cumsum(self.live)])
-        found = sp.csr_array(
+        adjacency = sp.csr_array(
             (np.ones(ends[-1]), self.neighbors[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
         )
         if in_order:
-            found.sort_indices()
-        return found
+            adjacency.sort_indices()
+        return adjacency
 
     def checked_pairs(self, name: str, value: Any, *, present: bool) -> np.ndarray:
         """(E, 2) pairs from a user: nodes that exist, no loops, every edge once; all of them there, or none of them."""
@@ -98,15 +98,15 @@ class LiveGraph:
             raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}.")
         if (pairs[:, 0] == pairs[:, 1]).any():
             loop = pairs[pairs[:, 0] == pairs[:, 1]][0]
-            raise InputError(f"{name} has {_pair(loop)}: the loop at a node is not an edge.")
-        kept, counts = (pairs, np.ones(1)) if len(pairs) == 1 else np.unique(pairs, axis=0, return_counts=True)
+            raise InputError(f"{name} has {_pair(loop)}: a self-loop is not an edge.")
+        edges, counts = (pairs, np.ones(1)) if len(pairs) == 1 else np.unique(pairs, axis=0, return_counts=True)
         if counts.max() > 1:
-            raise InputError(f"{name} has {_pair(kept[counts.argmax()])} twice: name every edge once, in whichever direction.")
-        there = self._present(kept)
+            raise InputError(f"{name} has {_pair(edges[counts.argmax()])} twice: name every edge once, in either direction.")
+        there = self._present(edges)
         if (there != present).any():
-            told = "is no edge: it never was one, or is removed already" if present else "is an edge already"
-            raise InputError(f"{name} has {_pair(kept[there != present][0])}, which {told}.")
-        return kept
+            reason = "is not an edge, or was removed before" if present else "is an edge already"
+            raise InputError(f"{name} has {_pair(edges[there != present][0])}, which {reason}.")
+        return edges
 
     def remove(self, edges: np.ndarray) -> None:
         """Take out checked edges."""
@@ -154,8 +154,8 @@ class LiveGraph:
             packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
             packed[self._places(places)] = self.neighbors[self._places(self.start)]
             self.neighbors, self.start, self._used = packed, places, total
-        held = self.neighbors_of(node)
-        self.neighbors[self._used : self._used + held.size] = held
+        row = self.neighbors_of(node)
+        self.neighbors[self._used : self._used + row.size] = row
         self.neighbors[self.start[node] : self.start[node] + self._room[node]] = GONE
         self.start[node], self._room[node] = self._used, room
         self._used += room

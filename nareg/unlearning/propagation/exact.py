@@ -63,8 +63,8 @@ class Propagation(Embedding):
 
     def trains(self, nodes: np.ndarray) -> np.ndarray:
         """Whether these are trained on."""
-        found: np.ndarray = self._row[nodes] < self._n_train
-        return found
+        trains: np.ndarray = self._row[nodes] < self._n_train
+        return trains
 
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
         """``S, s``: embedding rows of the training nodes are ``s S``. A view: to be used before the next change."""
@@ -78,14 +78,14 @@ class Propagation(Embedding):
 
     def powers(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
         """(L + 1, K, F): rows of ``P^l X``, l = 0..L; for weights with ``w_L = 1`` alone."""
-        held = [self.features[nodes], *(q[nodes] * self._degrees[nodes, None] ** -0.5 for q in self._reserves)]
-        return np.stack([*held, self.embedding(nodes)] if self.order else held)
+        powers = [self.features[nodes], *(q[nodes] * self._degrees[nodes, None] ** -0.5 for q in self._reserves)]
+        return np.stack([*powers, self.embedding(nodes)] if self.order else powers)
 
     def rows(self, node: int) -> np.ndarray:
         """(L + 1, F): a node's rows of ``q_0, ..., q_(L-1)`` and S."""
         root = np.sqrt(self._degrees[node])
-        held = [root * self.features[node], *(q[node] for q in self._reserves), self._sum[self._row[node]]]
-        return np.stack(held[-(self.order + 1) :])
+        rows = [root * self.features[node], *(q[node] for q in self._reserves), self._sum[self._row[node]]]
+        return np.stack(rows[-(self.order + 1) :])
 
     def leave(self, nodes: np.ndarray) -> None:
         """These are not trained on any more."""

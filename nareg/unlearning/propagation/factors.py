@@ -35,13 +35,13 @@ class EdgeFactors:
 
     def apply(self, W: np.ndarray) -> np.ndarray:
         """``(Z' - Z) W`` at ``nodes``: how scores change, for ``2 (L + 1)`` products with W."""
-        found: np.ndarray = self.left @ (self.right @ W)
-        return found
+        product: np.ndarray = self.left @ (self.right @ W)
+        return product
 
     def transposed_apply(self, R: np.ndarray) -> np.ndarray:
         """``(Z' - Z)^T R`` for rows of R at ``nodes``: how gradients ``Z^T l'(Z W)`` change, beside what R itself does."""
-        found: np.ndarray = self.right.T @ (self.left.T @ R)
-        return found
+        product: np.ndarray = self.right.T @ (self.left.T @ R)
+        return product
 
 
 def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import numpy as np
 
-#: Spare rows that a new array gets, as a share of those it holds.
+#: Spare rows of a new array, as a share of its rows.
 SPARE = 0.25
 
 
 def extended(array: np.ndarray, rows: np.ndarray) -> np.ndarray:
-    """The array with rows behind its own: in the spare room of what it is a view of, or else copied to where there is some.
+    """The array with rows appended: in the spare rows behind it, or else in a copy with new spare rows.
 
-    The array itself must not be used any more.
+    The array itself must not be used afterwards.
     """
-    held, wanted = len(array), len(array) + len(rows)
+    n_rows, total = len(array), len(array) + len(rows)
     whole = array.base
-    if whole is None or len(whole) < wanted or whole.dtype != array.dtype or whole.shape[1:] != array.shape[1:]:
-        whole = np.empty((wanted + int(SPARE * wanted) + 1, *array.shape[1:]), dtype=array.dtype)
-        whole[:held] = array
-    whole[held:wanted] = rows
-    found: np.ndarray = whole[:wanted]
-    return found
+    if whole is None or len(whole) < total or whole.dtype != array.dtype or whole.shape[1:] != array.shape[1:]:
+        whole = np.empty((total + int(SPARE * total) + 1, *array.shape[1:]), dtype=array.dtype)
+        whole[:n_rows] = array
+    whole[n_rows:total] = rows
+    result: np.ndarray = whole[:total]
+    return result

@@ -141,25 +141,25 @@ def gather(start: Any, live: Any, neighbors: Any, Q: Any, scale: Any, place: Any
 @serial
 def reach(start: Any, live: Any, neighbors: Any, ends: Any, slot: Any, touched: Any, counts: Any) -> None:
     """Nodes within 0, 1, 2, ... hops of the ends, nearest first, with places; ``counts`` has how many each."""
-    found = 0
+    count = 0
     for node in ends:
-        slot[node] = found
-        touched[found] = node
-        found += 1
-    counts[0] = found
+        slot[node] = count
+        touched[count] = node
+        count += 1
+    counts[0] = count
     first = 0
     for hop in range(1, counts.size):
-        last = found
+        last = count
         for i in range(first, last):
             s = touched[i]
             for p in range(start[s], start[s] + live[s]):
                 k = neighbors[p]
                 if slot[k] < 0:
-                    slot[k] = found
-                    touched[found] = k
-                    found += 1
+                    slot[k] = count
+                    touched[count] = k
+                    count += 1
         first = last
-        counts[hop] = found
+        counts[hop] = count
 
 
 @serial

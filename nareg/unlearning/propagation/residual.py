@@ -88,19 +88,19 @@ class ApproximatePropagation(Embedding):
         sent = [(q[ends] / self._degrees[ends][:, None]).reshape(len(edges), 2, q.shape[1]) for q in self._reserves]
         self._degrees[nodes] = after
         for level, (q, r) in enumerate(zip(self._reserves, self.residues, strict=True)):
-            held = q[nodes]
-            q[nodes] = grown * held
+            before = q[nodes]
+            q[nodes] = grown * before
             if level == 0:
                 r[nodes] = np.sqrt(after)[:, None] * self.features[nodes] - q[nodes]
                 continue
-            r[nodes] -= (grown - 1) * held
+            r[nodes] -= (grown - 1) * before
             for end in range(2):
                 np.add.at(r, edges[:, end], signs * sent[level - 1][:, 1 - end])
         self._empty(nodes)
 
     def _clear(self, nodes: np.ndarray) -> None:
-        for held in (*self._reserves, *self.residues):
-            held[nodes] = 0
+        for rows in (*self._reserves, *self.residues):
+            rows[nodes] = 0
 
     def _empty(self, nodes: np.ndarray) -> None:
         """Empty residues above r_max, level by level, and all of the last level."""
@@ -138,7 +138,7 @@ class ApproximatePropagation(Embedding):
         self.leave(np.arange(n_nodes, self._degrees.size))
         self.graph.drop_nodes(n_nodes)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]
-        self._reserves, self.residues = ([rows[:n_nodes] for rows in held] for held in (self._reserves, self.residues))
+        self._reserves, self.residues = ([rows[:n_nodes] for rows in levels] for levels in (self._reserves, self.residues))
         self.scratch = Scratch(self.graph)
         self._rounding.dropped(n_nodes)
 
@@ -156,5 +156,5 @@ class ApproximatePropagation(Embedding):
     def column_errors(self) -> np.ndarray:
         """(F,) bounds of the columns of ``|Z - Z_hat|`` summed: ``A D^-1`` keeps sums, and degrees are at least one."""
         sums = np.cumsum([np.abs(r).sum(0) for r in self.residues], axis=0)
-        found: np.ndarray = np.abs(self.weights) @ sums + float(self._rounding.bound(self._degrees).sum())
-        return found
+        bounds: np.ndarray = np.abs(self.weights) @ sums + float(self._rounding.bound(self._degrees).sum())
+        return bounds

@@ -75,11 +75,11 @@ class Rounding:
 
     def bound(self, degrees: np.ndarray) -> np.ndarray:
         """Of an entry in the rows of nodes with these degrees."""
-        found: np.ndarray = self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
-        return found
+        bounds: np.ndarray = self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
+        return bounds
 
 
 def _largest(features: np.ndarray) -> np.ndarray:
     """Size of the largest feature of each node."""
-    found: np.ndarray = np.abs(features).max(axis=1, initial=0)
-    return found
+    largest: np.ndarray = np.abs(features).max(axis=1, initial=0)
+    return largest

@@ -1,9 +1,9 @@
-"""Edges in a table of rows of one size: what changes is overwritten where it stands, and where it stands tells no history.
+"""Edges in a table with rows of one size: changes are overwritten in place, and the place of an edge tells no history.
 
-The row of an edge follows from its ends by a hash, and the number of rows; in a row edges are sorted, zeros behind them. Thus
-no cell of the database ever moves (SQLite overwrites with zeros what is deleted, but not copies of what it moved), a removed
-edge leaves no gap between two others, and a change takes a row or two to write. A row that would run over makes the table
-larger: only the number of rows tells that there were more edges once.
+A hash of its ends and the number of rows give the row of an edge; a row holds its edges in order, then zeros. Thus no cell of
+the database ever moves (SQLite overwrites deleted cells with zeros, but not old copies of moved ones), a removed edge leaves
+no gap, and a change writes one or two rows. A row that overflows makes the table larger: only the number of rows shows that
+there were more edges once.
 """
 
 from __future__ import annotations
@@ -13,18 +13,18 @@ import sqlite3
 import numpy as np
 
 TABLE = "CREATE TABLE edges (block INTEGER PRIMARY KEY, pairs BLOB NOT NULL);"
-#: Edges a row: two rows fill a page of the database.
+#: Edges per row: two rows fill a page of the database.
 ROOM = 240
-#: Share of the rows that is filled at first; by how much more rows there are where that does not do.
+#: Share of the rows that is filled at first, and growth of the number of rows where a row overflows.
 LOAD, GROWTH = 0.7, 1.3
-#: As bytes: both ends, the smaller first.
+#: Bytes of an edge: both ends, the smaller first.
 PAIR = np.dtype("<i4")
 #: Rows that are read at a time.
 CHUNK = 1000
 
 
 def fill(connection: sqlite3.Connection, pairs: np.ndarray) -> None:
-    """Rows for all edges, (E, 2), the smaller end first, in an empty table."""
+    """Write rows for all edges, (E, 2) with the smaller end first, to an empty table."""
     codes = np.sort(_codes(pairs))
     count = int(codes.size / (LOAD * ROOM)) + 1
     while np.bincount(homes := _homes(codes, count), minlength=1).max() > ROOM:
@@ -39,41 +39,41 @@ def fill(connection: sqlite3.Connection, pairs: np.ndarray) -> None:
 
 
 def change(connection: sqlite3.Connection, removed: np.ndarray, added: np.ndarray) -> None:
-    """Take out edges that are there, put in edges that are not; the smaller end first."""
+    """Delete edges that are in the table and insert edges that are not; the smaller end first."""
     (count,) = connection.execute("SELECT count(*) FROM edges").fetchone()
-    leaving, coming = _codes(removed), _codes(added)
-    homes_of_leaving, homes_of_coming = _homes(leaving, count), _homes(coming, count)
-    every = np.union1d(homes_of_leaving, homes_of_coming)
-    over = [np.empty(0, dtype=np.int64)]
+    deleted, inserted = _codes(removed), _codes(added)
+    homes_of_deleted, homes_of_inserted = _homes(deleted, count), _homes(inserted, count)
+    every = np.union1d(homes_of_deleted, homes_of_inserted)
+    overflow = [np.empty(0, dtype=np.int64)]
     for first in range(0, every.size, CHUNK):
         blocks = every[first : first + CHUNK]
-        told = [connection.execute("SELECT pairs FROM edges WHERE block = ?", (block,)).fetchone() for block in blocks.tolist()]
-        if None in told:
+        rows = [connection.execute("SELECT pairs FROM edges WHERE block = ?", (block,)).fetchone() for block in blocks.tolist()]
+        if None in rows:
             raise sqlite3.DatabaseError("rows of edges are missing")
-        codes, gone = _unpacked([row for (row,) in told]), leaving[np.isin(homes_of_leaving, blocks)]
-        kept = codes[(codes != 0) & ~np.isin(codes, gone)]
-        if kept.size + gone.size != np.count_nonzero(codes):
-            raise sqlite3.DatabaseError("an edge that is there is missing in its table")
-        codes = np.sort(np.concatenate([kept, coming[np.isin(homes_of_coming, blocks)]]))
+        codes, gone = _unpacked([row for (row,) in rows]), deleted[np.isin(homes_of_deleted, blocks)]
+        remaining = codes[(codes != 0) & ~np.isin(codes, gone)]
+        if remaining.size + gone.size != np.count_nonzero(codes):
+            raise sqlite3.DatabaseError("an edge is missing in its table")
+        codes = np.sort(np.concatenate([remaining, inserted[np.isin(homes_of_inserted, blocks)]]))
         homes = _homes(codes, count)
         full = np.isin(homes, blocks[np.bincount(np.searchsorted(blocks, homes), minlength=blocks.size) > ROOM])
-        over.append(codes[full])
-        rows = _packed(codes[~full], homes[~full], blocks)
-        connection.executemany("UPDATE edges SET pairs = ? WHERE block = ?", zip(rows, blocks.tolist(), strict=True))
-    more = np.concatenate(over)
-    if more.size:
-        pairs = np.concatenate([read(connection), _pairs(more)])
+        overflow.append(codes[full])
+        packed = _packed(codes[~full], homes[~full], blocks)
+        connection.executemany("UPDATE edges SET pairs = ? WHERE block = ?", zip(packed, blocks.tolist(), strict=True))
+    spilled = np.concatenate(overflow)
+    if spilled.size:
+        pairs = np.concatenate([read(connection), _pairs(spilled)])
         connection.execute("DELETE FROM edges")  # pages that are freed are zeroed
         fill(connection, pairs)
 
 
 def read(connection: sqlite3.Connection) -> np.ndarray:
-    """(E, 2) int64 array of all edges, the smaller end first.
+    """All edges as an (E, 2) int64 array, the smaller end first.
 
     Raises
     ------
     sqlite3.DatabaseError
-        If a row is not where it should be, or not what :func:`fill` and :func:`change` write.
+        If a row is missing, or is not as :func:`fill` and :func:`change` write it.
     """
     (count,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     rows = connection.execute("SELECT block, pairs FROM edges ORDER BY block")
@@ -99,23 +99,23 @@ def _homes(codes: np.ndarray, count: int) -> np.ndarray:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         code = (code ^ code >> np.uint64(shift)) * np.uint64(factor)
     code ^= code >> np.uint64(31)
-    found: np.ndarray = ((code >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
-    return found
+    homes: np.ndarray = ((code >> np.uint64(32)) * np.uint64(count) >> np.uint64(32)).astype(np.int64)
+    return homes
 
 
 def _codes(pairs: np.ndarray) -> np.ndarray:
-    """A number for each edge, none of them zero."""
-    found: np.ndarray = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64) & 0xFFFFFFFF
-    return found
+    """One number per edge, never zero."""
+    codes: np.ndarray = pairs[:, 0].astype(np.int64) << 32 | pairs[:, 1].astype(np.int64) & 0xFFFFFFFF
+    return codes
 
 
 def _pairs(codes: np.ndarray) -> np.ndarray:
-    """Back, the second end with its sign."""
+    """Edges of codes, the second end with its sign."""
     return np.stack([codes >> 32, codes.astype(np.int32).astype(np.int64)], axis=1)
 
 
 def _packed(codes: np.ndarray, homes: np.ndarray, blocks: np.ndarray) -> list[bytes]:
-    """Rows of these blocks, from codes in rising order, each of which has one of them for its home; zeros behind."""
+    """Rows of these blocks, from codes in ascending order whose homes are among the blocks; filled up with zeros."""
     rows = np.zeros((blocks.size, ROOM), dtype=np.int64)
     block = np.searchsorted(blocks, homes)
     order = np.argsort(block, kind="stable")
@@ -126,7 +126,7 @@ def _packed(codes: np.ndarray, homes: np.ndarray, blocks: np.ndarray) -> list[by
 
 
 def _unpacked(rows: list[bytes]) -> np.ndarray:
-    """Codes, the zeros among them."""
+    """Codes of all places, zeros included."""
     if any(len(row) != ROOM * 2 * PAIR.itemsize for row in rows):
         raise sqlite3.DatabaseError("rows of edges are damaged")
     return _codes(np.frombuffer(b"".join(rows), dtype=PAIR).reshape(-1, 2))

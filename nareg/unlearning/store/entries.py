@@ -1,42 +1,51 @@
-"""What a store holds, and what a request changes in it."""
+"""The content of a store, and what a request changes in it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Required, TypedDict
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from nareg.errors import NaregError
 from nareg.unlearning.certificate import Certificate
 
 
-class LedgerError(NaregError, RuntimeError):
-    """The store cannot be read or written; what it holds is as it was.
+class RequestDetails(TypedDict, total=False):
+    """A request as a store hashes it.
 
-    Examples
-    --------
-    >>> import tempfile, pathlib
-    >>> from nareg.unlearning import Ledger, LedgerError
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = pathlib.Path(folder, "notes.txt")
-    ...     _ = path.write_text("no store, but long enough to be looked at")
-    ...     try:
-    ...         Ledger(path)
-    ...     except LedgerError as error:
-    ...         print(str(error).partition(": ")[2])
-    file is not a database. Nothing was changed.
+    ``{"request": "remove_edges", "edges": [(3, 5)]}``, ``{"request": "remove_nodes", "nodes": [17, 30]}``,
+    ``{"request": "remove_features", "nodes": [3], "labels": False}``, or "add_edges".
     """
+
+    request: Required[str]
+    edges: ArrayLike
+    nodes: ArrayLike
+    features: ArrayLike
+    labels: ArrayLike
+
+
+class StoredSettings(TypedDict):
+    """Arguments of a model, its classes, and whether the user named them."""
+
+    lam: float
+    alpha: float
+    eps: float
+    delta: float
+    r_max: float
+    weights: list[float]
+    loss: str
+    classes: list[int]
+    classes_given: bool
 
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """All that a store holds of the data, and the model.
+    """The data and the model of a store.
 
     Attributes
     ----------
-    settings : dict
-        Arguments of the model, and its classes.
+    settings : StoredSettings
     features : (N, F) array
     labels : (N,) array
     trained, gone : (N,) boolean arrays
@@ -46,7 +55,7 @@ class Stored:
         Of the last request.
     """
 
-    settings: dict[str, Any]
+    settings: StoredSettings
     features: np.ndarray
     labels: np.ndarray
     trained: np.ndarray
@@ -59,7 +68,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Recorded:
-    """Keyed hash of a request, its certificate as JSON, hash of the parameters, and the chained hash of all that."""
+    """Keyed hash of a request, its certificate as JSON, the hash of the model, and the chained hash of all three."""
 
     asked: str
     certificate: str
@@ -73,18 +82,18 @@ class Entry:
 
     Attributes
     ----------
-    told : dict
-        The request, of which the hash is kept.
+    details : RequestDetails
+        The request; the store keeps only its hash.
     removed, added : (E, 2) arrays
     nodes : (K,) array
-        Whose features, label or standing changed.
+        Nodes whose features, label or role changed.
     features, labels, trained, gone : arrays
-        Of these nodes, afterwards.
+        Values of these nodes after the request.
     coefficients, term : (F, C) arrays
     certificate : Certificate or None
     """
 
-    told: dict[str, Any]
+    details: RequestDetails
     removed: np.ndarray
     added: np.ndarray
     nodes: np.ndarray

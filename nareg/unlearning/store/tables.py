@@ -1,4 +1,4 @@
-"""Tables of a store in SQLite: rows of nodes, the model and requests are written in the transaction at hand."""
+"""Tables of a store in SQLite: rows of nodes, the model and requests, written in the current transaction."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ import json
 import sqlite3
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from nareg.unlearning.store import edge_table
-from nareg.unlearning.store.entries import Entry
+from nareg.unlearning.store.entries import Entry, StoredSettings
 from nareg.unlearning.store.hashes import keyed_hash, model_hash
 
-FORMAT = "nareg-unlearning-3"
+FORMAT = "nareg-unlearning-4"
 TABLES = """
 PRAGMA secure_delete=ON;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -24,38 +23,38 @@ CREATE TABLE requests (
     number INTEGER PRIMARY KEY, asked TEXT NOT NULL, certificate TEXT NOT NULL, parameters TEXT NOT NULL, digest TEXT NOT NULL
 );
 """
-#: Rows that are written and read at a time.
+#: Rows per write and read.
 CHUNK = 4096
 
 
-def fill(draft: Path, settings: dict[str, Any], entry: Entry, secret: bytes) -> None:
-    """Make a store of an empty file."""
-    made = sqlite3.connect(draft, isolation_level=None)
+def fill(draft: Path, settings: StoredSettings, entry: Entry, secret: bytes) -> None:
+    """Make an empty file a store."""
+    connection = sqlite3.connect(draft, isolation_level=None)
     try:
-        made.executescript(TABLES + edge_table.TABLE)
-        made.execute("BEGIN")
-        made.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
-        made.execute("INSERT INTO model VALUES (1, ?, ?)", model_row(entry))
-        edge_table.fill(made, entry.added)
-        put_nodes(made, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
-        sign(made, secret, entry)
-        made.execute("COMMIT")
+        connection.executescript(TABLES + edge_table.TABLE)
+        connection.execute("BEGIN")
+        connection.executemany("INSERT INTO meta VALUES (?, ?)", [("format", FORMAT), ("settings", json.dumps(settings))])
+        connection.execute("INSERT INTO model VALUES (1, ?, ?)", model_row(entry))
+        edge_table.fill(connection, entry.added)
+        put_nodes(connection, "INSERT INTO nodes (row, node) VALUES (?, ?)", entry)
+        sign(connection, secret, entry)
+        connection.execute("COMMIT")
     finally:
-        made.close()
+        connection.close()
 
 
 def row_type(n_features: int) -> np.dtype[np.void]:
-    """Of a node."""
+    """Type of the row of a node."""
     return np.dtype([("label", "<i8"), ("trained", "<i4"), ("gone", "<i4"), ("features", "<f8", (n_features,))])
 
 
 def model_row(entry: Entry) -> tuple[bytes, bytes]:
-    """Coefficients and random term as they are stored."""
+    """Coefficients and noise term as they are stored."""
     return entry.coefficients.astype("<f8").tobytes(), entry.term.astype("<f8").tobytes()
 
 
 def put(connection: sqlite3.Connection, entry: Entry) -> None:
-    """What a request changes, in the transaction at hand."""
+    """Write what a request changes, in the current transaction."""
     edge_table.change(connection, entry.removed, entry.added)
     (count,) = connection.execute("SELECT max(node) + 1 FROM nodes").fetchone()
     new = bool(entry.nodes.size) and int(entry.nodes[0]) >= count
@@ -65,7 +64,7 @@ def put(connection: sqlite3.Connection, entry: Entry) -> None:
 
 
 def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> None:
-    """Write the rows of the nodes that a request changes, some at a time."""
+    """Write the rows of the nodes that a request changes, in chunks."""
     for first in range(0, entry.nodes.size, CHUNK):
         part = slice(first, first + CHUNK)
         rows = np.empty(entry.nodes[part].size, dtype=row_type(entry.features.shape[1]))
@@ -77,17 +76,17 @@ def put_nodes(connection: sqlite3.Connection, statement: str, entry: Entry) -> N
 
 
 def settings_of(connection: sqlite3.Connection) -> str:
-    """As JSON; the chain of hashes starts with them."""
-    (found,) = connection.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
-    return str(found)
+    """The settings as JSON; the chain of hashes starts with them."""
+    (settings,) = connection.execute("SELECT value FROM meta WHERE name = 'settings'").fetchone()
+    return str(settings)
 
 
 def sign(connection: sqlite3.Connection, key: bytes, entry: Entry) -> None:
-    """The request, chained to the one before."""
+    """Write the hashes of a request, chained to the one before."""
     last = connection.execute("SELECT number, digest FROM requests ORDER BY number DESC LIMIT 1").fetchone()
     number, before = (0, settings_of(connection)) if last is None else (last[0] + 1, last[1])
-    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate.kept()))
+    certificate = json.dumps(None if entry.certificate is None else asdict(entry.certificate.rounded()))
     parameters = model_hash(key, *model_row(entry))
-    asked = keyed_hash(key, entry.told)
+    asked = keyed_hash(key, entry.details)
     digest = keyed_hash(key, before, asked, certificate, parameters)
     connection.execute("INSERT INTO requests VALUES (?, ?, ?, ?, ?)", (number, asked, certificate, parameters, digest))

@@ -1,4 +1,4 @@
-"""What the texts of a store say, checked: without the key nothing else shows that they were changed."""
+"""Checks of the texts in a store: without the key nothing else shows that they were changed."""
 
 from __future__ import annotations
 
@@ -12,80 +12,80 @@ import numpy as np
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.store.entries import Stored
 
-#: Settings of a store: numbers, and the others by their type.
+#: Settings of a store: numbers, and the types of the others.
 NUMBERS = ("lam", "alpha", "eps", "delta", "r_max")
-OTHERS = {"weights": list, "loss": str, "classes": list, "told": bool}
-#: Largest number that counts anything.
-MOST = np.iinfo(np.int64).max
+OTHERS = {"weights": list, "loss": str, "classes": list, "classes_given": bool}
+#: Largest count.
+LARGEST_COUNT = np.iinfo(np.int64).max
 
 
 def certificate_of(text: str) -> Certificate | None:
-    """The certificate of a request, if it has one.
+    """The certificate of a request, or None.
 
     Raises
     ------
     ValueError, RecursionError
-        If it is none.
+        If the text is not a certificate.
     """
-    found = json.loads(text)
-    if found is None:
+    record = json.loads(text)
+    if record is None:
         return None
     kinds = {field.name: str(field.type) for field in fields(Certificate)}
-    if not isinstance(found, dict) or set(found) != set(kinds):
-        raise ValueError("a certificate lacks a number, or has another")
+    if not isinstance(record, dict) or set(record) != set(kinds):
+        raise ValueError("a certificate lacks a field, or has one too many")
     for name, kind in kinds.items():
-        value = found[name]
+        value = record[name]
         if kind == "float":
-            found[name] = _number(name, value)
+            record[name] = _number(name, value)
         elif kind == "int":
-            _counted(name, value)
+            _count(name, value)
         elif kind == "dict[str, float]":
             if not isinstance(value, dict):
                 raise ValueError(f"{name} is {type(value).__name__}")
-            found[name] = {part: _number(part, seconds) for part, seconds in value.items()}
+            record[name] = {part: _number(part, seconds) for part, seconds in value.items()}
         elif type(value).__name__ != kind:
             raise ValueError(f"{name} is {type(value).__name__}")
-    if not all(found[name] > 0 for name in ("eps", "delta", "alpha", "budget")):
-        raise ValueError("a certificate promises nothing")
-    return Certificate(**found)
+    if not all(record[name] > 0 for name in ("eps", "delta", "alpha", "budget")):
+        raise ValueError("a certificate guarantees nothing")
+    return Certificate(**record)
 
 
-def settings_of(held: Any) -> tuple[dict[str, Any], np.ndarray, bool]:
-    """Arguments of the model, its classes, and whether these were told.
+def settings_of(settings: Any) -> tuple[dict[str, Any], np.ndarray, bool]:
+    """Arguments of the model, its classes, and whether the user named them.
 
     Raises
     ------
     ValueError
-        If they are not those of a model.
+        If these are not the settings of a model.
     """
-    if not isinstance(held, dict) or set(held) != {*NUMBERS, *OTHERS}:
-        raise ValueError("they are not those of a model")
-    found = {name: _number(name, held[name]) for name in NUMBERS}
+    if not isinstance(settings, dict) or set(settings) != {*NUMBERS, *OTHERS}:
+        raise ValueError("these are not the settings of a model")
+    arguments = {name: _number(name, settings[name]) for name in NUMBERS}
     for name, kind in OTHERS.items():
-        if not isinstance(held[name], kind):
-            raise ValueError(f"{name} is {type(held[name]).__name__}")
-    weights = [_number("weights", weight, low=-math.inf) for weight in held["weights"]]
-    classes = [_counted("classes", one) for one in held["classes"]]
+        if not isinstance(settings[name], kind):
+            raise ValueError(f"{name} is {type(settings[name]).__name__}")
+    weights = [_number("weights", weight, low=-math.inf) for weight in settings["weights"]]
+    classes = [_count("classes", one) for one in settings["classes"]]
     if len(classes) < 2 or sorted(set(classes)) != classes:
-        raise ValueError("classes are not two or more numbers that rise")
-    return {**found, "weights": weights, "loss": held["loss"]}, np.array(classes), held["told"]
+        raise ValueError("classes are not two or more ascending numbers")
+    return {**arguments, "weights": weights, "loss": settings["loss"]}, np.array(classes), settings["classes_given"]
 
 
-def refuse_unlike(held: Stored, classes: np.ndarray) -> None:
-    """Raise ValueError where rows, model and classes do not belong together."""
-    shape = (held.features.shape[1], 1 if classes.size == 2 else classes.size)
-    if held.coefficients.shape != shape or held.term.shape != shape:
-        raise ValueError(f"the model has the shape {held.coefficients.shape} and a term of {held.term.shape}, not {shape}")
-    if not held.trained.any() or not np.isin(held.labels[held.trained], classes).all():
+def refuse_mismatch(stored: Stored, classes: np.ndarray) -> None:
+    """Raise ValueError if rows, model and classes do not fit together."""
+    shape = (stored.features.shape[1], 1 if classes.size == 2 else classes.size)
+    if stored.coefficients.shape != shape or stored.term.shape != shape:
+        raise ValueError(f"the model has the shape {stored.coefficients.shape} and a term of {stored.term.shape}, not {shape}")
+    if not stored.trained.any() or not np.isin(stored.labels[stored.trained], classes).all():
         raise ValueError("a training node has no class")
-    if (held.trained & held.gone).any() or (held.labels < -1).any() or held.features[held.gone].any():
-        raise ValueError("a node that was removed has features, or a label that is none")
-    if np.isin(held.edges, np.flatnonzero(held.gone)).any():
-        raise ValueError("a node that was removed has edges")
+    if (stored.trained & stored.gone).any() or (stored.labels < -1).any() or stored.features[stored.gone].any():
+        raise ValueError("a removed node has features, or a label is below -1")
+    if np.isin(stored.edges, np.flatnonzero(stored.gone)).any():
+        raise ValueError("a removed node has edges")
 
 
 def _number(name: str, value: Any, *, low: float = 0.0) -> float:
-    """Finite, and at least ``low``."""
+    """A finite number of at least ``low``."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError(f"{name} is {type(value).__name__}")
     if not low <= value <= float(np.finfo(float).max):
@@ -93,7 +93,7 @@ def _number(name: str, value: Any, *, low: float = 0.0) -> float:
     return float(value)
 
 
-def _counted(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MOST:
-        raise ValueError(f"{name} is no whole number from 0")
+def _count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_COUNT:
+        raise ValueError(f"{name} is not an integer of at least 0")
     return value

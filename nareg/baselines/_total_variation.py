@@ -1,0 +1,84 @@
+"""Graph total variation: keeps jumps that quadratic smoothing blurs."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg.errors import InputError, SolverError
+from nareg.graph import Graph
+from nareg.typing import ArrayLike
+
+
+def total_variation(
+    graph: Graph, y: ArrayLike, *, weight: float, tol: float = 1e-6, max_iterations: int = 20_000
+) -> np.ndarray:
+    """Minimize ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal.
+
+    Accelerated projected gradient on the dual, one bounded number per edge; stops when the duality gap,
+    which bounds the distance to the optimal value, is below ``tol`` times ``||y - mean(y)||^2``.
+
+    Parameters
+    ----------
+    graph : Graph
+    y : (N,) or (N, T) array
+    weight : float
+        Strength, in the unit of the signal.
+    tol : float
+        Relative duality gap.
+    max_iterations : int
+
+    Returns
+    -------
+    array like y
+
+    Raises
+    ------
+    SolverError
+        If the gap is not reached.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> y = np.array([0.1, -0.1, 5.1, 4.9])
+    >>> nareg.baselines.total_variation(nareg.graphs.grid((4,)), y, weight=0.5).round(1)
+    array([0.1, 0.1, 4.9, 4.9])
+    """
+    if not isinstance(graph, Graph):
+        raise InputError(f"graph is a {type(graph).__name__}: total variation needs the edges of a nareg.Graph.")
+    readings = _checks.signals("y", y, graph.n_nodes)
+    weight = _checks.number("weight", weight, low=0)
+    tol = _checks.number("tol", tol, low=0, strict=True)
+    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    Y = readings.reshape(graph.n_nodes, -1).astype(np.float64)
+    edges = sp.triu(graph.adjacency, 1).tocoo()
+    m = edges.nnz
+    if m == 0 or weight == 0:
+        return readings.copy()
+    i, j = edges.coords
+    incidence = sp.csr_array(
+        (np.r_[np.ones(m), -np.ones(m)], (np.r_[np.arange(m), np.arange(m)], np.r_[i, j])), shape=(m, graph.n_nodes)
+    )
+    # with x = y - B^T p / 2 the dual is max over |p_e| <= weight A_e of p^T B y - ||B^T p||^2 / 4
+    limit = (weight * edges.data)[:, None]
+    step = 2.0 / (2.0 * float(np.diff(graph.adjacency.indptr).max()))  # ||B||^2 is at most twice the largest count
+    transpose = sp.csr_array(incidence.T)
+    p = np.zeros((m, Y.shape[1]))
+    z, t = p.copy(), 1.0
+    scale = np.sum((Y - Y.mean(axis=0)) ** 2, axis=0) + np.finfo(float).tiny
+    for iteration in range(max_iterations):
+        new = np.clip(z + step * (incidence @ (Y - transpose @ z / 2)), -limit, limit)
+        t_new = (1 + np.sqrt(1 + 4 * t * t)) / 2
+        z = new + (t - 1) / t_new * (new - p)
+        p, t = new, t_new
+        if iteration % 10 == 0:
+            X = Y - transpose @ p / 2
+            difference = incidence @ X
+            gap = np.sum(limit * np.abs(difference) - p * difference, axis=0)
+            if (gap <= tol * scale).all():
+                return X.reshape(readings.shape).astype(readings.dtype)
+    raise SolverError(
+        f"total_variation did not reach tol={tol:g} in {max_iterations} iterations "
+        f"(relative gap {float((gap / scale).max()):.1e}): raise max_iterations or tol."
+    )

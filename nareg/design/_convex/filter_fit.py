@@ -1,0 +1,252 @@
+"""Step two of the relaxation, (30): the weights whose filter comes closest to a given H.
+
+``min 2 ||H (I + S(w)) - I||_F^2`` with the lower bound that (30) drops put back. The relaxation and the min-max designs
+for the true error end with it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._linear.threads import few_threads
+from nareg.design._convex import low_rank
+from nareg.design._convex.lyapunov import StepOne, factor
+from nareg.design._convex.program import SupportProgram, gram, linear
+from nareg.design._convex.quadratic import SupportQuadratic
+from nareg.design._convex.rounding import round_and_refine
+from nareg.design._convex.sparse_problem import (
+    AnyProblem,
+    mesh_like,
+)
+from nareg.design._risk.descent import ValueAndGradient, feasible
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.problem import DesignProblem, local_status
+from nareg.design._risk.starts import best_scalar, inverse_signal
+from nareg.design._risk.support import pair_products
+from nareg.progress import ProgressCallback
+from nareg.results import Status, WeightDesign
+
+#: Without N x N matrices above this size, where H has low rank.
+DENSE_NODES = 500
+REFERENCES = ("sdp", "clarabel", "scs")
+
+
+def fit_weights_to(
+    task: DesignProblem,
+    white: DesignProblem,
+    H: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    solver: str,
+    method: str,
+    details: dict[str, Any],
+    timings: dict[str, float],
+    progress: ProgressCallback | None,
+    groups: Groups | None = None,
+) -> WeightDesign:
+    """Step two, (30): weights whose filter is closest to a dense H, packed."""
+    more: dict[str, Any] = {"solver": solver, "method": method, "progress": progress}
+    if solver in REFERENCES:
+        return _fit_by_sdp(task, white, H, low, high, details=details, timings=timings, **more)
+    step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
+    groups = Groups(None, len(H)) if groups is None else groups
+    return fit_dense(task, white, step, low, high, groups, details=details, timings=timings, **more)
+
+
+def _fit_by_sdp(
+    task: DesignProblem,
+    white: DesignProblem,
+    H: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+    *,
+    solver: str,
+    method: str,
+    details: dict[str, Any],
+    timings: dict[str, float],
+    progress: ProgressCallback | None,
+) -> WeightDesign:
+    low_white, high_white = low / task.c, high / task.c
+    objective = fit_criterion(white.L, H)
+    P = H @ H
+    unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
+    L = white.L / unit
+    program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
+    solved = program.solve(low_white * unit, solver)
+    omega = solved.omega / unit
+    result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=progress)
+    relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
+    solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
+    scale = open_scale(white.mse_along, objective, result.w, low_white, high_white)
+    w = feasible(scale * result.w, low_white, high_white)
+    half = np.sqrt(task.c)
+    return task.pack(
+        method,
+        feasible(w * half, low, high),
+        objective(w)[0],
+        local_status(result, solved_status),
+        lower=low,
+        upper=high,
+        solver=solved.solver,
+        solver_status=solved.solver_status,
+        omega=half[:, None] * omega * half,
+        relaxed_objective=relaxed,
+        gradient_norm=result.gradient_norm,
+        details={**details, **rounding, "scale_factor": scale},
+        timings={**timings, "build": program.build_seconds, "sdp": solved.seconds},
+        settings={"solver": solver},
+    )
+
+
+def fit_dense(
+    task: DesignProblem, white: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, **more: Any
+) -> WeightDesign:
+    """(30) for a problem with dense matrices: starts and scale by the exact risk."""
+    with few_threads(task.n_nodes):
+        candidates = {
+            "inverse principal signal": inverse_signal(white, high / task.c),
+            "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
+        }
+    return fit_low_rank(task, task.base.L, step, candidates, white.mse_along, low, high, groups, **more)
+
+
+def fit_low_rank(
+    task: AnyProblem,
+    L: sp.csr_array,
+    step: StepOne,
+    candidates: dict[str, np.ndarray],
+    along: Callable[[np.ndarray], Callable[[float], float]],
+    low: np.ndarray,
+    high: np.ndarray,
+    groups: Groups,
+    *,
+    solver: str,
+    method: str,
+    details: dict[str, Any],
+    timings: dict[str, float],
+    progress: ProgressCallback | None,
+) -> WeightDesign:
+    """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
+    started = time.perf_counter()
+    L, half = low_rank.coordinates(L, task.c, groups)
+    low_white, high_white = low / half**2, high / half**2
+    to_white = half / np.sqrt(task.c)
+    quadratic = fit_quadratic(L, step, groups)
+    bounds = groups.bounds(low_white, high_white)
+    first = low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
+    start = quadratic.best_multiple(first)
+    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
+    spent = time.perf_counter()
+    V = low_rank.of_nodes(omega.V, groups)
+    rounded, share = low_rank.leading(V)
+    objective = doubled(quadratic)
+    # (30) at rank one has local minima: several starts, the best kept
+    starts = {
+        name: groups.expand(_best_scale(objective, groups.reduce_start(w / to_white), *bounds))
+        for name, w in candidates.items()
+    }
+    starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
+    reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
+    result = low_rank.best(reached)
+    refined = groups.expand(result.w)
+    scale = open_scale(
+        lambda d: along(to_white * d), lambda w: objective(groups.reduce_start(w)), refined, low_white, high_white
+    )
+    w = feasible(scale * refined, low_white, high_white)
+    details = {
+        **details,
+        "degrees_of_freedom": groups.count,
+        **omega.details(2.0),
+        "rank_one_share": share,
+        "starts": {name: 2 * d.value for name, d in reached.items()},
+        "scale_factor": scale,
+    }
+    return task.pack(
+        method,
+        feasible(w * half, low, high),
+        objective(groups.reduce_start(w))[0],
+        local_status(result, omega.status),
+        lower=low,
+        upper=high,
+        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)",
+        solver_status=result.message,
+        omega=low_rank.dense_omega(half[:, None] * V),
+        relaxed_objective=None if omega.bound is None else 2 * omega.bound,
+        gradient_norm=result.gradient_norm,
+        details=details,
+        timings={**timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
+        settings={"solver": solver},
+    )
+
+
+def fit_quadratic(L: sp.csr_array, step: StepOne, groups: Groups) -> SupportQuadratic:
+    """Half of (30), ``||H (I + S) - I||_F^2 = ||H S||_F^2 + 2 <H^2 - H, S> + ||H - I||_F^2``."""
+    quadratic = SupportQuadratic(L, step.columns, groups, constant=step.constant)
+    quadratic.slope = pair_products(quadratic.L, step.U * (step.h**2 - step.h), step.U) / 2
+    # H (I + S) has at most the rank of H, which leaves this much of the identity
+    quadratic.least = float(step.connected.sum() - step.h.size)
+    return quadratic
+
+
+def doubled(quadratic: SupportQuadratic) -> ValueAndGradient:
+    """(30) itself at rank one."""
+
+    def value_and_gradient(v: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = quadratic.weights_criterion(v)
+        return 2 * value, 2 * gradient
+
+    return value_and_gradient
+
+
+def fit_criterion(L: np.ndarray, H: np.ndarray) -> ValueAndGradient:
+    """(30) at rank one, ``2 ||H (I + S(w)) - I||_F^2``, and its gradient in w, with dense matrices."""
+    identity = np.eye(len(H))
+
+    def value_and_gradient(w: np.ndarray) -> tuple[float, np.ndarray]:
+        E = H @ (identity + (w[:, None] * L) * w) - identity
+        slope = 2 * H.T @ E
+        return 2 * float(np.sum(E**2)), 2 * ((slope + slope.T) * L) @ w
+
+    return value_and_gradient
+
+
+def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """The start at the scale that suits this criterion: the gentlest one within a thousandth of the best.
+
+    Where the direction makes ``S x = 0`` the criterion hardly depends on the scale, and large weights only
+    spoil the conditioning.
+    """
+    unit = start / (np.abs(start).max() or 1.0)
+    scales = float(np.sqrt(high.max())) * np.geomspace(1e-8, 1.0, 81)
+    values = np.array([objective(feasible(s * unit, low, high))[0] for s in scales])
+    good = values <= values.min() + 1e-3 * (values[0] - values.min())
+    return feasible(scales[np.argmax(good)] * unit, low, high)
+
+
+def open_scale(
+    along: Callable[[np.ndarray], Callable[[float], float]],
+    objective: ValueAndGradient,
+    w: np.ndarray,
+    low: np.ndarray,
+    high: np.ndarray,
+) -> float:
+    """The factor with the smallest MSE among those that leave (30) as it is within one part in a million.
+
+    With one known signal the best weights at rank one make ``S x = 0`` at any scale, and (30) cannot choose.
+    """
+    # (30) along s is a + b s^2 + d s^4: three values give it all
+    first, second, third = (objective(s * w)[0] for s in (0.0, 1.0, np.sqrt(2.0)))
+    d = (third - 2 * second + first) / 2
+    b = second - first - d
+    scales = np.geomspace(1e-4, 1e4, 161)
+    square = np.outer(scales**2, w**2)
+    allowed = (square >= low).all(axis=1) & (square <= high).all(axis=1)
+    allowed &= first + b * scales**2 + d * scales**4 <= second * (1 + 1e-6)
+    choices = scales[allowed].tolist() or [1.0]
+    return choices[0] if len(choices) == 1 else min(choices, key=along(w))

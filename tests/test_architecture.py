@@ -1,0 +1,131 @@
+"""Imports point one way: from the command line down to the graph, never up, and never in a circle."""
+
+from __future__ import annotations
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import nareg
+
+ROOT = Path(nareg.__file__).parent
+
+#: The floors of the house, lowest first. A part may import from its own floor's left, and from every floor below.
+FLOORS = (
+    ("errors", "_version", "_arrays", "_compiled", "progress", "_checkout"),
+    ("_checks", "_files", "_neighbors", "_linear"),
+    ("_adjacency", "_array_files"),
+    ("_sparse_files", "_design_files"),
+    ("graph",),
+    ("results",),
+    ("typing", "_operator"),
+    ("io", "filters"),
+    ("graphs", "datasets", "design"),
+    ("baselines", "plotting", "spacetime", "gnn"),
+    ("quality", "herta", "unlearning"),
+    ("cleaning",),
+    ("demo",),
+    ("cli",),
+    ("__main__",),
+)
+FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
+
+#: Optional or heavy libraries, and the parts that may import them when a module is imported.
+LAZY = {
+    "torch": {"gnn", "herta", "unlearning"},
+    "petsc4py": set(),
+    "cvxpy": set(),
+    "matplotlib": {"plotting", "cleaning", "demo"},
+    "pygsp": set(),
+    "torch_geometric": {"gnn"},
+    "sklearn": set(),
+}
+
+
+@cache
+def modules() -> list[tuple[str, ast.Module]]:
+    """Names below ``nareg.``, and their syntax trees."""
+    return [(".".join(p.relative_to(ROOT).with_suffix("").parts), ast.parse(p.read_text())) for p in sorted(ROOT.rglob("*.py"))]
+
+
+def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
+    """What stands under ``if TYPE_CHECKING``, which never runs."""
+    blocks = (node for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.dump(node.test))
+    return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
+
+
+def imported(node: ast.AST) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    if isinstance(node, ast.ImportFrom) and node.module is not None:
+        return [f"nareg.{alias.name}" for alias in node.names] if node.module == "nareg" else [node.module]
+    return []
+
+
+def test_every_part_stands_on_a_floor():
+    parts = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert parts - {"__init__"} == set(FLOOR)
+
+
+def test_no_import_runs_upwards():
+    """Imports inside functions count, too."""
+    upwards = []
+    for name, tree in modules():
+        part = name.partition(".")[0]
+        if part == "__init__":  # the public names, loaded when first used
+            continue
+        skipped = for_type_checkers(tree)
+        for node in ast.walk(tree):
+            for target in imported(node) if node not in skipped else ():
+                other = target.split(".")[1] if target.startswith("nareg.") else None
+                if other in FLOOR and other != part and FLOOR[other] >= FLOOR[part]:
+                    upwards.append(f"nareg.{name} imports {target}")
+    assert not upwards
+
+
+def test_no_circle_within_a_part():
+    """Modules of a part that import each other when they are imported can be put in an order."""
+    imports: dict[str, set[str]] = {}
+    for name, tree in modules():
+        skipped = for_type_checkers(tree)
+        imports[name] = {
+            target.removeprefix("nareg.")
+            for statement in tree.body
+            if statement not in skipped
+            for node in [statement]
+            for target in imported(node)
+            if target.startswith("nareg.")
+        }
+    done: set[str] = set()
+    while ready := {name for name in imports if name not in done and imports[name] & set(imports) <= done}:
+        done |= ready
+    assert not set(imports) - done
+
+
+@pytest.mark.parametrize("library", LAZY)
+def test_optional_libraries_are_imported_when_first_used(library):
+    eager = {
+        name.partition(".")[0]
+        for name, tree in modules()
+        for statement in tree.body
+        if statement not in for_type_checkers(tree)
+        for target in imported(statement)
+        if target.partition(".")[0] == library
+    }
+    assert eager <= LAZY[library]
+
+
+def test_nothing_but_the_command_that_runs_them_imports_the_experiments():
+    users = {name for name, tree in modules() for node in ast.walk(tree) for t in imported(node) if t.startswith("experiments")}
+    assert users <= {"cli.reproduce"}
+
+
+def test_no_public_function_shadows_its_module():
+    """``nareg.design.prony`` is the function for every importer, whatever was imported before."""
+    for part in ("baselines", "design", "filters", "gnn", "herta", "quality", "spacetime", "unlearning"):
+        package = __import__(f"nareg.{part}", fromlist=["__all__"])
+        for name in package.__all__:
+            file = ROOT / part / f"{name}.py"
+            assert not file.exists(), f"nareg.{part}.{name} is both a module and a public name"

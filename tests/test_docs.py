@@ -1,0 +1,62 @@
+"""The documentation: examples run as written, and links between pages lead somewhere."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+GUIDES = sorted((ROOT / "docs" / "guides").glob("*.md"))
+#: Pages whose whole code runs in a test of their own, tests/*/test_page.py and tests/test_pages_time.py.
+ELSEWHERE = ("clean", "gnn", "herta", "spacetime", "unlearning")
+#: Examples stand before this line of a guide.
+OPENING = 25
+
+
+@pytest.mark.parametrize("guide", GUIDES, ids=lambda path: path.stem)
+def test_guide_opens_with_an_example(guide):
+    lines = guide.read_text().splitlines()
+    assert any(line.startswith("```") for line in lines[:OPENING]), f"{guide.name} has no example in its first {OPENING} lines"
+
+
+@pytest.mark.parametrize("guide", [path for path in GUIDES if path.stem not in ELSEWHERE], ids=lambda path: path.stem)
+def test_examples_of_the_guide_run(guide, tmp_path):
+    blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    assert blocks
+    command = [sys.executable, "-W", "error", "-c", "\n".join(blocks)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """Of the headings of a page, as MyST and GitHub make them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "document",
+    [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda path: str(path.relative_to(ROOT)),
+)
+def test_links_lead_somewhere(document):
+    for target in re.findall(r"\]\(([^)]+)\)", document.read_text()):
+        if target.startswith("http"):
+            continue
+        path, _, anchor = target.partition("#")
+        page = (document.parent / path).resolve() if path else document
+        assert page.exists(), f"{document.name} links to {target}"
+        assert not anchor or anchor in anchors(page), f"{document.name} links to {target}, a heading that is not there"
+
+
+def test_every_page_is_on_a_shelf():
+    index = (ROOT / "docs" / "index.md").read_text()
+    for page in (ROOT / "docs").rglob("*.md"):
+        name = page.relative_to(ROOT / "docs").with_suffix("").as_posix()
+        assert name == "index" or f"\n{name}\n" in index
