@@ -96,7 +96,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     runs = chosen(rows, kind="run")
     ours = {"mse": "sketched PCG", "ce": "sketched L-BFGS"}
 
-    def told(names: tuple[str, ...]) -> tuple[list[bool], str]:
+    def compared(names: tuple[str, ...]) -> tuple[list[bool], str]:
         holds, said = [], []
         for point in points(s):
             dataset, loss, lam = point["dataset"], point["loss"], point["lam"]
@@ -112,8 +112,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             )
         return holds, "; ".join(said)
 
-    own, about = told(OWN)
-    _, instead = told(tuple(made_up(features) for features in s.features))
+    own, about = compared(OWN)
+    _, instead = compared(tuple(made_up(features) for features in s.features))
     counted = "; ".join(part for part in (about, instead) if part)
     text = f"Iterations to a relative gap of 1e-3, sketched / the best without a preconditioner: {counted}."
     missing = " and ".join(row["dataset"] for row in chosen(rows, kind="absent", loss=s.losses[0], lam=s.lams[0]))
