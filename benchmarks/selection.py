@@ -32,16 +32,17 @@ class Judge:
     """Stands for ``held_out.worthwhile``: asks for a number of standard errors, and remembers how many the gain had."""
 
     def __init__(self) -> None:
-        self.errors, self.gain = 1.0, 0.0
+        self.errors, self.gain = 1.0, np.inf
 
     def __call__(self, differences: np.ndarray, *, scattered: Any = slice(None), **_: float) -> bool:
+        """Whether the gain is large enough."""
         self.gain = float(differences.sum()) / max(held_out.standard_error(differences[scattered]), 1e-300)
         return self.gain > self.errors
 
 
 def judged(judge: Judge, make: Callable[[], WeightDesign]) -> tuple[WeightDesign, WeightDesign]:
     """The design by one standard error, and by two: made again only where the two differ."""
-    judge.errors = 1.0
+    judge.errors, judge.gain = 1.0, np.inf  # a design that holds nothing out asks nobody
     one = make()
     if not 1.0 < judge.gain <= 2.0:
         return one, one
