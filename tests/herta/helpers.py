@@ -73,7 +73,7 @@ def grouped(*, optimizer="auto", loss="mse", **options):
     how = {name: options.pop(name) for name in OPTIMIZER & options.keys()}
     model = {name: options.pop(name) for name in ("lam", "kind", "unrolled") if name in options}
     if "sketch_size" in options:
-        assert options["preconditioner"] == "sketched"
+        assert options.get("preconditioner") == "sketched" or str(optimizer).startswith("algorithm-1")
         options["preconditioner"] = herta.Sketched(options.pop("sketch_size"))
     if "weight_decay" in options:
         loss = herta.Regularized(loss, options.pop("weight_decay"))

@@ -142,7 +142,10 @@ def test_an_edge_index_may_end_in_isolated_nodes(rng):
     [
         (lambda: herta.AttentionPenalty(cut="x"), "cut is 'x': a distance above 0"),
         (lambda: herta.AttentionPenalty(tau=-1.0), r"tau is -1\.0"),
-        (lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], unrolled=3), "leave out unrolled"),
+        (
+            lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], lam=herta.Unfolding(unrolled=3)),
+            "pass lam as a number",
+        ),
         (lambda: herta.fit_attention(nareg.graphs.grid((3,)), np.eye(3), [0, 1, 0], penalty=0.1), r"penalty is 0\.1"),
     ],
 )

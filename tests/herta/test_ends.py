@@ -42,8 +42,8 @@ def test_a_step_too_long_is_told(rng):
 def test_an_interrupt_keeps_what_was_reached(rng):
     graph, X, labels, train = problem(rng)
 
-    def stop(step, loss):
-        if step == 3:
+    def stop(progress):
+        if progress.step == 3:
             raise KeyboardInterrupt
 
     found = fit(graph, X, labels, train=train, optimizer="gd", preconditioner="none", learning_rate=1e-3, progress=stop)
@@ -111,8 +111,8 @@ def test_the_curves_are_of_one_length(interrupted, rng):
     graph, X, labels, train = problem(rng, n=200, d=60)
     held = np.setdiff1d(np.arange(200), train)
 
-    def progress(steps, loss):
-        if interrupted and steps == 4:
+    def progress(report):
+        if interrupted and report.step == 4:
             raise KeyboardInterrupt
 
     told = {"loss": "ce", "optimizer": "adam", "validation": held, "patience": 15, "progress": progress}

@@ -120,7 +120,7 @@ def test_a_single_output_is_no_class(rng):
         ({"lam": 1e7, "dtype": np.float32}, "take a smaller lam, smaller edge weights, or dtype float64"),
         ({"stop_below": "low"}, "stop_below is 'low', a number is expected"),
         ({"patience": 1.5}, r"patience is 1\.5, an integer of at least 1"),
-        ({"progress": True}, "progress is True: a function of steps and loss is expected"),
+        ({"progress": True}, r"progress is True: a function of one nareg\.progress\.Progress is expected"),
         ({"features": np.full((60, 2), 1e160)}, r"features hold 1e\+160, whose square leaves the range"),
         ({"features": np.full((60, 2), 1e-160)}, "features hold 1e-160, whose square leaves the range"),
         ({"features": np.full((60, 2), 1e15), "dtype": np.float32}, r"range of torch\.float32: choose another unit"),

@@ -126,8 +126,8 @@ def fit(
     objective = loss if isinstance(loss, Regularized) else Regularized(loss)
     options = optimizer if isinstance(optimizer, Optimizer) else Optimizer(optimizer)
     sketch = preconditioner if isinstance(preconditioner, Sketched) else Sketched()
-    if preconditioner is sketch:
-        preconditioner = "sketched"
+    if preconditioner is sketch:  # Algorithm 1 is always sketched, and takes no other preconditioner
+        preconditioner = "auto" if options.name.startswith("algorithm-1") else "sketched"
     if not isinstance(preconditioner, Preconditioner):
         preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
     if progress is not None and not callable(progress):

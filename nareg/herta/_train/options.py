@@ -71,6 +71,8 @@ class Regularized:
 class Sketched:
     """The sketched preconditioner with a number of rows, in the place of ``"sketched"``.
 
+    Algorithm 1 takes it too, for its own sketch.
+
     Attributes
     ----------
     rows : int or None
