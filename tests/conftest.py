@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 
 if "PYTEST_XDIST_WORKER" in os.environ:  # workers share the cores: threads of one would wait for those of the other
-    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
 
 import numpy as np
@@ -12,6 +12,11 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import nareg
+
+if "PYTEST_XDIST_WORKER" in os.environ:
+    import numba
+
+    numba.set_num_threads(1)
 
 # deadlines measure the machine, not the code; the profile is fixed so that a failure is found again
 settings.register_profile("nareg", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])

@@ -57,6 +57,15 @@ def for_type_checkers(tree: ast.Module) -> set[ast.AST]:
     return {inner for block in blocks for statement in block.body for inner in ast.walk(statement)}
 
 
+@cache
+def imports_of(name: str, *, everywhere: bool) -> list[str]:
+    """What a module imports when it runs: at its top, or everywhere in it."""
+    tree = dict(modules())[name]
+    skipped = for_type_checkers(tree)
+    nodes = ast.walk(tree) if everywhere else iter(tree.body)
+    return [target for node in nodes if node not in skipped for target in imported(node)]
+
+
 def imported(node: ast.AST) -> list[str]:
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
@@ -73,32 +82,23 @@ def test_every_part_stands_on_a_floor():
 def test_no_import_runs_upwards():
     """Imports inside functions count, too."""
     upwards = []
-    for name, tree in modules():
+    for name, _ in modules():
         part = name.partition(".")[0]
         if part == "__init__":  # the public names, loaded when first used
             continue
-        skipped = for_type_checkers(tree)
-        for node in ast.walk(tree):
-            for target in imported(node) if node not in skipped else ():
-                other = target.split(".")[1] if target.startswith("nareg.") else None
-                if other in FLOOR and other != part and FLOOR[other] >= FLOOR[part]:
-                    upwards.append(f"nareg.{name} imports {target}")
+        for target in imports_of(name, everywhere=True):
+            other = target.split(".")[1] if target.startswith("nareg.") else None
+            if other in FLOOR and other != part and FLOOR[other] >= FLOOR[part]:
+                upwards.append(f"nareg.{name} imports {target}")
     assert not upwards
 
 
 def test_no_circle_within_a_part():
-    """Modules of a part that import each other when they are imported can be put in an order."""
-    imports: dict[str, set[str]] = {}
-    for name, tree in modules():
-        skipped = for_type_checkers(tree)
-        imports[name] = {
-            target.removeprefix("nareg.")
-            for statement in tree.body
-            if statement not in skipped
-            for node in [statement]
-            for target in imported(node)
-            if target.startswith("nareg.")
-        }
+    """Modules that import each other when they are imported can be put in an order."""
+    imports = {
+        name: {target.removeprefix("nareg.") for target in imports_of(name, everywhere=False) if target.startswith("nareg.")}
+        for name, _ in modules()
+    }
     done: set[str] = set()
     while ready := {name for name in imports if name not in done and imports[name] & set(imports) <= done}:
         done |= ready
@@ -109,17 +109,15 @@ def test_no_circle_within_a_part():
 def test_optional_libraries_are_imported_when_first_used(library):
     eager = {
         name.partition(".")[0]
-        for name, tree in modules()
-        for statement in tree.body
-        if statement not in for_type_checkers(tree)
-        for target in imported(statement)
+        for name, _ in modules()
+        for target in imports_of(name, everywhere=False)
         if target.partition(".")[0] == library
     }
     assert eager <= LAZY[library]
 
 
 def test_nothing_but_the_command_that_runs_them_imports_the_experiments():
-    users = {name for name, tree in modules() for node in ast.walk(tree) for t in imported(node) if t.startswith("experiments")}
+    users = {name for name, _ in modules() for t in imports_of(name, everywhere=True) if t.startswith("experiments")}
     assert users <= {"cli.reproduce"}
 
 

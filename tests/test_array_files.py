@@ -71,6 +71,7 @@ def test_arrays_that_are_not_there_are_refused(name, tmp_path):
         read_readings(tmp_path / "a.npz")
 
 
+@pytest.mark.slow
 def test_what_expands_beyond_reason_is_refused_before_it_is_read(tmp_path):
     with zipfile.ZipFile(tmp_path / "a.npz", "w", zipfile.ZIP_DEFLATED) as archive, archive.open("values.npy", "w") as handle:
         handle.write(header((2**26,)))

@@ -70,6 +70,7 @@ def test_bad_signals(name, case):
     assert str(caught.value).count("\n") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n in TAKES_SIGNAL if n not in ("estimate_noise",)])
 @pytest.mark.parametrize("form", ["one signal", "T = 1", "float32", "integers", "list", "read-only", "Fortran order"])
 def test_unusual_but_right_signals_give_an_answer(name, form):

@@ -43,6 +43,7 @@ def error(x: np.ndarray, truth: np.ndarray) -> float:
     return float(np.sqrt(np.mean((x - truth) ** 2)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("out", ["weights.csv", "design.npz"])
 def test_design_then_denoise(files, tmp_path, out):
     folder, truth, noisy, _, names = files
@@ -410,6 +411,7 @@ def test_bad_input_ends_with_one_sentence_and_status_2(tmp_path, change, words):
     assert not (tmp_path / "design.npz").exists()
 
 
+@pytest.mark.slow
 def test_a_process_shows_a_sentence_and_no_traceback(tmp_path):
     done = process("design", "absent.csv", "readings.csv", cwd=tmp_path)
     assert done.returncode == 2

@@ -95,6 +95,7 @@ def test_report_is_self_contained_and_has_the_numbers(outcome, files):
     assert "has no reading" in page
 
 
+@pytest.mark.slow
 def test_python_and_the_command_give_the_same_numbers(outcome, files):
     folder, network = files
     cleaned = nareg.clean(folder / "readings.csv", folder / "stations.csv", rng=np.random.default_rng(0))
@@ -163,6 +164,7 @@ def dirty(network: nareg.datasets.SimulatedNetwork, folder: Path) -> None:
     (folder / "readings.csv").write_text("\n".join(rows))
 
 
+@pytest.mark.slow
 def test_a_dirty_file_is_cleaned_and_every_guess_is_said(files, tmp_path):
     _, network = files
     dirty(network, tmp_path)

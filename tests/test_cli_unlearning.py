@@ -78,6 +78,7 @@ def test_scaled_features_are_warned_of_in_one_line(files, tmp_path):
     assert "written: s" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_removal_may_be_followed_by_a_new_term(files, tmp_path):
     fitted(files, tmp_path / "s")
     done = run("unlearn", "remove", "s", "--nodes", "3", "--renew", cwd=tmp_path)
@@ -157,6 +158,7 @@ def test_renew_draws_another_random_term(files, tmp_path):
     assert (done.returncode, "the last certificate holds; 2 requests" in done.stdout) == (0, True)
 
 
+@pytest.mark.slow
 def test_preview_changes_nothing(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")

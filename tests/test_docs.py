@@ -24,6 +24,7 @@ def test_guide_opens_with_an_example(guide):
     assert any(line.startswith("```") for line in lines[:OPENING]), f"{guide.name} has no example in its first {OPENING} lines"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("guide", [path for path in GUIDES if path.stem not in ELSEWHERE], ids=lambda path: path.stem)
 def test_examples_of_the_guide_run(guide, tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)

@@ -38,6 +38,7 @@ def test_submodules_load_when_first_used():
     assert "cvxpy" not in loaded_after("import nareg\nnareg.design.risk\nnareg.graphs.grid((2, 2))")
 
 
+@pytest.mark.slow
 def test_clean_is_a_function_and_does_not_shadow_its_package():
     assert "pandas" not in loaded_after("import nareg\nnareg.clean")
     assert callable(nareg.clean)

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 
 
+@pytest.mark.slow
 def test_readme_example_prints_what_it_says():
     text = (ROOT / "README.md").read_text()
     code, printed = re.search(r"```python\n(.*?)```\s*\n```\n(.*?)```", text, re.DOTALL).groups()

@@ -100,6 +100,7 @@ with atomic_write(sys.argv[1]) as handle:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["file.bin", "x" * 250])
 def test_what_a_killed_write_has_left_goes_with_the_next(name, tmp_path):
     path, other, backup = tmp_path / name, tmp_path / "other.bin", tmp_path / f".{name[:200]}.20240101"
@@ -217,6 +218,7 @@ def test_designs_whose_parts_do_not_fit_are_refused(changes, designed, tmp_path)
         nareg.design.load(tmp_path / "other.npz")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("part", ["meta", "penalty_data", "weights", "unknown"])
 def test_a_design_that_would_fill_the_memory_is_refused_before_it_is_read(part, designed, tmp_path):
     designed[1].save(tmp_path / "d.npz")

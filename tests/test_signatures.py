@@ -100,6 +100,7 @@ def test_the_graph_comes_first():
     assert not later
 
 
+@pytest.mark.slow
 def test_class_names_are_unique():
     """One name, one class, in the whole package."""
     import ast

@@ -83,6 +83,7 @@ def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monk
     assert other.objective == pytest.approx(d.objective, rel=1e-2)
 
 
+@pytest.mark.slow
 def test_network_of_two_thousand_nodes():
     rng = np.random.default_rng(3)
     g = nareg.graphs.sensor(2000, rng=rng)
@@ -118,6 +119,7 @@ def test_network_of_ten_thousand_nodes():
     assert d.certificate.details["held_out_risk"] < 0.98 * d.certificate.details["held_out_scalar_risk"]
 
 
+@pytest.mark.slow
 def test_other_penalties_without_dense_matrices(rng):
     """The normalized Laplacian: its off-diagonal entries are the edges, and the single weight scales all of it."""
     g = nareg.graphs.sensor(800, rng=rng)

@@ -103,6 +103,7 @@ def test_what_is_missing_is_filled_by_the_gaussian_conditional(rng):
         np.testing.assert_allclose(covariance, model[np.ix_(~seen, ~seen)] - gain @ model[np.ix_(seen, ~seen)], rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_the_completed_moment_is_a_fixed_point_that_converges_to_the_true_one():
     errors = []
     for T in (100, 1600):
@@ -207,6 +208,7 @@ def test_noise_of_stations_with_an_offset_and_a_constant_one(rng):
     assert abs(np.sqrt(v).mean() - 1.0) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [{}, {"solver": "sampled"}, {"fit": "noise"}, {"groups": np.arange(24) // 4}])
 def test_a_station_that_never_reads_is_left_out_named_and_filled(options, recwarn):
     g, _, Y, seen = field(6, 24, 80, 0.1)

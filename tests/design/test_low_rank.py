@@ -303,6 +303,7 @@ def test_upper_bounds_are_kept_and_interruption_keeps_the_best(design):
     assert np.isfinite(cut.weights).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("power", [1, 2])
 @pytest.mark.parametrize("design", [prony, relaxation])
 def test_other_penalties_without_dense_matrices(design, power):
@@ -370,6 +371,7 @@ def test_prony_is_never_worse_than_the_bound_itself(x, solver):
     assert d.objective <= x @ L @ L @ x * (1 + 1e-9)
 
 
+@pytest.mark.slow
 def test_edge_weights_over_150_decades_end_with_a_status(data_root):
     # LAPACK's relatively robust representations fail on the certificate's matrix here ("Internal Error")
     network = nareg.datasets.load("molene").complete()

@@ -158,6 +158,7 @@ def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
     assert worst > d.objective if criterion == "prony" else worst > told["worst_mse"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["normalized", "squared"])
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
 def test_other_penalties(criterion, kind):
@@ -207,6 +208,7 @@ def test_mse_by_sdp_is_the_fit_with_its_worst_case_beside_it():
     assert direct.objective <= details["worst_case_upper"] * 1.001
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("criterion", "name", "solver"),
     [("prony", "smooth-box", "first-order"), ("prony", "smooth-box", "sdp"), ("mse", "box", "first-order")],

@@ -113,6 +113,7 @@ def test_spread_probes_estimate_the_variance_better_than_random_signs(rng):
     assert spread < error(lambda: rng.choice([-1.0, 1.0], (400, 24))) / 3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [None, "noise"])
 def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(fit):
     f = heterogeneous(250, 64, np.random.default_rng(5))
@@ -128,6 +129,7 @@ def test_exact_sampled_is_as_good_as_dense_on_unseen_signals(fit):
     assert values["sampled"] < 0.95 * single
 
 
+@pytest.mark.slow
 def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     assert d.status.name == "CONVERGED"
@@ -138,6 +140,7 @@ def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
     assert d.objective < told["best_scalar_risk"]
 
 
+@pytest.mark.slow
 def test_blind_sampled_beats_the_single_weight_and_falls_back_where_it_cannot(field, rng):
     R = np.linalg.inv(field.precision.toarray())
     Y = field.measure(field.signals, rng=rng)
@@ -153,6 +156,7 @@ def test_blind_sampled_beats_the_single_weight_and_falls_back_where_it_cannot(fi
     np.testing.assert_allclose(few.weights, few.weights[0])
 
 
+@pytest.mark.slow
 def test_units_do_not_matter(field):
     a = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     b = exact(field.graph, signals=10 * field.signals, noise=100 * field.noise, solver="sampled")
@@ -160,6 +164,7 @@ def test_units_do_not_matter(field):
     assert b.objective == pytest.approx(100 * a.objective, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_bounds_are_kept(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, lower=0.2, upper=1.0, solver="sampled")
     assert d.certificate.violation < 1e-12
@@ -167,6 +172,7 @@ def test_bounds_are_kept(field):
     assert (d.weights**2 <= 1.0 + 1e-12).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("solver", ["dense", "sampled"])
 @pytest.mark.parametrize("design", [exact, blind])
 def test_groups_share_a_weight(field, design, solver, rng):
@@ -220,11 +226,13 @@ def test_interrupt_while_judging_keeps_what_was_reached(field, monkeypatch, call
         assert d.objective < d.certificate.details["best_scalar_risk"]
 
 
+@pytest.mark.slow
 def test_the_same_generator_gives_the_same_weights(field):
     a, b = (exact(field.graph, signals=field.signals[:, :16], noise=field.noise, solver="sampled") for _ in range(2))
     np.testing.assert_array_equal(a.weights, b.weights)
 
 
+@pytest.mark.slow
 def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     nodes = np.r_[np.arange(5, 600), 0]

@@ -108,6 +108,7 @@ def test_sure_is_unbiased_for_the_risk(problem, rng):
     assert abs(losses.mean() - truth) < 4 * losses.std() / np.sqrt(losses.size)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unit", [1e-8, 1e-3, 1e3, 1e8])
 def test_no_design_depends_on_the_physical_unit(problem, unit):
     """Readings in other units, noise in their square: the same filter, inside the weighted data term too."""

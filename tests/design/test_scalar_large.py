@@ -44,6 +44,7 @@ def test_agrees_with_the_dense_rule(n, rule, fit):
         np.testing.assert_array_equal(large.fit, dense.fit)
 
 
+@pytest.mark.slow
 def test_one_column_and_weighted_data_term():
     g, _, Y, variance = smooth_problem(900, 1, 4)
     c = np.random.default_rng(0).uniform(0.5, 2, 900)
@@ -69,6 +70,7 @@ def test_thousands_of_nodes_without_dense_matrices(rule, monkeypatch):
         assert residual == pytest.approx(variance.sum(), rel=1e-4)
 
 
+@pytest.mark.slow
 def test_the_generator_draws_the_probes():
     g, _, Y, variance = smooth_problem(3100, 8, 6)
     one, two, other = (
@@ -79,6 +81,7 @@ def test_the_generator_draws_the_probes():
     assert one == pytest.approx(other, rel=0.01)
 
 
+@pytest.mark.slow
 def test_extremes_end_at_the_limits():
     """A constant signal wants the largest weight there is; readings without noise the smallest."""
     g = nareg.graphs.grid((56, 56))
@@ -157,7 +160,7 @@ def test_least_squares_meet_the_optimality_conditions(rng):
 def test_least_squares_that_do_not_settle_are_not_returned(rng, monkeypatch):
     monkeypatch.setattr(noise_module, "EXCHANGES", 1)
     A = sp.csr_array(sp.random_array((40, 30), density=0.5, rng=rng))
-    with pytest.raises(nareg.errors.SolverError, match="did not settle"):
+    with pytest.raises(nareg.errors.SolverError, match="did not converge"):
         noise_module._nonnegative_least_squares(A, rng.standard_normal(40))
 
 

@@ -119,7 +119,18 @@ NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HE
 }
 
 
-@pytest.mark.parametrize("name", list(TINY))
+#: Whole trainings, a minute each.
+LONG = {"gnn-adaptive", "gnn-flips", "gnn-tuned", "gnn-rows", "gnn-noise-signed", "gnn-coauthor"}
+#: Seconds each.
+QUICK = {"fig1", "fig5", "theory"}
+
+
+def marked(name):
+    marks = [pytest.mark.nightly] if name in LONG else [] if name in QUICK else [pytest.mark.slow]
+    return pytest.param(name, marks=marks)
+
+
+@pytest.mark.parametrize("name", [marked(name) for name in TINY])
 def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_path, request):
     if name in NEEDS_DATA:
         request.getfixturevalue("data_root")
@@ -138,6 +149,7 @@ def test_figures_give_numbers_a_picture_and_a_verdict_on_every_claim(name, tmp_p
     plt.close(drawing)
 
 
+@pytest.mark.slow
 def test_rows_do_not_depend_on_the_workers(tmp_path):
     figure = _engine.load("fig3")
     settings = replace(figure.full, **TINY["fig3"])
@@ -264,6 +276,7 @@ def test_the_hash_sees_settings_and_figure():
     assert len(hashes) == 4
 
 
+@pytest.mark.slow
 def test_a_figure_that_cannot_be_run_here_is_named_and_left_out(tmp_path, monkeypatch):
     figure = replace(_engine.load("fig4"), compute=no_data)
     load = _engine.load

@@ -178,6 +178,7 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
     assert line(parts["accuracy-table"], "auto") == ["99.0 ± 0.0 (3)"] * 6
 
 
+@pytest.mark.slow
 def test_every_mark_of_the_pages_has_a_part_and_every_part_a_mark(tmp_path):
     """On rows made up for the full settings of every experiment, through a CSV; all cells that are run are found again."""
     figures, found = written(_main.GNN, made_up, tmp_path)

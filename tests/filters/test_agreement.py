@@ -68,6 +68,7 @@ def test_methods_agree_with_missing_nodes(us, method, rng):
     assert relative_error(solution.x, reference) < TOLERANCE
 
 
+@pytest.mark.slow
 def test_large_sensor_graph_against_the_factorization(rng):
     g = nareg.graphs.sensor(8000, rng=rng)
     w = three_decades(g.n_nodes, rng)

@@ -10,6 +10,7 @@ from pathlib import Path
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "gnn.md"
 
 
+@pytest.mark.slow
 def test_code_of_the_page_runs(tmp_path):
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), flags=re.DOTALL)
     assert len(blocks) == 2

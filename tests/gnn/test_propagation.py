@@ -265,6 +265,7 @@ def test_numpy_and_torch_need_not_be_contiguous(rng):
     np.testing.assert_allclose(propagated(A, torch.from_numpy(x.copy().T).T), expected, atol=1e-12)
 
 
+@pytest.mark.slow
 def test_propagation_without_torch():
     import subprocess
     import sys

@@ -197,6 +197,7 @@ def outputs(net, data):
         return net.eval()(inputs, slice(None)).numpy()
 
 
+@pytest.mark.slow
 def test_trained_networks_and_data_sets_go_to_other_processes_and_are_copied():
     makers = (
         lambda: peers.gat(64, 3, layers="nareg"),

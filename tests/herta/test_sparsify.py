@@ -148,6 +148,7 @@ def test_what_is_returned_holds_where_little_weight_holds_much_together(scores, 
     assert dense_error(laplacian(graph, "combinatorial"), found.laplacian.toarray(), 1e4) <= 0.5 + 1e-6
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("small", [1000, 50])  # errors by dense eigenvalues, or by Lanczos
 def test_the_error_holds_for_nearly_every_seed(small, monkeypatch):
     monkeypatch.setattr(sparsifier, "SMALL", small)
@@ -177,6 +178,7 @@ def test_leverage_finds_the_bridge_that_uniform_sampling_drops():
     assert kept["exact"] == 10 > 6 > kept["uniform"]
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_edges_and_weights_have_the_right_mean():
     graph = nareg.graphs.erdos_renyi(60, 0.5, rng=np.random.default_rng(0))
     told = {"lam": 1.0, "epsilon": 0.4, "draws": 500}

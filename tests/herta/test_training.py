@@ -100,6 +100,7 @@ def test_algorithm_1_converges_when_corrected_and_to_another_place_as_printed(rn
     assert printed.loss == pytest.approx(true, rel=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sparse", [False, True])
 def test_dropout_is_a_ridge_on_average(sparse, rng):
     """The mean of the squared error over dropped features is the squared error and a quadratic form in W."""

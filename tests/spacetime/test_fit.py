@@ -99,6 +99,7 @@ def test_likelihood_of_model_and_smoother_agree(case):
         assert model.log_likelihood == pytest.approx(model.smooth().log_likelihood, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_likelihood_of_model_and_smoother_agree_with_outliers_left_out(case):
     _, readings, graph, _ = case
     spoiled = 10 * readings
@@ -268,6 +269,7 @@ def test_few_times_are_not_overconfident():
     assert np.sqrt(np.mean(((smoothed.x - truth) / smoothed.std) ** 2)) < 3
 
 
+@pytest.mark.slow
 def test_auto_takes_modes_where_large_patterns_are_slow_and_small_ones_fast():
     rng = np.random.default_rng(3)
     graph = nareg.Graph.from_knn(10 * rng.random((15, 2)), 4)

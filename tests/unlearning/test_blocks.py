@@ -46,6 +46,7 @@ def test_a_set_of_pairs(room, rng, monkeypatch):
     assert held(connection) == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "more"), [(300, 40), (4000, 200)])
 def test_the_bytes_are_those_of_what_is_there(count, more, rng, tmp_path):
     """Added and removed again, in another order: the same file but for what counts changes."""

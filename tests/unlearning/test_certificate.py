@@ -27,6 +27,7 @@ def apart(shift, alpha, eps):
     return np.trapezoid(np.maximum(p - math.exp(eps) * q, 0), x)
 
 
+@pytest.mark.slow
 @given(st.floats(1e-3, 10), st.floats(0.05, 12), st.floats(1e-7, 0.1))  # alpha, eps, delta
 def test_a_shift_within_the_budget_cannot_be_told(alpha, eps, delta):
     assert apart(budget(alpha, eps, delta), alpha, eps) <= delta * (1 + 1e-3) + 1e-12

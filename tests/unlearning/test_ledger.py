@@ -204,7 +204,9 @@ def test_data_that_were_changed_do_not_hold(rng, tmp_path):
     assert found.gradient > found.budget
 
 
-@pytest.mark.parametrize("n_features", [5, 1200])  # a row in its page, and one with pages of its own behind it
+@pytest.mark.slow
+# a row in its page, and one with pages of its own behind it
+@pytest.mark.parametrize("n_features", [5, pytest.param(1200, marks=pytest.mark.slow)])
 def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     model, graph, X, _ = fitted(rng, n_features=n_features)
     model.save(tmp_path / "store.sqlite")

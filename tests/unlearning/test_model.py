@@ -403,6 +403,7 @@ def test_arguments_are_not_changed_and_sparse_features_are_taken(rng):
         np.testing.assert_array_equal(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [1, 2, 4])
 @pytest.mark.parametrize("r_max", [0.0, 1e-12])
 def test_what_is_held_is_what_the_documentation_says(r_max, order, rng):

@@ -11,6 +11,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "unlearning.md"
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
 
+@pytest.mark.slow
 def test_the_example_runs_and_verifies(tmp_path):
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", CODE], capture_output=True, text=True, check=False, cwd=tmp_path
