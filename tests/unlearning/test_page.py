@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "guides" / "unlearning.md"
 (CODE,) = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
 
