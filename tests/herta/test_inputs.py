@@ -99,7 +99,7 @@ def test_a_single_output_is_no_class(rng):
         ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are alike"),
         (
             {"preconditioner": "sketched", "sketch_size": 5},
-            "sketch_size is 5 but the propagated features have rank 8, of which",
+            "the sketch has 5 rows but the propagated features have rank 8, of which",
         ),
         ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
         ({"device": "gpu"}, "device is 'gpu', no device of torch"),
@@ -126,10 +126,13 @@ def test_a_single_output_is_no_class(rng):
         ({"features": np.full((60, 2), 1e15), "dtype": np.float32}, r"range of torch\.float32: choose another unit"),
         ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square leaves the range"),
         ({"features": np.ones((60, 2), complex)}, "features has dtype complex128, real numbers are expected"),
-        ({"optimizer": "algorithm-1", "sketch_size": 3}, "sketch_size is 3 but the propagated features have rank 8, of which"),
+        (
+            {"optimizer": "algorithm-1", "sketch_size": 3},
+            "the sketch has 3 rows but the propagated features have rank 8, of which",
+        ),
         (
             {"loss": "ce", "preconditioner": "sketched", "sketch_size": 3},
-            "sketch_size is 3 but the propagated features have rank 8, of which such a sketch sees 3: take .* at least 16",
+            "the sketch has 3 rows but the propagated features have rank 8, of which such a sketch sees 3: take .* at least 16",
         ),
     ],
 )

@@ -147,8 +147,8 @@ def check_sketch(system: System, features: Features, train: torch.Tensor, Q: tor
     seen = _directions(Q, WELL_BELOW * ridge)
     if seen < rank:
         raise InputError(
-            f"sketch_size is {size} but the propagated features have rank {rank}, of which such a sketch sees {seen}: "
-            f"take sketch_size of at least {2 * rank}, or the exact preconditioner."
+            f"the sketch has {size} rows but the propagated features have rank {rank}, of which such a sketch sees {seen}: "
+            f"take Sketched(rows), or sketch_size of precondition, of at least {2 * rank}, or the exact preconditioner."
         )
 
 
