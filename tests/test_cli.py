@@ -112,6 +112,7 @@ def test_a_dead_and_a_stuck_station_are_named_and_gaps_at_every_time_used(files,
     assert error(x[rest][missing[rest]], truth[rest][missing[rest]]) < 5.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["exact", "minmax", "oracle", "gcv", "sure"])
 def test_a_clean_history_with_gaps_and_a_dead_station(files, faulty, tmp_path, method):
     folder, *_ = files

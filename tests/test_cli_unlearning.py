@@ -55,6 +55,7 @@ def service(files, tmp_path_factory):
     return folder, stores
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("graph", "features"), [("graph.mtx", "features.npy"), ("edges.csv", "features.npz"), ("graph.mtx", "features.mtx")]
 )
@@ -189,6 +190,7 @@ def test_settings_of_a_fit_are_those_of_the_model(files, tmp_path):
     assert (model.loss.name, model.r_max, model.lam, model.alpha) == ("squared", 1e-7, 0.5, 2)
 
 
+@pytest.mark.slow
 def test_methods_are_compared_on_random_edges_or_named_ones(files, tmp_path):
     pytest.importorskip("torch")  # for --deep
     folder, edges = files
@@ -296,6 +298,7 @@ def test_what_cannot_work_ends_with_one_sentence_and_status_2(service, arguments
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_process_shows_one_sentence_and_no_traceback(service):
     folder, _ = service
     command = [sys.executable, "-m", "nareg", "unlearn", "predict", "nowhere", "--out", "labels.csv"]

@@ -19,6 +19,7 @@ def test_small_and_large_arguments_give_the_formula(columns, rng):
     np.testing.assert_allclose(found, (A @ B.T + B @ A.T)[rows, pattern.indices], rtol=1e-12, atol=1e-10)
 
 
+@pytest.mark.slow
 def test_threads_of_the_caller_are_kept(rng):
     before = numba.get_num_threads()
     A = rng.standard_normal((4, 2))

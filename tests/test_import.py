@@ -16,6 +16,7 @@ def loaded_after(code: str) -> set[str]:
     return set(done.stdout.split())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("code", "absent"),
     [
@@ -34,6 +35,7 @@ def test_heavy_modules_stay_out(code, absent):
     assert not loaded_after(code) & absent
 
 
+@pytest.mark.slow
 def test_submodules_load_when_first_used():
     assert "cvxpy" not in loaded_after("import nareg\nnareg.design.risk\nnareg.graphs.grid((2, 2))")
 
@@ -46,6 +48,7 @@ def test_clean_is_a_function_and_does_not_shadow_its_package():
     assert {"clean", "cleaning"} <= set(dir(nareg))
 
 
+@pytest.mark.slow
 def test_every_public_module_is_an_attribute():
     assert "matplotlib" in loaded_after("import nareg\nnareg.plotting.network")
     for name in nareg.__all__:

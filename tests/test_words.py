@@ -54,11 +54,13 @@ def names_of(tree: ast.Module) -> set[str]:
     return names
 
 
+@pytest.mark.slow
 def test_names_say_what_they_hold():
     everyday = {relative(path): sorted(names_of(ast.parse(path.read_text())) & NAMES) for path in SOURCES}
     assert {path: names for path, names in everyday.items() if names} == {}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["code", "pages"])
 def test_spelling_is_american(kind):
     british = []
@@ -68,6 +70,7 @@ def test_spelling_is_american(kind):
     assert not british
 
 
+@pytest.mark.slow
 def test_no_message_is_a_riddle():
     riddles = []
     for path in SOURCES:

@@ -71,6 +71,7 @@ def test_large_path_with_few_signals_keeps_one_weight(rng, monkeypatch):
     assert d.status.name == "NO_IMPROVEMENT"
 
 
+@pytest.mark.slow
 def test_large_path_takes_covariances_and_graphs_that_do_not_factorize(rng, monkeypatch):
     monkeypatch.setattr("nareg.design._edge.edge.DENSE_UNKNOWNS", 0)
     g = nareg.graphs.sensor(50, k=4, rng=rng)

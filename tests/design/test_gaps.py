@@ -183,6 +183,7 @@ def test_readings_with_gaps_whose_squares_underflow_are_refused():
             node_invariant(g, rule=rule, measurements=1e-160 * Y, observed=seen, noise=1.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["gcv", "differences"])
 def test_noise_of_each_station_with_gaps(method):
     rng = np.random.default_rng(0)

@@ -270,6 +270,7 @@ def test_groups_share_a_weight_and_the_bound_holds_for_them(design):
         design(g, signals=X, noise=0.5, groups=labels, solver="sdp")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", [prony, relaxation])
 def test_tied_weights_stay_tied_inside_a_weighted_data_term(design):
     g, X = network(40, 60)

@@ -123,6 +123,7 @@ def test_a_design_is_saved_with_its_worst_case(tmp_path):
     assert loaded.settings["uncertainty"] == "box"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
 @pytest.mark.parametrize("name", ["corners", "box", "smooth-box", "ball"])
 def test_nodes_of_a_group_share_a_weight(criterion, name):

@@ -76,6 +76,7 @@ def test_gradient_against_finite_differences_with_few_probes(rng):
         np.testing.assert_allclose(gradient, differences, atol=1e-6 * np.abs(gradient).max())
 
 
+@pytest.mark.slow
 def test_a_scattered_order_changes_nothing(rng):
     """Beyond 20,000 nodes the nodes are reordered inside; the order must not show."""
     f = heterogeneous(25_000, 3, rng)
@@ -206,6 +207,7 @@ def test_interrupt_keeps_the_best_so_far(field):
     assert d.objective < d.certificate.details["best_scalar_risk"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("call", [1, 4])
 def test_interrupt_while_judging_keeps_what_was_reached(field, monkeypatch, call):
     """Ctrl-C between descents, while the held-out columns are filtered."""
@@ -362,6 +364,7 @@ def test_redesign_of_weights_with_both_signs_is_no_worse_than_one_weight():
     assert risk(g, again, signals=X, noise=0.5).mse <= 1.02 * risk(g, one, signals=X, noise=0.5).mse
 
 
+@pytest.mark.slow
 def test_redesign_searches_the_single_weight_again_where_the_old_one_does_not_fit(rng):
     g = nareg.graphs.sensor(60, rng=rng)
     field = nareg.graphs.heterogeneous_field(g, 40, rng=rng)

@@ -28,6 +28,7 @@ def arguments(rule, X, Y, variance):
     return data | ({} if rule == "gcv" else {"noise": variance})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [None, "noise"])
 @pytest.mark.parametrize("rule", ["oracle", "sure", "gcv", "discrepancy"])
 @pytest.mark.parametrize("n", [200, 900])

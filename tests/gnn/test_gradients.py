@@ -59,6 +59,7 @@ def propagated(graph, x, way, factor=None):
     return propagate(Adjacency(graph, normalization=normalization), x, lam=3.0, solver=solver, perturbation=perturbation)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("nodes", "features"), [(18, 3), (8, 10)])
 def test_gradient_in_the_features(way, nodes, features):
@@ -67,6 +68,7 @@ def test_gradient_in_the_features(way, nodes, features):
     assert gradcheck(lambda x: propagated(graph, x, way), leaf(nodes, features))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [way for way in WAYS if way[1]])
 def test_gradient_in_what_the_perturbation_is_made_of(way, graph):
     assert gradcheck(lambda x, U: propagated(graph, x, way, factor=U), (leaf(18, 2), leaf(18, 4, seed=1)))

@@ -141,6 +141,7 @@ def test_errors_are_the_true_ones_where_little_weight_holds_much_together(make, 
     assert found.error == pytest.approx(true, rel=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scores", ["uniform", "approximate"])
 def test_what_is_returned_holds_where_little_weight_holds_much_together(scores, rng, lanczos):
     graph = bottleneck()

@@ -33,6 +33,7 @@ def test_faults_are_found_and_healthy_days_are_not(seed):
     assert flagged.mean() < 0.05  # one in a hundred over many draws; of the 51 here at most two
 
 
+@pytest.mark.slow
 def test_a_short_record_in_fahrenheit_is_told_from_a_factor_of_ten():
     """Levels differ by altitude, so that the level alone would take any conversion that makes readings small."""
     network = nareg.datasets.simulated(12, 60, faults=(), rng=np.random.default_rng(0))
