@@ -29,7 +29,7 @@ from nareg.design._risk.problem import DesignProblem, local_status
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Without N x N matrices above this size, where H has low rank.
 DENSE_NODES = 500
@@ -45,7 +45,7 @@ def fit_weights_to(
     *,
     solver: str,
     method: str,
-    details: dict[str, Any],
+    details: DesignDetails,
     timings: dict[str, float],
     progress: ProgressCallback | None,
     groups: Groups | None = None,
@@ -68,7 +68,7 @@ def _fit_by_sdp(
     *,
     solver: str,
     method: str,
-    details: dict[str, Any],
+    details: DesignDetails,
     timings: dict[str, float],
     progress: ProgressCallback | None,
 ) -> WeightDesign:
@@ -128,7 +128,7 @@ def fit_low_rank(
     *,
     solver: str,
     method: str,
-    details: dict[str, Any],
+    details: DesignDetails,
     timings: dict[str, float],
     progress: ProgressCallback | None,
 ) -> WeightDesign:

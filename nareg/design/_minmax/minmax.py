@@ -38,7 +38,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
@@ -176,7 +176,7 @@ def _with_worst_of_box(
     U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
     seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
     worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
-    bounds = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
+    bounds: DesignDetails = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
     certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
     return replace(design, certificate=certificate)
 

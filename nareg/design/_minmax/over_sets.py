@@ -24,7 +24,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignProblem
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.
 AUTO_NODES = 40
@@ -146,10 +146,12 @@ def mse_over_set(
     )
 
 
-def worst_details(worst: WorstCase) -> dict[str, Any]:
+def worst_details(worst: WorstCase) -> DesignDetails:
     """What a certificate says about the worst case."""
-    shown = {"worst_signal": worst.signal.tolist()} if worst.signal.size <= SHOWN_NODES else {}
-    return {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper, **shown}
+    details: DesignDetails = {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper}
+    if worst.signal.size <= SHOWN_NODES:
+        details["worst_signal"] = worst.signal.tolist()
+    return details
 
 
 def set_settings(U: SignalSet) -> dict[str, Any]:

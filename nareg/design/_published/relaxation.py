@@ -37,7 +37,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
 from nareg.errors import InputError, TooLargeError
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where H has low rank.
@@ -131,7 +131,7 @@ def relaxation(
     with few_threads(dense.n_nodes):
         step = dense_step_one(white)
     timings = {"step one": time.perf_counter() - started}
-    details = {"symmetric_limit": step.value}
+    details: DesignDetails = {"symmetric_limit": step.value}
     if solver in REFERENCES:
         return fit_weights_to(
             dense, white, step.matrix, low, high, solver=solver, method="relaxation", details=details, timings=timings,
