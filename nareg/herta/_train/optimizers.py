@@ -13,12 +13,11 @@ from typing import Protocol
 
 import torch
 
+from nareg._linear.lbfgs import MEMORY, Pair, two_loop
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.spectrum import Ritz
 
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 #: Sufficient decrease and curvature conditions of the line search (weak Wolfe).
 DECREASE, CURVATURE = 1e-4, 0.9
 #: Trial steps of a line search before it is given up: rounding leaves nothing to gain.
@@ -58,10 +57,6 @@ class Step:
     outputs: torch.Tensor | None = None
     trial: bool = False
     confirmed: Callable[[], float | None] | None = None
-
-
-#: A step, the difference of the gradients at its ends, and their inner product.
-Pair = tuple[torch.Tensor, torch.Tensor, float]
 
 
 class Refresh(Protocol):
@@ -219,10 +214,10 @@ def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refre
     Every evaluation is a step of the curve, those of the line search too; steps that were not taken repeat the best loss.
     """
     loss, gradient, Z = problem.evaluate(W)
-    memory: list[Pair] = []
+    pairs: list[Pair] = []
     while True:
         P = P if refresh is None else refresh(Z)
-        direction = -_two_loops(gradient, memory, P)
+        direction = -two_loop(gradient, pairs, _inverse_metric(P, pairs))
         slope = float((direction * gradient).sum())
         size = problem.length(gradient)
         confirmed = None if refresh is None else partial(_gap, refresh, Z, gradient)
@@ -230,7 +225,7 @@ def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refre
         if not slope < 0:
             return
         # a first step without any scale: as far as a straight line would take the loss to zero
-        t, low, high = 1.0 if memory or P.factors else loss / -slope, 0.0, float("inf")
+        t, low, high = 1.0 if pairs or P.factors else loss / -slope, 0.0, float("inf")
         for _ in range(TRIALS):
             trial, after, Z_after = problem.evaluate(W + t * direction)
             if not trial <= loss + DECREASE * t * slope:
@@ -246,31 +241,22 @@ def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refre
         else:
             if P.factors or refresh is None or not refresh.started():
                 return
-            memory = []  # in these coordinates nothing is left to gain; in others there may be
+            pairs = []  # in these coordinates nothing is left to gain; in others there may be
             continue
-        s, y = t * direction, after - gradient
-        bend = float((s * y).sum())
-        if bend > 0:
-            memory = [*memory, (s, y, bend)][-MEMORY:]
-        W, loss, gradient, Z = W + s, trial, after, Z_after
+        step, change = t * direction, after - gradient
+        curvature = float((step * change).sum())
+        if curvature > 0:
+            pairs = [*pairs, Pair(step, change, curvature)][-MEMORY:]
+        W, loss, gradient, Z = W + step, trial, after, Z_after
 
 
 def _gap(refresh: Refresh, Z: torch.Tensor, gradient: torch.Tensor) -> float | None:
     return refresh.anew(Z).gap(gradient)
 
 
-def _two_loops(gradient: torch.Tensor, memory: list[Pair], P: Preconditioner) -> torch.Tensor:
-    """The inverse Hessian of L-BFGS times the gradient."""
-    q, shares = gradient.clone(), []
-    for s, y, bend in reversed(memory):
-        share = float((s * q).sum()) / bend
-        q -= share * y
-        shares.append(share)
-    if P.factors or not memory:
-        q = P.solve(q)
-    else:
-        _, y, bend = memory[-1]
-        q *= bend / float((y * y).sum())
-    for (s, y, bend), share in zip(memory, reversed(shares), strict=True):
-        q += (share - float((y * q).sum()) / bend) * s
-    return q
+def _inverse_metric(P: Preconditioner, pairs: list[Pair]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The first inverse Hessian of L-BFGS: ``P^-1``, or without P a multiple of the identity, from the last pair."""
+    if P.factors or not pairs:
+        return P.solve
+    change = pairs[-1].change
+    return lambda q: q * (pairs[-1].curvature / float((change * change).sum()))
