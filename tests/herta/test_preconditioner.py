@@ -11,8 +11,7 @@ from nareg import herta
 from nareg.errors import InputError
 from nareg.herta._model.unfolded import form
 from nareg.herta._precondition import build
-from nareg.herta._train import cost_model
-from nareg.herta._train import fit as training
+from nareg.herta._train import cost_model, method
 from nareg.results import Status
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, fit, problem, propagated
 
@@ -190,7 +189,7 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
         return form(system, features, nodes, tol=tol)
 
     monkeypatch.setattr(build, "form", formed)
-    monkeypatch.setattr(training, "form", formed)
+    monkeypatch.setattr(method, "form", formed)
     for loss in ("mse", "ce"):
         found = fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")

@@ -20,7 +20,8 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.herta._model.system import System, laplacian_of
 from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta._train.inputs import LOSSES, checked_device, checked_dtype, fraction, node_index
+from nareg.herta._train.inputs import LOSSES, checked_device, checked_dtype, node_index
+from nareg.herta._train.options import fraction
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2

@@ -26,6 +26,7 @@ from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_p
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import model
 from nareg.herta._train.objective import TrainingProblem
+from nareg.herta._train.options import Unfolding
 from nareg.herta._train.spectrum import bent, spectrum
 
 KINDS = ("auto", "exact", "sketched")
@@ -84,7 +85,7 @@ def precondition(
     how = _checks.choice("how", how, KINDS)
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
     rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
-    system, X, index = model(graph, features, lam=lam, train=train, kind=kind, unrolled=None, device=device, dtype=dtype)
+    system, X, index = model(graph, features, Unfolding(lam, kind), train=train, device=device, dtype=dtype)
     d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
     rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
     reason = ""

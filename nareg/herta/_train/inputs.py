@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from nareg.graph import node_indices
 from nareg.herta._model.features import Features, in_range
 from nareg.herta._model.losses import CrossEntropy, SquaredError, TrainingLoss
 from nareg.herta._model.system import System, Unrolled, laplacian_of, largest_eigenvalue
+from nareg.herta._model.unfolded import Implicit
+from nareg.herta._train.options import Regularized, Unfolding
 
 LOSSES = ("mse", "ce")
 
@@ -44,31 +47,41 @@ class TrainingInputs:
         """A result in the kind of array that the features came in."""
         return value if self.as_tensors else value.cpu().numpy()
 
+    def accuracy_at(self, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:
+        """Accuracy at the validation nodes, as a function of W."""
+        nodes = torch.as_tensor(node_index("validation", validation, self.system.n_nodes), device=self.train.device)
+        if self.labels is None:
+            raise InputError("validation needs classes: pass labels, or one-hot rows, as targets.")
+        if bool((self.labels[nodes] < 0).any()):
+            raise InputError("validation names a node whose label is not known (-1): leave it out.")
+        model, labels = Implicit(self.system, self.features, nodes), self.labels[nodes]
+        return lambda W: float((model.apply(W, max(tol, 1e-4), again=True).argmax(1) == labels).double().mean())
+
 
 def model(
-    graph: Any, features: Any, *, lam: float, train: Any, kind: str, unrolled: int | None, device: Any, dtype: Any
+    graph: Any, features: Any, unfolding: Unfolding, *, train: Any = None, device: Any = None, dtype: Any = None
 ) -> tuple[System, Features, np.ndarray]:
     """System, features and training nodes, checked; float64 on the CPU unless told."""
-    lam = _checks.number("lam", lam, low=0)
+    lam, kind = _checks.number("lam", unfolding.lam, low=0), unfolding.kind
     place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
     number = checked_dtype(dtype)
     X = Features.read(features, dtype=number, device=place)
     n = X.shape[0]
     L = laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if unrolled is None:
+    if unfolding.unrolled is None:
         return System(L, lam, dtype=number, device=place), X, index
     top = 2.0 if kind == "augmented" else largest_eigenvalue(L)
-    steps = _checks.integer("unrolled", unrolled, low=1)
+    steps = _checks.integer("unrolled", unfolding.unrolled, low=1)
     return Unrolled(L, lam, steps, dtype=number, device=place, top=top), X, index
 
 
 def read(
-    graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weight_decay: float, **options: Any
+    graph: Any, features: Any, targets: Any, unfolding: Unfolding, objective: Regularized, **options: Any
 ) -> TrainingInputs:
     """Check everything that describes the problem; ``options`` is what :func:`model` takes."""
-    loss = _checks.choice("loss", loss, LOSSES)
-    system, X, index = model(graph, features, kind=kind, **options)
+    loss = _checks.choice("loss", objective.loss, LOSSES)
+    system, X, index = model(graph, features, unfolding, **options)
     Y, labels = _targets(as_numpy(targets), X.shape[0], index, loss)
     if loss == "mse":
         in_range("targets", float(abs(Y[index]).max()), index.size, X.dtype)
@@ -79,13 +92,13 @@ def read(
         target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), n_classes)
     return TrainingInputs(
         graph=graph,
-        kind=kind,
+        kind=unfolding.kind,
         system=system,
         features=X,
         train=torch.as_tensor(index, device=X.device),
         loss=target,
         labels=None if labels is None else torch.as_tensor(labels, device=X.device),
-        weight_decay=_checks.number("weight_decay", weight_decay, low=0),
+        weight_decay=_checks.number("weight_decay", objective.weight_decay, low=0),
         as_tensors=hasattr(features, "detach"),
     )
 
@@ -174,11 +187,3 @@ def checked_dtype(value: Any) -> torch.dtype:
         return named[str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else np.dtype(value).name]
     except (KeyError, TypeError):
         raise InputError(f"dtype is {value!r}: float32 or float64 is expected.") from None
-
-
-def fraction(name: str, value: Any) -> float:
-    """A number in (0, 1)."""
-    number = _checks.number(name, value, low=0, high=1, strict=True)
-    if number == 1:
-        raise InputError(f"{name} is {value!r}: it must be below 1.")
-    return number

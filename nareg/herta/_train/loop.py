@@ -4,54 +4,25 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta._model.losses import TrainingLoss
+from nareg.herta._train.method import Method
 from nareg.herta._train.optimizers import Step
+from nareg.herta._train.remaining_gap import SAFETY
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 
 #: Steps over which the loss must fall by more than ``tol`` times itself, where nothing better is known.
 WINDOW = 4
-#: Ratio of the true gap to its estimate with a preconditioner, at most: the smallest preconditioned eigenvalue is above 0.1.
-SAFETY = 10.0
 #: Fall of the gradient after which the gap is looked at again, at most.
 LEAST = 0.3
-
-
-@dataclass(frozen=True)
-class Rules:
-    """When to stop, and which weights to keep.
-
-    Attributes
-    ----------
-    loss : TrainingLoss
-    tol : float
-    zero : float
-        Outputs this near to their targets, in multiples of the targets' size, are equal to them.
-    max_steps : int
-    stop_below : float or None
-    patience : int
-    bounded : bool
-        Whether the loss has a minimum above zero by construction (weight decay).
-    monotone : bool
-        The loss falls with every step: the last weights are kept.
-    random : bool
-        The loss is stochastic (dropout). The last weights are returned, and nothing is said about convergence.
-    """
-
-    loss: TrainingLoss
-    tol: float
-    zero: float
-    max_steps: int
-    stop_below: float | None
-    patience: int
-    bounded: bool
-    monotone: bool
-    random: bool
+#: Optimizers whose loss falls with every step.
+MONOTONE = ("direct", "pcg", "lbfgs")
+#: Outputs are equal to targets to within so many times the accuracy of the inner solves.
+REACHED = 5.0
 
 
 @dataclass
@@ -70,30 +41,28 @@ class Curve:
 
 
 def run(
-    steps: Iterator[Step],
-    rules: Rules,
-    *,
-    watched: Callable[[torch.Tensor], float] | None,
-    clock: float,
-    progress: ProgressCallback | None,
+    method: Method, *, validation: Callable[[torch.Tensor], float] | None, clock: float, progress: ProgressCallback | None
 ) -> Curve:
     """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
 
-    With validation the weights of the best accuracy are kept; else those of the lowest loss, or the last (see :class:`Rules`).
+    With validation the weights of the best accuracy are kept; else those of the lowest loss, or the last where the loss falls
+    with every step or is stochastic.
     """
+    steps, options = method.steps(), method.options
+    last_is_best = method.stochastic or method.plan.optimizer in MONOTONE
     step = next(steps)
-    curve = Curve(step.W, validation=None if watched is None else [], first_gradient=step.gradient)
+    curve = Curve(step.W, validation=None if validation is None else [], first_gradient=step.gradient)
     best, best_accuracy, since = math.inf, -math.inf, 0
     try:
         while True:
             seconds, finite = time.perf_counter() - clock, math.isfinite(step.loss)
-            accuracy = watched(step.W) if watched is not None and finite else 0.0
+            accuracy = validation(step.W) if validation is not None and finite else 0.0
             curve.losses.append(step.loss)
             curve.seconds.append(seconds)
             if curve.validation is not None:
                 curve.validation.append(accuracy)
             if progress is not None:
-                progress(Progress("training", len(curve.losses) - 1, rules.max_steps, values={"loss": step.loss}))
+                progress(Progress("training", len(curve.losses) - 1, options.max_iterations, values={"loss": step.loss}))
             if not finite:
                 curve.status, curve.W_is_last = Status.DIVERGED, False
                 return curve
@@ -102,27 +71,27 @@ def run(
                 if accuracy > best_accuracy:
                     best_accuracy, curve.W = accuracy, step.W
                 curve.W_is_last = curve.W is step.W
-                if since >= rules.patience:
+                if since >= options.patience:
                     curve.status = Status.STOPPED_EARLY
                     return curve
             elif step.trial:
                 pass
-            elif rules.monotone or rules.random or step.loss < best:
+            elif last_is_best or step.loss < best:
                 best, curve.W, curve.W_is_last = min(best, step.loss), step.W, True
             else:
                 curve.W_is_last = False
             if not step.trial:
                 curve.taken.append(step.loss)
-                status = _reason(step, curve, rules)
+                status = _reason(step, curve, method)
                 if status is not None:
                     curve.status = status
                     return curve
-            if len(curve.losses) > rules.max_steps:
+            if len(curve.losses) > options.max_iterations:
                 return curve
             step = next(steps)
     except StopIteration:  # nothing left to gain, as far as the method can tell
         curve.next_proof = math.inf
-        curve.status = _ended(step, curve, rules.tol) or Status.STALLED
+        curve.status = _ended(step, curve, method.accuracy.tol) or Status.STALLED
     except KeyboardInterrupt:
         if not curve.losses:
             raise
@@ -130,21 +99,22 @@ def run(
     return curve
 
 
-def _reason(step: Step, curve: Curve, rules: Rules) -> Status | None:
+def _reason(step: Step, curve: Curve, method: Method) -> Status | None:
     """Why to stop here, if there is a reason."""
-    losses, loss = curve.taken, step.loss
-    if rules.stop_below is not None and loss <= rules.stop_below:
+    task, tol, losses, loss = method.task, method.accuracy.tol, curve.taken, step.loss
+    stop_below, zero = method.options.stop_below, max(tol, REACHED * method.accuracy.inner_tol)
+    if stop_below is not None and loss <= stop_below:
         return Status.TARGET_REACHED
-    if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
+    if task.loss.name == "mse" and loss <= zero**2 * losses[0]:
         return Status.ZERO_LOSS
     # all nodes told apart, and nothing that bounds W: a growing multiple of it takes cross-entropy to zero
-    far = not rules.bounded and step.outputs is not None and loss <= rules.tol * losses[0]
-    if far and step.outputs is not None and rules.loss.separated(step.outputs):
+    far = task.weight_decay == 0 and step.outputs is not None and loss <= tol * losses[0]
+    if far and step.outputs is not None and task.loss.separated(step.outputs):
         return Status.SEPARABLE
-    if rules.random:
+    if method.stochastic:
         return None
-    settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= rules.tol * abs(loss))
-    return _ended(step, curve, rules.tol) if settled else None
+    settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= tol * abs(loss))
+    return _ended(step, curve, tol) if settled else None
 
 
 def _ended(step: Step, curve: Curve, tol: float) -> Status | None:

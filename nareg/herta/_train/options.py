@@ -7,7 +7,6 @@ from typing import Any
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta._train.inputs import fraction
 
 #: The names of optimizers.
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
@@ -159,3 +158,11 @@ class Optimizer:
         _checks.integer("patience", self.patience, low=1)
         if _checks.number("dropout", self.dropout, low=0) >= 1:
             raise InputError(f"dropout is {self.dropout!r}: it must be below 1, or nothing is left to learn from.")
+
+
+def fraction(name: str, value: Any) -> float:
+    """A number in (0, 1)."""
+    number = _checks.number(name, value, low=0, high=1, strict=True)
+    if number == 1:
+        raise InputError(f"{name} is {value!r}: it must be below 1.")
+    return number

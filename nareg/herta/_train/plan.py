@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+import torch
+
+from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta._model.losses import SquaredError
-from nareg.herta._precondition.preconditioner import TOLERANCE, Preconditioner
+from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import TrainingInputs
+from nareg.herta._train.options import Optimizer, Sketched
 
 PRECONDITIONERS = ("auto", "exact", "blocks", "sketched", "none")
 #: Those that are for the squared error only, and those that can do with gradients of a loss that is random.
@@ -19,6 +24,36 @@ SQUARED_ONLY, STOCHASTIC = ("direct", "pcg", "algorithm-1", "algorithm-1-as-prin
 SEPARABLE = 2
 #: Lengths of columns within this factor do not slow plain methods down much.
 ALIKE = 100.0
+#: Of the loss, relative, where none is given.
+TOLERANCES = {torch.float64: 1e-8, torch.float32: 1e-4}
+#: Bound of the condition number behind the accuracy of inner solves where it is not estimated.
+CONDITION = 10.0
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """Tolerances of the loss and of the inner solves, and the rows of a sketch."""
+
+    tol: float
+    inner_tol: float
+    rows: int
+
+
+def choose_accuracy(task: TrainingInputs, options: Optimizer, sketch: Sketched) -> Accuracy:
+    """What was asked for, or what suits dtype, size and rounding."""
+    tol = TOLERANCES[task.features.dtype] if options.tol is None else options.tol
+    d = task.features.shape[1]
+    # as many as fit, but more than the rank
+    fitting = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
+    rows = min(SKETCH * d, fitting) if sketch.rows is None else _checks.integer("rows", sketch.rows, low=1)
+    floor = task.system.floor
+    if options.inner_tol is None:
+        return Accuracy(tol, max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor), rows)
+    if options.inner_tol < floor:
+        raise InputError(
+            f"inner_tol is {options.inner_tol:g} but rounding in {task.features.dtype} allows {floor:.1g} at best here."
+        )
+    return Accuracy(tol, options.inner_tol, rows)
 
 
 @dataclass(frozen=True)
@@ -36,11 +71,10 @@ class Plan:
     given: bool = False
 
 
-def choose_plan(
-    task: TrainingInputs, optimizer: str, preconditioner: str | Preconditioner, *, dropout: float, rows: int, inner_tol: float
-) -> Plan:
+def choose_plan(task: TrainingInputs, options: Optimizer, preconditioner: str | Preconditioner, accuracy: Accuracy) -> Plan:
     """A plan, with choices by estimated cost where they were left open."""
-    squared = isinstance(task.loss, SquaredError)
+    optimizer, dropout = options.name, options.dropout
+    squared, d = isinstance(task.loss, SquaredError), task.features.shape[1]
     if optimizer in SQUARED_ONLY and not squared:
         raise InputError(f"optimizer is {optimizer!r}, which needs loss='mse': take 'lbfgs' for cross-entropy.")
     if dropout and optimizer not in STOCHASTIC:
@@ -58,7 +92,7 @@ def choose_plan(
         return Plan(iterative, preconditioner.kind, False, given=True)
     if preconditioner == "none":
         return Plan(iterative, "none", False)
-    few = task.train.numel() < SEPARABLE * task.features.shape[1]
+    few = task.train.numel() < SEPARABLE * d
     if iterative == "lbfgs" and preconditioner == "auto" and not squared and few and _is_easy(task):
         why = "fewer than two training nodes per feature: the loss is next to nothing before a preconditioner is built"
         return Plan(iterative, "none", False, why)
@@ -74,8 +108,8 @@ def choose_plan(
         # dropped features have no F of their own; and for the squared error F to full accuracy leaves nothing to iterate
         ways = tuple(way for way in ways if way != "formed")
     sizes = cost_model.Sizes(
-        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=task.features.shape[1],
-        n_outputs=task.loss.n_outputs, rows=rows, loose=TOLERANCE, tight=inner_tol, itemsize=task.like.element_size(),
+        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=d, n_outputs=task.loss.n_outputs,
+        rows=accuracy.rows, loose=TOLERANCE, tight=accuracy.inner_tol, itemsize=task.like.element_size(),
         nonzeros=task.features.nonzeros,
     )  # fmt: skip
     way, reason = cost_model.cheapest(sizes, ways)

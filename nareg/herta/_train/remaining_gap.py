@@ -19,6 +19,8 @@ from nareg.herta._train.inputs import TrainingInputs
 
 #: Steps of a plain method after which a preconditioner is worth while all the same: it takes as long as so many.
 PLAIN = 200
+#: Ratio of the true gap to its estimate with a preconditioner, at most: the smallest preconditioned eigenvalue is above 0.1.
+SAFETY = 10.0
 
 
 class Proof:
