@@ -114,7 +114,7 @@ def test_a_single_output_is_no_class(rng):
         ({"validation": [0], "targets": np.eye(60)[:, :3] * 2}, "validation needs classes"),
         ({"unrolled": 0}, "unrolled is 0, an integer of at least 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
-        ({"tol": 1.0}, r"tol is 1\.0: it must be below 1"),
+        ({"tol": 1.0}, r"tol is 1\.0, it must be above 0 and below 1"),
         ({"inner_tol": 1e-17}, "inner_tol is 1e-17 but rounding in torch.float64 allows"),
         ({"lam": 1e300}, r"lam is 1e\+300 and the largest eigenvalue of L"),
         ({"lam": 1e7, "dtype": np.float32}, "take a smaller lam, smaller edge weights, or dtype float64"),

@@ -10,6 +10,8 @@ from typing import Protocol
 
 import torch
 
+LOSSES = ("mse", "ce")
+
 
 class TrainingLoss(Protocol):
     """A convex function of the outputs, and its targets."""

@@ -50,7 +50,6 @@ def checked_kind(kind: Any, kinds: tuple[str, ...] = KINDS) -> str:
 
 def laplacian_of(graph: Any, kind: str, n_nodes: int | None = None) -> sp.csr_array:
     """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
-    kind = checked_kind(kind, OPERATORS)
     if kind == "operator":
         L = penalty(as_numpy(graph)).L
         if n_nodes is not None and L.shape[0] != n_nodes:

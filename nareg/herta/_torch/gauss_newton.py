@@ -18,10 +18,11 @@ from torch.func import functional_call, vjp, vmap
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
+from nareg.herta._model.losses import LOSSES
 from nareg.herta._model.system import System, laplacian_of
 from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta._train.inputs import LOSSES, checked_device, checked_dtype, node_index
-from nareg.herta._train.options import fraction
+from nareg.herta._train.inputs import checked_device, checked_dtype, node_index
+from nareg.herta._train.options import Unfolding, fraction
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2
@@ -71,9 +72,9 @@ class Unfold(torch.nn.Module):
         n_nodes: int | None = None,
     ) -> None:
         super().__init__()
-        lam = _checks.number("lam", lam, low=0)
-        self.tol = fraction("tol", tol)
-        self.system = System(laplacian_of(graph, kind, n_nodes), lam, dtype=checked_dtype(dtype), device=checked_device(device))
+        unfolding, self.tol = Unfolding(lam, kind), fraction("tol", tol)
+        L = laplacian_of(graph, unfolding.kind, n_nodes)
+        self.system = System(L, float(unfolding.lam), dtype=checked_dtype(dtype), device=checked_device(device))
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""

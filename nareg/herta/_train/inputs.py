@@ -21,8 +21,6 @@ from nareg.herta._model.system import System, Unrolled, laplacian_of, largest_ei
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._train.options import Regularized, Unfolding
 
-LOSSES = ("mse", "ce")
-
 
 @dataclass(frozen=True, eq=False)
 class TrainingInputs:
@@ -62,7 +60,7 @@ def model(
     graph: Any, features: Any, unfolding: Unfolding, *, train: Any = None, device: Any = None, dtype: Any = None
 ) -> tuple[System, Features, np.ndarray]:
     """System, features and training nodes, checked; float64 on the CPU unless told."""
-    lam, kind = _checks.number("lam", unfolding.lam, low=0), unfolding.kind
+    lam, kind = float(unfolding.lam), unfolding.kind
     place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
     number = checked_dtype(dtype)
     X = Features.read(features, dtype=number, device=place)
@@ -72,18 +70,16 @@ def model(
     if unfolding.unrolled is None:
         return System(L, lam, dtype=number, device=place), X, index
     top = 2.0 if kind == "augmented" else largest_eigenvalue(L)
-    steps = _checks.integer("unrolled", unfolding.unrolled, low=1)
-    return Unrolled(L, lam, steps, dtype=number, device=place, top=top), X, index
+    return Unrolled(L, lam, unfolding.unrolled, dtype=number, device=place, top=top), X, index
 
 
 def read(
     graph: Any, features: Any, targets: Any, unfolding: Unfolding, objective: Regularized, **options: Any
 ) -> TrainingInputs:
     """Check everything that describes the problem; ``options`` is what :func:`model` takes."""
-    loss = _checks.choice("loss", objective.loss, LOSSES)
     system, X, index = model(graph, features, unfolding, **options)
-    Y, labels = _targets(as_numpy(targets), X.shape[0], index, loss)
-    if loss == "mse":
+    Y, labels = _targets(as_numpy(targets), X.shape[0], index, objective.loss)
+    if objective.loss == "mse":
         in_range("targets", float(abs(Y[index]).max()), index.size, X.dtype)
         target: TrainingLoss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
     else:
@@ -98,7 +94,7 @@ def read(
         train=torch.as_tensor(index, device=X.device),
         loss=target,
         labels=None if labels is None else torch.as_tensor(labels, device=X.device),
-        weight_decay=_checks.number("weight_decay", objective.weight_decay, low=0),
+        weight_decay=float(objective.weight_decay),
         as_tensors=hasattr(features, "detach"),
     )
 

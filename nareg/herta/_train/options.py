@@ -7,6 +7,8 @@ from typing import Any
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.herta._model.losses import LOSSES
+from nareg.herta._model.system import OPERATORS, checked_kind
 
 #: The names of optimizers.
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
@@ -26,6 +28,11 @@ class Unfolding:
     unrolled : int or None
         This number of gradient steps of the inner problem in the place of its solution, as TWIRLS is trained: another model.
 
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
+
     Examples
     --------
     >>> import numpy as np, nareg
@@ -40,6 +47,12 @@ class Unfolding:
     kind: str = "augmented"
     unrolled: int | None = None
 
+    def __post_init__(self) -> None:
+        _checks.number("lam", self.lam, low=0)
+        checked_kind(self.kind, OPERATORS)
+        if self.unrolled is not None:
+            _checks.integer("unrolled", self.unrolled, low=1)
+
 
 @dataclass(frozen=True)
 class Regularized:
@@ -50,6 +63,11 @@ class Regularized:
     loss : {"mse", "ce"}
     weight_decay : float
         At least 0.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -65,6 +83,10 @@ class Regularized:
     loss: str = "mse"
     weight_decay: float = 0.0
 
+    def __post_init__(self) -> None:
+        _checks.choice("loss", self.loss, LOSSES)
+        _checks.number("weight_decay", self.weight_decay, low=0)
+
 
 @dataclass(frozen=True)
 class Sketched:
@@ -77,6 +99,11 @@ class Sketched:
     rows : int or None
         Rows of the sketch; default 8 F. With little more than F has rank the preconditioner is a poor one.
 
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
+
     Examples
     --------
     >>> import numpy as np, nareg
@@ -88,6 +115,10 @@ class Sketched:
     """
 
     rows: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            _checks.integer("rows", self.rows, low=1)
 
 
 @dataclass(frozen=True)
@@ -123,6 +154,7 @@ class Optimizer:
     Raises
     ------
     InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -162,7 +194,7 @@ class Optimizer:
 
 def fraction(name: str, value: Any) -> float:
     """A number in (0, 1)."""
-    number = _checks.number(name, value, low=0, high=1, strict=True)
-    if number == 1:
-        raise InputError(f"{name} is {value!r}: it must be below 1.")
+    number = _checks.number(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name} is {value!r}, it must be above 0 and below 1.")
     return number

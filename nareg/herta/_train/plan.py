@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import torch
 
-from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta._model.losses import SquaredError
 from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
@@ -45,7 +44,7 @@ def choose_accuracy(task: TrainingInputs, options: Optimizer, sketch: Sketched) 
     d = task.features.shape[1]
     # as many as fit, but more than the rank
     fitting = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
-    rows = min(SKETCH * d, fitting) if sketch.rows is None else _checks.integer("rows", sketch.rows, low=1)
+    rows = min(SKETCH * d, fitting) if sketch.rows is None else sketch.rows
     floor = task.system.floor
     if options.inner_tol is None:
         return Accuracy(tol, max(math.sqrt(tol) / (50 * CONDITION * max(task.system.lam, 1.0)), floor), rows)
