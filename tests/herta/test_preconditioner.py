@@ -103,9 +103,12 @@ def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
     told = {"lam": 2.0, "train": train, "optimizer": "pcg"}
     best = best_squared(propagated(graph, X, 2.0)[train], ONE_HOT[labels[train]])
     assert fit(graph, X, labels, preconditioner="sketched", sketch_size=12, **told).loss == pytest.approx(best, rel=1e-7)
-    remedy = r"sees 5: take Sketched\(rows\), or sketch_size of precondition, of at least 12"
+    remedy = r"sees 5: take Sketched\(rows\) with rows of at least 12"
     with pytest.raises(InputError, match="rank 6, of which such a sketch " + remedy):
         fit(graph, X, labels, preconditioner="sketched", sketch_size=5, **told)
+    with pytest.raises(InputError, match="rank 6, of which such a sketch " + remedy):
+        herta.precondition(graph, X, lam=2.0, train=train, how=herta.Sketched(5))
+    assert herta.precondition(graph, X, lam=2.0, train=train, how=herta.Sketched(12)).rows == 12
 
 
 @pytest.mark.parametrize(

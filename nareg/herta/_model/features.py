@@ -109,7 +109,7 @@ class Features:
             other._X = self._X * self._mask(self._X, rate, generator)
             return other
         retained = sp.csr_array(self._by_columns)
-        retained.data = retained.data * self._mask(torch.as_tensor(retained.data), rate, generator).numpy()
+        retained.data = retained.data * as_numpy(self._mask(torch.as_tensor(retained.data), rate, generator))
         other._by_columns = sp.csc_array(retained)
         other._X, other._T = (csr_tensor(sp.csr_array(m), self.dtype, self.device) for m in (retained, retained.T))
         return other

@@ -148,7 +148,7 @@ def check_sketch(system: System, features: Features, train: torch.Tensor, Q: tor
     if seen < rank:
         raise InputError(
             f"the sketch has {size} rows but the propagated features have rank {rank}, of which such a sketch sees {seen}: "
-            f"take Sketched(rows), or sketch_size of precondition, of at least {2 * rank}, or the exact preconditioner."
+            f"take Sketched(rows) with rows of at least {2 * rank}, or the exact preconditioner."
         )
 
 

@@ -18,6 +18,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg.herta._model.system import System, checked_kind, prepared
 
 #: Solves behind a sketch or a trace: their error stays far below the sampling error.
@@ -120,5 +121,4 @@ def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[fl
 
 def solve_numpy(system: System, B: np.ndarray, tol: float = TOLERANCE) -> np.ndarray:
     """``H^-1 B`` for a NumPy array."""
-    result: np.ndarray = system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol).cpu().numpy()
-    return result
+    return as_numpy(system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol))

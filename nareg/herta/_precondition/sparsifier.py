@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-import torch
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.herta._model.system import System, prepared
-from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
+from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
 #: What "effective-resistance" takes for lam -> infinity, in multiples of lam, as far as rounding lets it.
@@ -286,8 +285,7 @@ def _largest(change: sp.csr_array, L: sp.csr_array, lam: float, rng: np.random.G
     H = sp.csr_array(sp.eye_array(n) + lam * L)
 
     def solved(b: np.ndarray) -> np.ndarray:
-        result: np.ndarray = system.solve(torch.as_tensor(b.reshape(-1, 1)), tol=ACCURACY).numpy()
-        return result[:, 0]
+        return solve_numpy(system, b.reshape(-1, 1), ACCURACY)[:, 0]
 
     inverse = LinearOperator((n, n), matvec=solved, dtype=np.float64)
     try:

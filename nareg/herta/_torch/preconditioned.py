@@ -26,7 +26,7 @@ from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_p
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import model
 from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.options import Unfolding
+from nareg.herta._train.options import Sketched, Unfolding
 from nareg.herta._train.spectrum import bent, spectrum
 
 KINDS = ("auto", "exact", "sketched")
@@ -40,9 +40,8 @@ def precondition(
     *,
     lam: float,
     train: Any = None,
-    how: str = "auto",
+    how: str | Sketched = "auto",
     kind: str = "augmented",
-    sketch_size: int | None = None,
     weight_decay: float = 0.0,
     device: Any = None,
     dtype: Any = None,
@@ -56,12 +55,11 @@ def precondition(
         As in :func:`nareg.herta.fit`; lam is a number.
     kind : {"augmented", "combinatorial", "operator"}
         Of L, as in :class:`nareg.herta.Unfolding`.
-    sketch_size : int, optional
-        Rows of the sketch, default 8 F.
     weight_decay : float
         As in :class:`nareg.herta.Regularized`.
-    how : {"auto", "exact", "sketched"}
+    how : {"auto", "exact", "sketched"} or Sketched
         From all training rows of ``H^-1 X``, or from a randomized Hadamard transform of them; "auto": the cheaper by estimate.
+        A :class:`Sketched` says how many rows.
 
     Returns
     -------
@@ -82,12 +80,13 @@ def precondition(
     >>> P.condition < 1.2  # 1e18 without
     True
     """
-    how = _checks.choice("how", how, KINDS)
+    size = how.rows if isinstance(how, Sketched) else None
+    how = "sketched" if isinstance(how, Sketched) else _checks.choice("how", how, KINDS)
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-    rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
+    rng = _checks.generator(rng)
     system, X, index = model(graph, features, Unfolding(lam, kind), train=train, device=device, dtype=dtype)
     d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
-    rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    rows = SKETCH * d if size is None else size
     reason = ""
     if how == "auto":
         sizes = cost_model.Sizes(

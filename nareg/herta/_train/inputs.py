@@ -12,7 +12,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError
 from nareg.graph import node_indices
 from nareg.herta._model.features import Features, in_range
@@ -43,7 +43,7 @@ class TrainingInputs:
 
     def returned(self, value: torch.Tensor) -> Any:
         """A result in the kind of array that the features came in."""
-        return value if self.as_tensors else value.cpu().numpy()
+        return value if self.as_tensors else as_numpy(value)
 
     def accuracy_at(self, validation: Any, tol: float) -> Callable[[torch.Tensor], float]:
         """Accuracy at the validation nodes, as a function of W."""
@@ -95,7 +95,7 @@ def read(
         loss=target,
         labels=None if labels is None else torch.as_tensor(labels, device=X.device),
         weight_decay=float(objective.weight_decay),
-        as_tensors=hasattr(features, "detach"),
+        as_tensors=is_tensor(features),
     )
 
 

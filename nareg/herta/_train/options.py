@@ -90,7 +90,7 @@ class Regularized:
 
 @dataclass(frozen=True)
 class Sketched:
-    """The sketched preconditioner with a number of rows, in the place of ``"sketched"``.
+    """The sketched preconditioner with a number of rows, in the place of ``"sketched"``, in ``fit`` and in ``precondition``.
 
     Algorithm 1 takes it too, for its own sketch.
 
