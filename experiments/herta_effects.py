@@ -77,7 +77,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for value in RIDGES:
         tried("ridge", value, F, value)
     for size in SIZES:
-        if size * d < hadamard.SRHT.most(train.size):
+        if size * d < hadamard.SRHT.max_size(train.size):
             sketch = hadamard.SRHT(train.size, size * d, rng=rng)
             tried("sketch", size, unfolded.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
     for draws in DRAWS:

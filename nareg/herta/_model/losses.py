@@ -1,4 +1,4 @@
-"""Losses of outputs Z (n, C) at the training nodes, with what second-order methods need of them.
+"""Losses of outputs Z (n, C) at the training nodes, with the derivatives that second-order methods need.
 
 mse   1/2 ||Z - Y||_F^2                          (HERTA 4.2)
 ce    sum_i logsumexp(O_i) - O_i[y_i]            softmax cross-entropy, natural logarithm, summed over nodes
@@ -36,7 +36,7 @@ class TrainingLoss(Protocol):
         ...
 
     def separated(self, Z: torch.Tensor) -> bool:
-        """Whether a loss without a minimum, at outputs Z, is seen to fall to zero as they grow."""
+        """Whether growing multiples of Z take the loss to zero, so that it has no minimum."""
         ...
 
 

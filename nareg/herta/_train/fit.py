@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.gnn.adjacency import GraphInput
+from nareg.herta._model.types import Device, Matrix, Nodes, Precision
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._train.inputs import read
 from nareg.herta._train.loop import run
@@ -21,17 +22,17 @@ from nareg.progress import ProgressCallback
 
 
 def fit(
-    graph: Any,
-    features: Any,
-    targets: Any,
+    graph: GraphInput,
+    features: Matrix,
+    targets: Matrix,
     *,
     lam: float | Unfolding = 1.0,
-    train: Any = None,
+    train: Nodes | None = None,
     loss: str | Regularized = "mse",
     optimizer: str | Optimizer = "auto",
     preconditioner: str | Sketched | Preconditioner = "auto",
-    device: Any = None,
-    dtype: Any = None,
+    device: Device | None = None,
+    dtype: Precision | None = None,
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> TrainingResult:
@@ -43,9 +44,9 @@ def fit(
     features : (N, F) SciPy sparse, NumPy array or torch tensor
         X.
     targets : (N,) integer labels, or for ``loss="mse"`` also (N, C) numbers
-        Labels count as rows of the identity for ``loss="mse"``. What is not trained on may hold -1, or NaN.
+        ``loss="mse"`` takes labels as rows of the identity. Nodes outside ``train`` may hold -1 or NaN.
     lam : float or Unfolding
-        Strength of the graph, at least 0 (0: no graph). An :class:`Unfolding` says which Laplacian too, and how many steps.
+        Strength of the graph, at least 0 (0: no graph). An :class:`Unfolding` also chooses the Laplacian and unrolled steps.
     train : (n,) indices or (N,) mask, optional
         Nodes whose targets count; default all.
     loss : {"mse", "ce"} or Regularized
@@ -55,16 +56,16 @@ def fit(
         "direct" (mse): ``F = M H^-1 X`` and a Cholesky factorization of its Gram matrix. "pcg" (mse): preconditioned conjugate
         gradients. "lbfgs", "gd", "adam": in preconditioned coordinates. "auto": the cheaper of "direct" and "pcg" by estimate
         (mse), or "lbfgs" (ce). "algorithm-1" (mse): the paper's, corrected or as printed, with its sparsifier, its sketch and
-        gradient descent. An :class:`Optimizer` has learning rate, dropout, tolerances and validation, too.
+        gradient descent. An :class:`Optimizer` sets learning rate, dropout, tolerances and validation.
     preconditioner : {"auto", "exact", "blocks", "sketched", "none"}, Sketched or Preconditioner
         "exact": the Gram matrix of F. For cross-entropy it is weighted by the second derivatives, and renewed when these have
-        changed (not with dropout, where they are not known). "blocks" (ce): one per output. It takes fewer evaluations but one
-        factorization per class. "sketched": from rows of a randomized Hadamard transform of F (mse), or from random rows of it
-        (ce); F itself is never stored. A :class:`Sketched` says how many rows. "none": a baseline.
-        One that :func:`precondition` built serves many runs with "pcg", "gd" and "adam", those of a grid of learning rates for
-        example. How near it is to the loss at hand is not known, and convergence is judged by another.
+        changed (except with dropout). "blocks" (ce): one per output, which takes fewer evaluations but one factorization per
+        class. "sketched": from rows of a randomized Hadamard transform of F (mse), or from random rows of it (ce); F itself is
+        never stored. A :class:`Sketched` sets the number of rows. "none": a baseline.
+        A :class:`Preconditioner` from :func:`precondition` serves many runs of "pcg", "gd" and "adam", for example a grid of
+        learning rates. Its distance from the Hessian is not known, so another one judges convergence.
     device : str, optional
-        "cpu" or "cuda"; default: where the features are.
+        "cpu" or "cuda"; default: the device of the features.
     dtype : optional
         float64 (default) or float32.
     rng : numpy.random.Generator, optional
@@ -79,6 +80,7 @@ def fit(
     Raises
     ------
     InputError
+        If an argument is wrong, or two do not go together.
 
     References
     ----------
@@ -100,12 +102,12 @@ def fit(
     objective = loss if isinstance(loss, Regularized) else Regularized(loss)
     options = optimizer if isinstance(optimizer, Optimizer) else Optimizer(optimizer)
     sketch = preconditioner if isinstance(preconditioner, Sketched) else Sketched()
-    if preconditioner is sketch:  # Algorithm 1 is always sketched, and takes no other preconditioner
+    if preconditioner is sketch:  # Algorithm 1 has a sketch of its own
         preconditioner = "auto" if options.name.startswith("algorithm-1") else "sketched"
     if not isinstance(preconditioner, Preconditioner):
         preconditioner = _checks.choice("preconditioner", preconditioner, PRECONDITIONERS)
     if progress is not None and not callable(progress):
-        raise InputError(f"progress is {progress!r}: a function of one nareg.progress.Progress is expected.")
+        raise InputError(f"progress is {progress!r}: pass a function of one nareg.progress.Progress.")
     rng = _checks.generator(rng)
     task = read(graph, features, targets, unfolding, objective, train=train, device=device, dtype=dtype)
     accuracy = choose_accuracy(task, options, sketch)

@@ -18,31 +18,33 @@ from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.optimizers import Refresh, Step
 from nareg.herta._train.options import Optimizer
 from nareg.herta._train.plan import Accuracy, Plan
-from nareg.herta._train.remaining_gap import SAFETY, Proof
-from nareg.herta._train.spectrum import Ritz, bent, spectrum
+from nareg.herta._train.remaining_gap import SAFETY, GapEstimator
+from nareg.herta._train.spectrum import Ritz, nonzero_eigenvalues, spectrum
 
-#: Learning rates where none is given: Adam's in W', plain Adam's, and the share of 2 / (L + mu) of gradient descent.
-ADAM, PLAIN_ADAM, SAFE = 0.1, 0.01, 0.95
+#: Default learning rates: Adam's in W', plain Adam's, and gradient descent's as a share of 2 / (L + mu).
+ADAM, PLAIN_ADAM, RATE_MARGIN = 0.1, 0.01, 0.95
 #: Directions in which a formed F is shorter than this times eps are rounding.
-ROUNDED = 100.0
+ROUNDING = 100.0
 
 
 class Method:
-    """What a plan comes to.
+    """A plan carried out: everything that training needs, built.
 
     Attributes
     ----------
+    task, plan, accuracy, options
+        As passed.
     problem : TrainingProblem
     preconditioner : Preconditioner
         At the start.
     refresh : WeightedGram or None
-        How it is kept fresh.
-    proof : Proof
-        The gap where the optimizer does not know it.
+        Renews it as the outputs change.
+    gap_estimator : GapEstimator
+        Computes the gap where the optimizer does not know it.
     stochastic : bool
-        The loss is random (dropout): nothing is said about convergence.
+        The loss is random (dropout), so that convergence cannot be judged.
     condition : callable
-        The condition number, where the steps tell it.
+        Condition number of the preconditioned Hessian, or None.
     """
 
     def __init__(
@@ -65,7 +67,7 @@ class Method:
             if self.stochastic and isinstance(model, Implicit):
                 model = Dropped(model, options.dropout, self._generator())
             self.problem = TrainingProblem(model, task.loss, task.features, weight_decay=task.weight_decay, tol=tol)
-        self.proof = Proof(task, accuracy.rows, tol, go_on=preconditioner == "auto", rng=rng)
+        self.gap_estimator = GapEstimator(task, accuracy.rows, tol, continues=preconditioner == "auto", rng=rng)
 
     def _generator(self) -> torch.Generator:
         return torch.Generator().manual_seed(int(self._rng.integers(2**63 - 1)))
@@ -79,9 +81,9 @@ class Method:
         rows = min(self.accuracy.rows, n_train) if plan.preconditioner == "sketched" else n_train
         if plan.optimizer == "direct":
             F = form(task.system, task.features, task.train, tol=tol)
-            # conjugate gradients with a preconditioner next to exact: one step, and refinement of what the ridge took
-            factor = GramFactor(F, ridge=(ROUNDED * torch.finfo(F.dtype).eps) ** 2, weight_decay=decay)
-            return Formed(F), Preconditioner([factor], "none", F.shape[0], within=True)
+            # conjugate gradients with a nearly exact preconditioner: one step, and refinement of the ridge's error
+            factor = GramFactor(F, ridge=(ROUNDING * torch.finfo(F.dtype).eps) ** 2, weight_decay=decay)
+            return Formed(F), Preconditioner([factor], "none", F.shape[0], in_row_space=True)
         if isinstance(task.loss, SquaredError):
             sketched = self.accuracy.rows if plan.preconditioner == "sketched" else None
             return model, build.squared(
@@ -107,17 +109,18 @@ class Method:
         if step.gap is not None and not self.plan.given:
             return step
 
-        def confirmed() -> float | None:
+        def accurate_gap() -> float | None:
             loss, gradient, Z = self.problem.evaluate(step.W)
-            return self.proof.gap(Z, gradient, self.accuracy.tol * loss / SAFETY)
+            return self.gap_estimator.gap(Z, gradient, self.accuracy.tol * loss / SAFETY)
 
-        return replace(step, gap=None, confirmed=confirmed)
+        return replace(step, gap=None, accurate_gap=accurate_gap)
 
     def _steps(self) -> Iterator[Step]:
         task, problem, P, optimizer = self.task, self.problem, self.preconditioner, self.plan.optimizer
         W, rate = problem.zeros(task.like), self.options.learning_rate
-        refresh: Refresh | None = self.proof if self.plan.preconditioner == "none" and optimizer == "lbfgs" else self.refresh
-        if self.stochastic:  # outputs without some of the features tell nothing of the curvature at W
+        plain = self.plan.preconditioner == "none" and optimizer == "lbfgs"
+        refresh: Refresh | None = self.gap_estimator if plain else self.refresh
+        if self.stochastic:  # outputs without some features do not have the curvature at W
             refresh = None
         if optimizer in ("pcg", "direct"):
             ritz = Ritz()
@@ -133,14 +136,15 @@ class Method:
         return optimizers.gradient_descent(problem, P, W, step=rate or self._safe_rate(), refresh=refresh)
 
     def _safe_rate(self) -> float:
-        """Of gradient descent, from the ends of the spectrum."""
+        """Learning rate of gradient descent from the ends of the spectrum."""
         like, n_outputs = self.task.like, self.task.loss.n_outputs
         Z = torch.zeros((self.task.train.numel(), n_outputs), dtype=like.dtype, device=like.device)
-        values = bent(spectrum(self.problem, Z, self.preconditioner, generator=self._generator()), like.dtype)
-        if values.numel() == 0:  # features that are zero wherever it matters: any step does
+        values = nonzero_eigenvalues(spectrum(self.problem, Z, self.preconditioner, generator=self._generator()), like.dtype)
+        if values.numel() == 0:  # features that propagate to zero: any step does
             return 1.0
         low, high = float(values.min()), float(values.max())
         self.condition = lambda: high / low
-        # the squared error's spectrum stays what it is; cross-entropy's second derivative is (I - 1 1^T / C) / C at W = 0 and
-        # never above (I - 1 1^T / C) / 2 (Bohning 1992)
-        return SAFE * 2 / (low + high) if isinstance(self.task.loss, SquaredError) else SAFE * 2 / (n_outputs * high)
+        if isinstance(self.task.loss, SquaredError):
+            return RATE_MARGIN * 2 / (low + high)
+        # cross-entropy's second derivative is (I - 1 1^T / C) / C at W = 0 and never above (I - 1 1^T / C) / 2 (Bohning 1992)
+        return RATE_MARGIN * 2 / (n_outputs * high)

@@ -12,15 +12,17 @@ from nareg.herta._train.method import Method
 from nareg.herta._train.result import TrainingResult
 from nareg.results import Status
 
-#: A converged run whose gap, by accurate solves, is above so many times its tolerance was stopped by its inner solves.
-UNNOTICED = 10.0
+#: Multiple of the tolerance above which a gap by accurate solves says that loose inner solves stopped the run.
+STALLED_ABOVE = 10.0
+#: The end of the reason of a run without a preconditioner that continued with one.
+CONTINUED = "; then the exact one, because a small gradient proves too little"
 
 
 def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingResult:
-    """The result of a run; computed in double precision, whatever the training was in."""
+    """The result of a run, computed in double precision whatever the dtype of the training."""
     began = time.perf_counter()
-    task, plan, problem, proof, P = method.task, method.plan, method.problem, method.proof, method.preconditioner
-    system, features, W = task.system.doubled(), task.features.doubled(), curve.W.double()
+    task, plan, problem, P = method.task, method.plan, method.problem, method.preconditioner
+    system, features, W = task.system.in_double(), task.features.in_double(), curve.W.double()
     before, tight = system.products, max(problem.tol * 1e-2, system.floor)
     Z = system.solve(features.times(W), tol=tight)
     outputs = Z[task.train]
@@ -29,19 +31,19 @@ def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingR
     gradient = pulled + task.weight_decay * W
     rank = None if plan.given or task.weight_decay or plan.optimizer.startswith("algorithm-1") else P.rank
     if method.refresh is not None:
-        P = method.refresh.anew(outputs.to(curve.W.dtype))
+        P = method.refresh.up_to_date(outputs.to(curve.W.dtype))
     known = bool(P.factors) and not plan.given
     estimate = P.gap(gradient) if known else None
     if not known and curve.status is Status.CONVERGED:
-        estimate = proof.gap(outputs.to(curve.W.dtype), gradient, method.accuracy.tol * value)
+        estimate = method.gap_estimator.gap(outputs.to(curve.W.dtype), gradient, method.accuracy.tol * value)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
-    status, judged = curve.status, not method.stochastic and (curve.W_is_last or curve.validation is None)
+    status, judged = curve.status, not method.stochastic and (curve.last_returned or curve.validation is None)
     if judged and not _holds(method, curve, value, gap, task.loss.separated(outputs)):
         status = Status.STALLED
-    elsewhere = problem.elsewhere + (system.products - before if system is not task.system else 0)
+    other_products = problem.other_products + (system.products - before if system is not task.system else 0)
     timings["outputs"] = time.perf_counter() - began
     losses = np.array(curve.losses)
-    if curve.W_is_last:
+    if curve.last_returned:
         losses[-1] = value
     return TrainingResult(
         weights=task.returned(curve.W),
@@ -52,14 +54,14 @@ def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingR
         status=status,
         optimizer=plan.optimizer,
         preconditioner=plan.preconditioner,
-        reason=plan.reason + ("; then the exact one, because the gradient said too little" if proof.taken else ""),
+        reason=plan.reason + (CONTINUED if method.gap_estimator.used else ""),
         condition=method.condition(),
         gap=gap,
         gradient_norm=float(gradient.norm()),
         rank=rank,
         evaluations=problem.evaluations,
         hessian_products=problem.hessian_products,
-        products=task.system.products + elsewhere,
+        products=task.system.products + other_products,
         validation=None if curve.validation is None else np.array(curve.validation),
         lam=task.system.lam,
         timings=timings,
@@ -67,12 +69,12 @@ def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingR
 
 
 def _holds(method: Method, curve: Curve, value: float, gap: float | None, separated: bool) -> bool:
-    """Whether accurate solves say what the status says."""
+    """Whether accurate solves confirm the status."""
     tol, stop_below = method.accuracy.tol, method.options.stop_below
     if curve.status is Status.ZERO_LOSS:
         return value <= tol * curve.losses[0]
     if curve.status is Status.SEPARABLE:
-        return separated and value <= UNNOTICED * tol * curve.losses[0]
+        return separated and value <= STALLED_ABOVE * tol * curve.losses[0]
     if curve.status is Status.TARGET_REACHED and stop_below is not None:
-        return value <= stop_below + UNNOTICED * tol * abs(value)
-    return curve.status is not Status.CONVERGED or (gap is not None and gap <= UNNOTICED * tol * value)
+        return value <= stop_below + STALLED_ABOVE * tol * abs(value)
+    return curve.status is not Status.CONVERGED or (gap is not None and gap <= STALLED_ABOVE * tol * value)
