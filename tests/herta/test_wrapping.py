@@ -287,7 +287,7 @@ def test_a_preconditioner_that_was_built_for_something_else_is_refused(task):
         fit(graph, X, Y, dtype="float32", **told)
     with pytest.raises(InputError, match=r"but 'lbfgs' builds and renews its own: take optimizer='adam' or 'gd'"):
         fit(graph, X, Y.argmax(1), loss="ce", **told)
-    with pytest.raises(InputError, match=r"takes no preconditioner, but preconditioner is one that was built: leave it out"):
+    with pytest.raises(InputError, match=r"takes no preconditioner, but preconditioner is a Preconditioner: leave it out"):
         fit(graph, X, Y, optimizer="direct", **told)
     with pytest.raises(InputError, match=r"preconditioner is for 0 features"):
         fit(graph, X, Y, lam=LAM, preconditioner=herta.Preconditioner())

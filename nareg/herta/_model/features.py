@@ -59,6 +59,11 @@ class Features:
         return cls(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=dtype, device=device)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes per number."""
+        return torch.finfo(self.dtype).bits // 8
+
+    @property
     def nonzeros(self) -> int:
         """Number of entries that a product reads."""
         return int(self._by_columns.nnz) if self.is_sparse else self.shape[0] * self.shape[1]
@@ -99,8 +104,6 @@ class Features:
 
     def dropped(self, rate: float, generator: torch.Generator) -> Features:
         """X with every entry zero with probability ``rate``, the others divided by ``1 - rate``."""
-        if rate == 0:
-            return self
         other = object.__new__(Features)
         other.shape, other.dtype, other.device = self.shape, self.dtype, self.device
         if not self.is_sparse:

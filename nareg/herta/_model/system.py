@@ -148,6 +148,10 @@ class System:
         """The same for right-hand sides of another dtype and device."""
         return System(self.laplacian, self.lam, dtype=dtype, device=device, largest=self._largest)
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> System:
+        """Itself: modules that hold it share it when they are copied."""
+        return self
+
     def degree(self, tol: float) -> int:
         """Products per column of a solve; for conjugate gradients about the most."""
         if self._strength > STRONG:

@@ -87,12 +87,7 @@ def form(system: System, features: Features, train: torch.Tensor, *, tol: float)
 
 
 def sketched(
-    system: System,
-    features: Features,
-    train: torch.Tensor,
-    sketch: Callable[[torch.Tensor], torch.Tensor],
-    *,
-    tol: float,
+    system: System, features: Features, train: torch.Tensor, sketch: Callable[[torch.Tensor], torch.Tensor], *, tol: float
 ) -> torch.Tensor:
     """``sketch(M H^-1 X)``, block by block of columns, so that F is never stored."""
     return torch.cat([sketch(solved[train].contiguous()) for _, _, solved in _solved_blocks(system, features, tol)], dim=1)

@@ -70,11 +70,6 @@ class Incidence:
         scale = sp.diags_array(self.scale)
         return sp.csr_array(scale @ (sp.diags_array(np.asarray(off.sum(axis=1)).ravel()) - off) @ scale)
 
-    def scores(self, inverse: np.ndarray) -> np.ndarray:
-        """``b_e^T K b_e`` for a dense symmetric K."""
-        a, b, diagonal = self.scale[self.i], self.scale[self.j], inverse.diagonal()
-        return self.weight * (a**2 * diagonal[self.i] + b**2 * diagonal[self.j] - 2 * a * b * inverse[self.i, self.j])
-
 
 def dense_inverse(system: System) -> np.ndarray:
     """``H^-1`` of a small graph."""
@@ -85,7 +80,9 @@ def dense_inverse(system: System) -> np.ndarray:
 
 def exact_scores(incidence: Incidence, system: System) -> np.ndarray:
     """Ridge leverage scores of all edges from the dense inverse (small graphs)."""
-    return system.lam * incidence.scores(dense_inverse(system))
+    i, j, K = incidence.i, incidence.j, dense_inverse(system)
+    a, b, diagonal = incidence.scale[i], incidence.scale[j], K.diagonal()
+    return system.lam * (incidence.weight * (a**2 * diagonal[i] + b**2 * diagonal[j] - 2 * a * b * K[i, j]))
 
 
 def approximate_scores(

@@ -24,7 +24,7 @@ from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.system import System, adjacency_of
+from nareg.herta._model.system import System
 from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
@@ -178,8 +178,7 @@ def sparsify(
     if not measure and draws is None:
         raise InputError("measure is False but draws is None: pass draws, or measure=True to reach epsilon.")
     clock = time.perf_counter()
-    adjacency = adjacency_of(graph, n_nodes)
-    incidence = Incidence.of(adjacency, kind)
+    incidence = Incidence.of(graph, kind, n_nodes)
     whole = incidence.laplacian()
     leverage, exact = _scores(incidence, whole, lam, scores, rng)
     timings = {"scores": time.perf_counter() - clock}
@@ -195,19 +194,10 @@ def sparsify(
     retained = factors > 0
     return Sparsifier(
         laplacian=incidence.laplacian(factors) if n_draws else whole,
-        edges=np.stack([incidence.i[retained], incidence.j[retained]]),
-        factors=factors[retained],
-        scores=leverage,
-        n_edges_before=incidence.n_edges,
-        effective_dimension=n_lam,
-        effective_dimension_error=uncertainty,
-        epsilon=epsilon,
-        error=error,
-        draws=n_draws,
-        lam=lam,
-        kind=kind,
-        timings=timings,
-    )
+        edges=np.stack([incidence.i[retained], incidence.j[retained]]), factors=factors[retained], scores=leverage,
+        n_edges_before=incidence.n_edges, effective_dimension=n_lam, effective_dimension_error=uncertainty,
+        epsilon=epsilon, error=error, draws=n_draws, lam=lam, kind=kind, timings=timings,
+    )  # fmt: skip
 
 
 def _scores(
@@ -224,16 +214,9 @@ def _scores(
 
 
 def _draw(
-    incidence: Incidence,
-    L: sp.csr_array,
-    lam: float,
-    leverage: np.ndarray,
-    n_lam: float,
-    epsilon: float,
-    draws: int | None,
-    measure: bool,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, int, float]:
+    incidence: Incidence, L: sp.csr_array, lam: float, leverage: np.ndarray, n_lam: float, epsilon: float,
+    draws: int | None, measure: bool, rng: np.random.Generator,
+) -> tuple[np.ndarray, int, float]:  # fmt: skip
     """Factors of all edges, the number of draws (0: the graph as it is), the measured error."""
     m = incidence.n_edges
     whole = np.ones(m), 0, 0.0

@@ -9,7 +9,6 @@ approximated by its leading eigenvectors: a randomized Nystrom approximation fro
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -91,15 +90,6 @@ class Unfold(torch.nn.Module):
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self.system.solve(B, tol=self.tol)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Unfold:
-        """A copy that shares the system, which never changes."""
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(
-            {name: value if name == "system" else deepcopy(value, memo) for name, value in vars(self).items()}
-        )
-        return other
 
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Unfold:
         """Move and convert the system with the module, as PyTorch does its parameters."""
@@ -206,7 +196,7 @@ class GaussNewton(PreconditionedOptimizer):
         self._damping = _checks.number("damping", damping, low=0, high=1)
         self._V, self._scale, self._rest = features.new_zeros((0, 0)), features.new_zeros(0), 1.0
 
-    def step(self, closure: Any = None) -> Any:
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step of the optimizer; renew the coordinates first every ``every`` steps."""
         if self._count % self._every == 0:
             self._renew()
@@ -245,8 +235,8 @@ class GaussNewton(PreconditionedOptimizer):
         modes = {module: module.training for module in self._network.modules()}
         self._network.eval()
         try:
-            here = dict(zip(self._names, self._read(), strict=True))
-            outputs, pull = vjp(self._apply, here)[:2]
+            parameters = dict(zip(self._names, self._read(), strict=True))
+            outputs, pull = vjp(lambda q: functional_call(self._network, q, (self._features,)), parameters)[:2]
             if outputs.ndim != 2 or outputs.shape[0] != self._unfold.system.n_nodes or not bool(outputs.isfinite().all()):
                 raise InputError(
                     f"network returns a tensor of shape {tuple(outputs.shape)}: it has to return finite numbers of shape "
@@ -265,10 +255,6 @@ class GaussNewton(PreconditionedOptimizer):
         finally:
             for module, mode in modes.items():
                 module.training = mode
-
-    def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
-        result: torch.Tensor = functional_call(self._network, parameters, (self._features,))
-        return result
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self._unfold.system.solve(B.contiguous(), tol=TOLERANCE)

@@ -22,13 +22,13 @@ from nareg.herta._model.losses import SquaredError
 from nareg.herta._model.types import Device, Matrix, Nodes, Precision
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta._precondition.preconditioner import SKETCH, Preconditioner
 from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import read_model
 from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.options import Sketched, Unfolding
-from nareg.herta._train.spectrum import nonzero_eigenvalues, spectrum
+from nareg.herta._train.spectrum import spectrum
 
 KINDS = ("auto", "exact", "sketched")
 #: Accuracy of the solves that have to be accurate.
@@ -90,10 +90,7 @@ def precondition(
     rows = SKETCH * d if size is None else size
     reason = ""
     if how == "auto":
-        sizes = cost_model.Sizes(
-            system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
-            itemsize=torch.finfo(X.dtype).bits // 8, nonzeros=X.nonzeros,
-        )  # fmt: skip
+        sizes = cost_model.Sizes(system, X, "mse", index.size, 1, rows=rows, tight=TIGHT)
         how, reason = cost_model.cheapest(sizes, ("exact", "sketched"))
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
@@ -101,8 +98,8 @@ def precondition(
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
     problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    # without the directions in which the loss does not change; none is left where X is zero
-    eigenvalues = nonzero_eigenvalues(spectrum(problem, target.Y, P, generator=seed), X.dtype)
+    # empty where X is zero
+    eigenvalues = spectrum(problem, target.Y, P, generator=seed)
     return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.numel() else None, reason=reason)
 
 
@@ -137,10 +134,7 @@ class Preconditioned(PreconditionedOptimizer):
     """
 
     def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        preconditioner: Preconditioner,
-        parameters: Iterable[torch.Tensor] | None = None,
+        self, optimizer: torch.optim.Optimizer, preconditioner: Preconditioner, parameters: Iterable[torch.Tensor] | None = None
     ) -> None:
         stored = checked_parameters(optimizer)
         if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:

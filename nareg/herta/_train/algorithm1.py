@@ -42,30 +42,20 @@ class _Sparsified(TrainingProblem):
         """Products with the sparsified system."""
         return self._sparse.system.products
 
-    def evaluate(self, W: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """True value, corrected or printed gradient, true outputs."""
-        if not self._printed:
-            return super().evaluate(W)
-        self.evaluations += 1
-        Z = self.model.apply(W, self.tol, warm_start=True)
-        pulled = self.model.adjoint(
-            self.loss.gradient(self._sparse.apply(W, self.tol, warm_start=True)), self.tol, warm_start=True
-        )
-        value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
-        return value, pulled + self.weight_decay * W, Z
+    def _outputs_of_gradient(self, W: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        return self._sparse.apply(W, self.tol, warm_start=True) if self._printed else Z
 
 
 def prepare(
     task: TrainingInputs, *, rows: int, tol: float, printed: bool, rng: np.random.Generator
 ) -> tuple[TrainingProblem, Preconditioner]:
     """The problem for gradient descent, and P."""
-    X, lam, like = task.features, task.system.lam, task.like
-    system = System(task.system.laplacian, lam, dtype=like.dtype, device=like.device)
+    X, lam, like, L = task.features, task.system.lam, task.like, task.system.laplacian
     if lam > 0:
-        adjacency = as_adjacency(task.graph, system.n_nodes)
+        adjacency = as_adjacency(task.graph, task.system.n_nodes)
         draws = DRAWS * max(adjacency.raw.nnz // 2, 1)
-        result = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=draws, measure=False)
-        system = System(result.laplacian, lam, dtype=like.dtype, device=like.device)
+        L = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=draws, measure=False).laplacian
+    system = System(L, lam, dtype=like.dtype, device=like.device)
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.max_size(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)

@@ -16,8 +16,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from nareg.herta._model.features import Features
 from nareg.herta._model.system import System
 from nareg.herta._model.unfolded import BLOCK
+from nareg.herta._precondition.preconditioner import TOLERANCE
 
 #: Operations per second of one core: dense products, and Chebyshev steps on many columns.
 DENSE, SPARSE = 4e10, 4e9
@@ -45,15 +47,12 @@ class Sizes:
     """The sizes that the cost of a training depends on."""
 
     system: System
+    features: Features
     loss: str
     n_train: int
-    n_features: int
     n_outputs: int
     rows: int
-    loose: float
     tight: float
-    itemsize: int
-    nonzeros: float
 
     def columns(self, count: float, tol: float, block: int = BLOCK) -> float:
         """Seconds for ``H^-1 B`` with so many columns, block by block."""
@@ -62,12 +61,12 @@ class Sizes:
 
     def gram(self, rows: int) -> float:
         """Seconds for the smaller Gram matrix of (rows, F), and its factorization."""
-        small, large = sorted((rows, self.n_features))
+        small, large = sorted((rows, self.features.shape[1]))
         return (large * small**2 + small**3 / 3) / DENSE
 
     def seconds(self, strategy: str) -> float:
         """Estimated time of a strategy."""
-        squared, d, c = self.loss == "mse", self.n_features, self.n_outputs
+        squared, d, c = self.loss == "mse", self.features.shape[1], self.n_outputs
         stored = min(d, self.n_train)
         factorizations = (1 if squared else RENEWALS) * (c if strategy.endswith("blocks") else 1)
         if strategy in ("formed", "blocks"):
@@ -75,28 +74,23 @@ class Sizes:
             return self.columns(stored, self.tight) + factorizations * self.gram(self.n_train) + dense / DENSE
         count = (SQUARED if squared else CROSS)[strategy]
         # products with X and solves with H
-        gradients = self.columns(2 * c * count, self.tight, c) + 4.0 * self.nonzeros * c * count / DENSE
+        gradients = self.columns(2 * c * count, self.tight, c) + 4.0 * self.features.nonzeros * c * count / DENSE
         if strategy == "plain":
             return gradients
         if strategy == "exact":
             # with fewer rows than columns the preconditioner needs accurate rows
-            accuracy = self.loose if self.n_train >= d else self.tight
+            accuracy = TOLERANCE if self.n_train >= d else self.tight
             return self.columns(stored, accuracy) + factorizations * self.gram(self.n_train) + gradients
         mixed = d * self.n_train * (2 * math.log2(2 * self.n_train)) / SPARSE if squared else 0.0
-        return self.columns(d, self.loose) + mixed + factorizations * self.gram(self.rows) + gradients
-
-    @property
-    def stored_bytes(self) -> float:
-        """Memory of F."""
-        return float(self.n_train) * self.n_features * self.itemsize
+        return self.columns(d, TOLERANCE) + mixed + factorizations * self.gram(self.rows) + gradients
 
 
 def cheapest(sizes: Sizes, allowed: tuple[str, ...]) -> tuple[str, str]:
     """The strategy that is estimated to be the fastest, and why, in the names of the user's arguments."""
-    why = []
-    if sizes.stored_bytes > MEMORY and {"sketched", "plain"} & set(allowed):
+    why, n_bytes = [], float(sizes.n_train) * sizes.features.shape[1] * sizes.features.itemsize
+    if n_bytes > MEMORY and {"sketched", "plain"} & set(allowed):
         allowed = tuple(strategy for strategy in allowed if strategy.startswith(("sketched", "plain")))
-        why.append(f"the propagated features would take {sizes.stored_bytes / 2**30:.1f} GiB, more than {MEMORY / 2**30:g} GiB")
+        why.append(f"the propagated features would take {n_bytes / 2**30:.1f} GiB, more than {MEMORY / 2**30:g} GiB")
     estimates = {strategy: sizes.seconds(strategy) for strategy in allowed}
     best, *others = sorted(allowed, key=lambda strategy: estimates[strategy])
     if others:

@@ -90,16 +90,10 @@ def read(
         assert labels is not None
         loss = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), int(labels.max()) + 1)
     return TrainingInputs(
-        graph=graph,
-        kind=unfolding.kind,
-        system=system,
-        features=X,
-        train=torch.as_tensor(index, device=X.device),
-        loss=loss,
+        graph=graph, kind=unfolding.kind, system=system, features=X, train=torch.as_tensor(index, device=X.device), loss=loss,
         labels=None if labels is None else torch.as_tensor(labels, device=X.device),
-        weight_decay=float(objective.weight_decay),
-        as_tensors=is_tensor(features),
-    )
+        weight_decay=float(objective.weight_decay), as_tensors=is_tensor(features),
+    )  # fmt: skip
 
 
 def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray | None]:

@@ -19,7 +19,7 @@ from nareg.herta._train.optimizers import Refresh, Step
 from nareg.herta._train.options import Optimizer
 from nareg.herta._train.plan import Accuracy, Plan
 from nareg.herta._train.remaining_gap import SAFETY, GapEstimator
-from nareg.herta._train.spectrum import Ritz, nonzero_eigenvalues, spectrum
+from nareg.herta._train.spectrum import Ritz, spectrum
 
 #: Default learning rates: Adam's in W', plain Adam's, and gradient descent's as a share of 2 / (L + mu).
 ADAM, PLAIN_ADAM, RATE_MARGIN = 0.1, 0.01, 0.95
@@ -139,7 +139,7 @@ class Method:
         """Learning rate of gradient descent from the ends of the spectrum."""
         like, n_outputs = self.task.like, self.task.loss.n_outputs
         Z = torch.zeros((self.task.train.numel(), n_outputs), dtype=like.dtype, device=like.device)
-        values = nonzero_eigenvalues(spectrum(self.problem, Z, self.preconditioner, generator=self._generator()), like.dtype)
+        values = spectrum(self.problem, Z, self.preconditioner, generator=self._generator())
         if values.numel() == 0:  # features that propagate to zero: any step does
             return 1.0
         low, high = float(values.min()), float(values.max())

@@ -47,7 +47,12 @@ class TrainingProblem:
         self.evaluations += 1
         Z = self.model.apply(W, self.tol, warm_start=True)
         value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
-        return value, self.model.adjoint(self.loss.gradient(Z), self.tol, warm_start=True) + self.weight_decay * W, Z
+        residual = self.loss.gradient(self._outputs_of_gradient(W, Z))
+        return value, self.model.adjoint(residual, self.tol, warm_start=True) + self.weight_decay * W, Z
+
+    def _outputs_of_gradient(self, W: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        """Outputs at which the loss is differentiated."""
+        return Z
 
     def hessian(self, Z: torch.Tensor, V: torch.Tensor, tol: float | None = None) -> torch.Tensor:
         """``J^T loss''(Z) J V + weight_decay V``."""

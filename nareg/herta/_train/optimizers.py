@@ -63,15 +63,12 @@ class Refresh(Protocol):
 
     def __call__(self, Z: torch.Tensor) -> Preconditioner:
         """One that is accurate enough for the next steps."""
-        ...
 
     def up_to_date(self, Z: torch.Tensor) -> Preconditioner:
         """One that is accurate enough to estimate the gap."""
-        ...
 
     def start(self) -> bool:
         """Build one for the next steps if there is none, and say whether there is one now."""
-        ...
 
 
 def conjugate_gradients(

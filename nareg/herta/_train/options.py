@@ -182,10 +182,9 @@ class Optimizer:
         _checks.choice("optimizer", self.name, OPTIMIZERS)
         if self.learning_rate is not None:
             _checks.number("learning_rate", self.learning_rate, low=0, strict=True)
-        if self.tol is not None:
-            fraction("tol", self.tol)
-        if self.inner_tol is not None:
-            fraction("inner_tol", self.inner_tol)
+        for name, value in (("tol", self.tol), ("inner_tol", self.inner_tol)):
+            if value is not None:
+                fraction(name, value)
         if self.stop_below is not None:
             _checks.number("stop_below", self.stop_below)
         _checks.integer("max_iterations", self.max_iterations, low=1)

@@ -9,7 +9,7 @@ import torch
 
 from nareg.errors import InputError
 from nareg.herta._model.losses import SquaredError
-from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
+from nareg.herta._precondition.preconditioner import SKETCH, Preconditioner
 from nareg.herta._train import cost_model
 from nareg.herta._train.inputs import TrainingInputs
 from nareg.herta._train.options import Optimizer, Sketched
@@ -43,7 +43,7 @@ def choose_accuracy(task: TrainingInputs, options: Optimizer, sketch: Sketched) 
     tol = TOLERANCES[task.features.dtype] if options.tol is None else options.tol
     d = task.features.shape[1]
     # as many as memory holds, but more than the rank
-    fitting = max(2 * d, int(cost_model.MEMORY // (d * task.like.element_size())))
+    fitting = max(2 * d, int(cost_model.MEMORY // (d * task.features.itemsize)))
     rows = min(SKETCH * d, fitting) if sketch.rows is None else sketch.rows
     floor = task.system.floor
     if options.inner_tol is None:
@@ -107,11 +107,10 @@ def choose_plan(task: TrainingInputs, options: Optimizer, preconditioner: str | 
     if dropout or (squared and not (optimizer == preconditioner == "auto")):
         # dropout changes F at every step; for the squared error F to full accuracy leaves nothing to iterate
         strategies = tuple(strategy for strategy in strategies if strategy != "formed")
+    n_train, n_outputs = task.train.numel(), task.loss.n_outputs
     sizes = cost_model.Sizes(
-        system=task.system, loss=task.loss.name, n_train=task.train.numel(), n_features=d, n_outputs=task.loss.n_outputs,
-        rows=accuracy.rows, loose=TOLERANCE, tight=accuracy.inner_tol, itemsize=task.like.element_size(),
-        nonzeros=task.features.nonzeros,
-    )  # fmt: skip
+        task.system, task.features, task.loss.name, n_train, n_outputs, rows=accuracy.rows, tight=accuracy.inner_tol
+    )
     strategy, reason = cost_model.cheapest(sizes, strategies)
     if squared and strategy == "formed":
         return Plan("direct", "none", True, reason)

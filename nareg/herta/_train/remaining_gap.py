@@ -42,7 +42,7 @@ class GapEstimator:
 
     def __init__(self, task: TrainingInputs, rows: int, tol: float, *, continues: bool, rng: np.random.Generator) -> None:
         self._task, self._tol, self._continues, self._rng = task, tol, continues, rng
-        n, d, size = task.train.numel(), task.features.shape[1], task.like.element_size()
+        n, d, size = task.train.numel(), task.features.shape[1], task.features.itemsize
         rows = n if n * d * size <= MEMORY else min(rows, n)
         #: None where a sketch of the features' rank does not fit
         self._rows = rows if rows * d * size <= MEMORY and rows >= min(n, RANK_ROWS * d) else None

@@ -46,26 +46,13 @@ def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingR
     if curve.last_returned:
         losses[-1] = value
     return TrainingResult(
-        weights=task.returned(curve.W),
-        outputs=task.returned(Z.to(curve.W.dtype)),
-        loss=value,
-        losses=losses,
-        seconds=np.array(curve.seconds),
-        status=status,
-        optimizer=plan.optimizer,
-        preconditioner=plan.preconditioner,
-        reason=plan.reason + (CONTINUED if method.gap_estimator.used else ""),
-        condition=method.condition(),
-        gap=gap,
-        gradient_norm=float(gradient.norm()),
-        rank=rank,
-        evaluations=problem.evaluations,
-        hessian_products=problem.hessian_products,
-        products=task.system.products + other_products,
-        validation=None if curve.validation is None else np.array(curve.validation),
-        lam=task.system.lam,
-        timings=timings,
-    )
+        weights=task.returned(curve.W), outputs=task.returned(Z.to(curve.W.dtype)), loss=value, losses=losses,
+        seconds=np.array(curve.seconds), status=status, optimizer=plan.optimizer, preconditioner=plan.preconditioner,
+        reason=plan.reason + (CONTINUED if method.gap_estimator.used else ""), condition=method.condition(), gap=gap,
+        gradient_norm=float(gradient.norm()), rank=rank, evaluations=problem.evaluations,
+        hessian_products=problem.hessian_products, products=task.system.products + other_products,
+        validation=None if curve.validation is None else np.array(curve.validation), lam=task.system.lam, timings=timings,
+    )  # fmt: skip
 
 
 def _holds(method: Method, curve: Curve, value: float, gap: float | None, separated: bool) -> bool:

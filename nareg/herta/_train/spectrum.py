@@ -53,27 +53,17 @@ class Ritz:
         return float(np.concatenate(values).max() / np.concatenate(values).min()) if values else None
 
 
-def nonzero_eigenvalues(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The eigenvalues above the rounding of products in this dtype; none of a Hessian of zeros."""
-    return values[values > FLAT[dtype] * values.max()]
-
-
 def spectrum(
-    problem: TrainingProblem,
-    Z: torch.Tensor,
-    preconditioner: Preconditioner,
-    *,
-    generator: torch.Generator,
-    steps: int = LANCZOS,
+    problem: TrainingProblem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator
 ) -> torch.Tensor:
-    """Ritz values of ``R^T Hessian R`` after Lanczos steps from a random start, reorthogonalized."""
+    """Ritz values of ``R^T Hessian R`` above zero, after Lanczos steps from a random start, reorthogonalized."""
     shape = (problem.n_features, problem.loss.n_outputs)
     v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
     basis: list[torch.Tensor] = []
     alphas: list[float] = []
     betas: list[float] = []
     v = v / v.norm()
-    for _ in range(min(steps, v.numel())):
+    for _ in range(min(LANCZOS, v.numel())):
         basis.append(v)
         u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v).to(Z.dtype)).double())
         alphas.append(float((u * v).sum()))
@@ -86,4 +76,5 @@ def spectrum(
         betas.append(beta)
         v = u / beta
     off = torch.tensor(betas[: len(alphas) - 1], dtype=torch.float64)
-    return torch.linalg.eigvalsh(torch.diag(torch.tensor(alphas, dtype=torch.float64)) + off.diag(1) + off.diag(-1))
+    values = torch.linalg.eigvalsh(torch.diag(torch.tensor(alphas, dtype=torch.float64)) + off.diag(1) + off.diag(-1))
+    return values[values > FLAT[Z.dtype] * values.max()]
