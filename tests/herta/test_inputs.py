@@ -98,7 +98,7 @@ def test_a_single_output_is_no_class(rng):
         ({"optimizer": "direct", "preconditioner": "exact"}, "optimizer='direct' takes no preconditioner"),
         ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are equal"),
         (
-            {"preconditioner": "sketched", "sketch_size": 5},
+            {"preconditioner": "sketched", "rows": 5},
             "the sketch has 5 rows but the propagated features have rank 8, of which",
         ),
         ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
@@ -127,11 +127,11 @@ def test_a_single_output_is_no_class(rng):
         ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square is outside the range"),
         ({"features": np.ones((60, 2), complex)}, "features has dtype complex128, real numbers are expected"),
         (
-            {"optimizer": "algorithm-1", "sketch_size": 3},
+            {"optimizer": "algorithm-1", "rows": 3},
             "the sketch has 3 rows but the propagated features have rank 8, of which",
         ),
         (
-            {"loss": "ce", "preconditioner": "sketched", "sketch_size": 3},
+            {"loss": "ce", "preconditioner": "sketched", "rows": 3},
             "the sketch has 3 rows but the propagated features have rank 8, of which such a sketch sees 3: take .* at least 16",
         ),
     ],

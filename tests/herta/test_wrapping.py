@@ -135,7 +135,7 @@ def test_what_cannot_work_is_refused(task):
     optimizer = torch.optim.SGD([W], lr=0.1)
     with pytest.raises(InputError, match=r"optimizer is 'adam': pass an optimizer of torch\.optim"):
         herta.Preconditioned("adam", P)
-    with pytest.raises(InputError, match=r"pass what nareg\.herta\.precondition returns"):
+    with pytest.raises(InputError, match=r"preconditioner is a NoneType .* pass herta\.precondition"):
         herta.Preconditioned(optimizer, None)
     with pytest.raises(InputError, match=r"parameters of shapes \(4, 3\) do not fit a preconditioner for 12 features"):
         herta.Preconditioned(torch.optim.SGD([other], lr=0.1), P)

@@ -25,7 +25,7 @@ SAME = 0.1
 #: separated then, and long steps of L-BFGS lower the loss faster than Newton's, which take off a constant share each.
 #: (Cora, separable, lam = 20, to 1e-6 of the start: 184 evaluations if renewed to the end, 35 if not.)
 VANISHED = 0.1
-#: Share of the ridge, squared, that a sketch leaves of a direction that it sees.
+#: Squared singular value above which a sketch sees a direction, as a share of the ridge.
 WELL_BELOW = 1e-2
 
 

@@ -98,8 +98,7 @@ def precondition(
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
     problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    # empty where X is zero
-    eigenvalues = spectrum(problem, target.Y, P, generator=seed)
+    eigenvalues = spectrum(problem, target.Y, P, generator=seed)  # none where X is zero
     return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.numel() else None, reason=reason)
 
 
@@ -138,7 +137,8 @@ class Preconditioned(PreconditionedOptimizer):
     ) -> None:
         stored = checked_parameters(optimizer)
         if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:
-            raise InputError(f"preconditioner is {preconditioner!r}: pass what nareg.herta.precondition returns.")
+            name = type(preconditioner).__name__
+            raise InputError(f"preconditioner is a {name} without a factor for all outputs: pass herta.precondition(...).")
         d = preconditioner.n_features
         selected = stored if parameters is None else list(parameters)
         if any(all(p is not q for q in stored) for p in selected):

@@ -13,7 +13,7 @@ from nareg.herta._model.types import Device, Matrix, Nodes, Precision
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._train.inputs import read
 from nareg.herta._train.loop import run
-from nareg.herta._train.method import Method
+from nareg.herta._train.method import TrainingMethod
 from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfolding
 from nareg.herta._train.plan import PRECONDITIONERS, choose_accuracy, choose_plan
 from nareg.herta._train.report import report
@@ -114,7 +114,7 @@ def fit(
     plan = choose_plan(task, options, preconditioner, accuracy)
     validation = None if options.validation is None else task.accuracy_at(options.validation, accuracy.inner_tol)
     checked = time.perf_counter()
-    method = Method(task, plan, accuracy, options, preconditioner, rng=rng)
+    method = TrainingMethod(task, plan, accuracy, options, preconditioner, rng=rng)
     built = time.perf_counter()
     curve = run(method, validation=validation, clock=clock, progress=progress)
     timings = {"checks": checked - clock, "build": built - checked, "steps": time.perf_counter() - built}

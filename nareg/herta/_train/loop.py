@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta._train.method import Method
+from nareg.herta._train.method import TrainingMethod
 from nareg.herta._train.optimizers import Step
 from nareg.herta._train.remaining_gap import SAFETY
 from nareg.progress import Progress, ProgressCallback
@@ -41,8 +41,9 @@ class Curve:
 
 
 def run(
-    method: Method, *, validation: Callable[[torch.Tensor], float] | None, clock: float, progress: ProgressCallback | None
-) -> Curve:
+    method: TrainingMethod, *, validation: Callable[[torch.Tensor], float] | None, clock: float,
+    progress: ProgressCallback | None,
+) -> Curve:  # fmt: skip
     """Take steps until a stopping rule holds, or Ctrl-C.
 
     With validation the weights of the best accuracy are returned. Otherwise those of the lowest loss, or the last ones where
@@ -99,7 +100,7 @@ def run(
     return curve
 
 
-def _stopping_status(step: Step, curve: Curve, method: Method) -> Status | None:
+def _stopping_status(step: Step, curve: Curve, method: TrainingMethod) -> Status | None:
     """The status to stop with after this step, if a rule holds."""
     task, tol, losses, loss = method.task, method.accuracy.tol, curve.accepted, step.loss
     stop_below, zero = method.options.stop_below, max(tol, TARGET_MARGIN * method.accuracy.inner_tol)
@@ -119,7 +120,7 @@ def _stopping_status(step: Step, curve: Curve, method: Method) -> Status | None:
 def _convergence(step: Step, curve: Curve, tol: float) -> Status | None:
     """CONVERGED where the gap is small; UNPROVED where the gradient is small and no gap can be computed."""
     bound = tol * abs(step.loss) / SAFETY
-    if step.gap is None:  # losses go with the gradient's square
+    if step.gap is None:  # losses and gaps go with the gradient's square
         candidate = step.gradient <= math.sqrt(tol) * curve.first_gradient and not step.gradient > curve.gap_check_below
     else:
         candidate = step.gap <= bound
@@ -128,8 +129,8 @@ def _convergence(step: Step, curve: Curve, tol: float) -> Status | None:
     gap = step.gap if step.accurate_gap is None else step.accurate_gap()
     if gap is not None and gap <= bound:
         return Status.CONVERGED
-    if step.gap is None and gap is None:
-        return Status.UNPROVED
-    if step.gap is None and gap is not None:  # gaps, too
+    if step.gap is None:
+        if gap is None:
+            return Status.UNPROVED
         curve.gap_check_below = step.gradient * max(math.sqrt(bound / gap), LEAST_FALL)
     return None

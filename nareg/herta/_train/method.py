@@ -27,7 +27,7 @@ ADAM, PLAIN_ADAM, RATE_MARGIN = 0.1, 0.01, 0.95
 ROUNDING = 100.0
 
 
-class Method:
+class TrainingMethod:
     """A plan carried out: everything that training needs, built.
 
     Attributes

@@ -8,7 +8,7 @@ import numpy as np
 
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._train.loop import Curve
-from nareg.herta._train.method import Method
+from nareg.herta._train.method import TrainingMethod
 from nareg.herta._train.result import TrainingResult
 from nareg.results import Status
 
@@ -18,7 +18,7 @@ STALLED_ABOVE = 10.0
 CONTINUED = "; then the exact one, because a small gradient proves too little"
 
 
-def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingResult:
+def report(method: TrainingMethod, curve: Curve, timings: dict[str, float]) -> TrainingResult:
     """The result of a run, computed in double precision whatever the dtype of the training."""
     began = time.perf_counter()
     task, plan, problem, P = method.task, method.plan, method.problem, method.preconditioner
@@ -55,7 +55,7 @@ def report(method: Method, curve: Curve, timings: dict[str, float]) -> TrainingR
     )  # fmt: skip
 
 
-def _holds(method: Method, curve: Curve, value: float, gap: float | None, separated: bool) -> bool:
+def _holds(method: TrainingMethod, curve: Curve, value: float, gap: float | None, separated: bool) -> bool:
     """Whether accurate solves confirm the status."""
     tol, stop_below = method.accuracy.tol, method.options.stop_below
     if curve.status is Status.ZERO_LOSS:
