@@ -43,6 +43,8 @@ def redesign(
     is searched for again. An exact design where signals are given, a blind one where measurements are. Design afresh when
     much has changed, or when ``previous`` has many weights of both signs: only the more common one is kept.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Parameters
     ----------
     graph : Graph or (N, N) operator

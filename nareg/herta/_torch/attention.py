@@ -34,6 +34,8 @@ TOLERANCE = 1e-3
 class AttentionPenalty:
     """``rho'`` of TWIRLS: 1 up to a distance ``tau``, then ``(distance / tau)^(p - 2)``, and 0 from ``cut`` on.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Parameters
     ----------
     tau : float
@@ -79,6 +81,8 @@ class AttentionPenalty:
 class AttentionResult:
     """The result of :func:`fit_attention`.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Attributes
     ----------
     result : TrainingResult
@@ -121,6 +125,8 @@ def fit_attention(
     **options: Any,
 ) -> AttentionResult:
     """Train weights and edge attention alternately.
+
+    Provisional: no experiment uses it yet; arguments and results may change.
 
     Parameters
     ----------

@@ -109,6 +109,8 @@ class GaussNewton(PreconditionedOptimizer):
     Gradient descent takes learning rates near one, whatever the features' units, where the network is nearly linear over a
     step. Otherwise start at 0.1, or take Adam.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
