@@ -20,7 +20,7 @@ from scipy.linalg import cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from nareg.errors import SolverError
-from nareg.spacetime._kalman import Dynamics, Pass, factor, run
+from nareg.spacetime._filter import Dynamics, Pass, factor, run
 from nareg.spacetime._parametric import Expected, gather
 
 #: Names that a user may pass, and ``"auto"``.

@@ -15,8 +15,8 @@ import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._em import Estimate, Refinement, refine
+from nareg.spacetime._filter import Dynamics, Pass, run
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale, winsorized_squares
-from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._space import Space

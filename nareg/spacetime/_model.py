@@ -21,8 +21,8 @@ from nareg.spacetime import _times
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._extend import Extension, restricted
+from nareg.spacetime._filter import Dynamics, Pass, run
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._kalman import Dynamics, Pass, run
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import FitDetails, Smoothed
 from nareg.spacetime._space import Space

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime._extend import Extension
-from nareg.spacetime._kalman import Correction, correct, innovate, is_steady, leap
+from nareg.spacetime._filter import Correction, correct, innovate, is_steady, leap
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import Time
 

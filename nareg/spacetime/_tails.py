@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg.spacetime._kalman import Dynamics, Pass, run
+from nareg.spacetime._filter import Dynamics, Pass, run
 from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same

@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime._em import DYNAMICS, MU, Refinement, refine
-from nareg.spacetime._kalman import Dynamics, run
+from nareg.spacetime._filter import Dynamics, run
 from nareg.spacetime._space import Space
 from tests.spacetime.reference import parameters, slopes, with_gaps
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
-from nareg.spacetime._kalman import Dynamics, correct, factor, run
+from nareg.spacetime._filter import Dynamics, correct, factor, run
 from tests.spacetime.reference import KINDS, dense, random_dynamics, spd, with_gaps
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
