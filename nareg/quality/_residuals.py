@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
-from nareg.spacetime._filter import Pass
 from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
+from nareg.spacetime._smoother import Pass
 from nareg.spacetime._tails import heavy_tailed_pass
 from nareg.spacetime._times import TimeGrid
 

@@ -20,8 +20,9 @@ from scipy.linalg import cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from nareg.errors import SolverError
-from nareg.spacetime._filter import Dynamics, Pass, factor, run
+from nareg.spacetime._dynamics import Dynamics, factor
 from nareg.spacetime._parametric import Expected, gather
+from nareg.spacetime._smoother import Pass, run
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.spacetime._filter import Dynamics
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._space import JITTER, Space
 

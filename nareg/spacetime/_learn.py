@@ -14,11 +14,12 @@ from time import perf_counter
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._em import Estimate, Refinement, refine
-from nareg.spacetime._filter import Dynamics, Pass, run
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale, winsorized_squares
 from nareg.spacetime._outliers import gross
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
+from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import Space
 from nareg.spacetime._tails import PASSES, heavy_tailed_pass
 

@@ -20,11 +20,12 @@ from nareg.results import Status
 from nareg.spacetime import _times
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._extend import Extension, restricted
-from nareg.spacetime._filter import Dynamics, Pass, run
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import FitDetails, Smoothed
+from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
 from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass

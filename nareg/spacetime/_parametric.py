@@ -15,7 +15,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg.errors import SolverError
-from nareg.spacetime._filter import Dynamics, Pass, run
+from nareg.spacetime._dynamics import Dynamics
+from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.

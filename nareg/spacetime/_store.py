@@ -18,7 +18,7 @@ from nareg.results import Status, atomic_write
 from nareg.spacetime import _times, _transforms
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import PERIODS, Cycles
-from nareg.spacetime._filter import Dynamics, factor
+from nareg.spacetime._dynamics import Dynamics, factor
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import FAMILIES

@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.spacetime._dynamics import leap
 from nareg.spacetime._extend import Extension
-from nareg.spacetime._filter import Correction, correct, innovate, is_steady, leap
+from nareg.spacetime._filter import Correction, correct, innovate, is_steady
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import Time
 

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg.spacetime._filter import Dynamics, Pass, run
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
+from nareg.spacetime._smoother import Pass, run
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
 #: readings.

@@ -10,7 +10,8 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime import load_stream
-from nareg.spacetime._filter import Dynamics, run
+from nareg.spacetime._dynamics import Dynamics
+from nareg.spacetime._smoother import run
 from tests.spacetime.reference import KINDS, model_of, network, parameters, random_dynamics
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
