@@ -17,13 +17,15 @@ from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._em import DYNAMICS, DynamicsName
+from nareg.spacetime._families import windows_of
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
+from nareg.spacetime._learn import Learned, learn
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
+from nareg.spacetime._task import LearningTask, StageClock
 from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Largest number of stations: a pass costs about 20 N^3 operations per time.
