@@ -1,4 +1,4 @@
-"""Checks of an adjacency matrix that comes from a user."""
+"""Checks of an adjacency matrix that comes from a user, and its Laplacians."""
 
 from __future__ import annotations
 
@@ -75,3 +75,16 @@ def read_only(matrix: sp.csr_array) -> sp.csr_array:
     for part in (matrix.data, matrix.indices, matrix.indptr):
         part.flags.writeable = False
     return matrix
+
+
+def laplacian(adjacency: sp.csr_array, degrees: np.ndarray, kind: str) -> sp.csr_array:
+    """Laplacian of a kind; rows of isolated nodes are zero."""
+    if kind == "combinatorial":
+        return sp.csr_array(sp.diags_array(degrees) - adjacency)
+    if kind == "augmented":
+        half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
+        return sp.csr_array(sp.diags_array(degrees / (degrees + 1.0)) - half @ adjacency @ half)
+    scale = np.zeros_like(degrees)
+    np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
+    half = sp.diags_array(scale)
+    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - half @ adjacency @ half)

@@ -23,17 +23,16 @@ Conventions, written once and followed everywhere
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from nareg import _adjacency, _checks
-from nareg._arrays import as_numpy
-from nareg._neighbors import nearest
-from nareg.errors import InputError, MissingDependencyError
+from nareg import _adjacency, _checks, _conversions
+from nareg._conversions import METRICS, Kernel
+from nareg.errors import InputError
 
 if TYPE_CHECKING:
     import networkx
@@ -42,11 +41,6 @@ if TYPE_CHECKING:
 
     from nareg.typing import ArrayLike, Sparse
 
-Kernel = Callable[[np.ndarray], np.ndarray]
-
-
-#: Ways to measure how far two positions are apart.
-METRICS = ("euclidean", "haversine")
 #: Laplacians that :meth:`Graph.laplacian` offers.
 LAPLACIANS = ("combinatorial", "normalized", "augmented")
 
@@ -203,18 +197,7 @@ class Graph:
         """
         _checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:
-            degrees = self.degrees
-            if kind == "combinatorial":
-                matrix = sp.diags_array(degrees) - self._adjacency
-            elif kind == "augmented":
-                half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
-                matrix = sp.diags_array(degrees / (degrees + 1.0)) - half @ self._adjacency @ half
-            else:
-                scale = np.zeros_like(degrees)
-                np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
-                half = sp.diags_array(scale)
-                matrix = sp.diags_array((degrees > 0).astype(float)) - half @ self._adjacency @ half
-            self._cache[kind] = _adjacency.read_only(sp.csr_array(matrix))
+            self._cache[kind] = _adjacency.read_only(_adjacency.laplacian(self._adjacency, self.degrees, kind))
         return self._cache[kind]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
@@ -321,41 +304,8 @@ class Graph:
         >>> nareg.Graph.from_knn([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
-        points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
-        n = points.shape[0]
-        k = _checks.integer("k", k, low=1)
-        if points.shape[1] == 0 or n < 2:
-            raise InputError(
-                f"coordinates has shape {points.shape}: at least two nodes with coordinates are needed to join them."
-            )
-        if k >= n:
-            raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
-        if scale is not None and kernel != "gaussian":
-            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
-        metric = _checks.choice("metric", metric, METRICS)
-        neighbors, distances = nearest(points, k, metric)
-        rows = np.repeat(np.arange(n), k)
-        cols, d = neighbors.ravel(), distances.ravel()
-        if callable(kernel):
-            weights = np.asarray(kernel(d.copy()), dtype=np.float64)
-            if weights.shape != d.shape:
-                raise InputError(f"kernel returned shape {weights.shape} for {d.shape} distances.")
-        elif _checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
-            length = float(d.mean()) if scale is None else _checks.number("scale", scale, low=0, strict=True)
-            # all points in one place: any length gives weight one
-            weights = np.exp(-((d / (length or 1.0)) ** 2))
-        else:
-            local = np.maximum(distances[:, -1], np.finfo(float).tiny)
-            weights = np.exp(-(d / local[rows]) * (d / local[cols]))
-        bad = ~np.isfinite(weights) | (weights <= 0)
-        if bad.any():
-            e = int(np.flatnonzero(bad)[0])
-            raise InputError(
-                f"kernel gives weight {weights[e]:g} to the edge between nodes {rows[e]} and {cols[e]} at distance "
-                f"{d[e]:g}: choose a larger scale or another kernel."
-            )
-        directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
-        return cls(directed.maximum(directed.T), coordinates=points, names=names, metric=metric)
+        parts = _conversions.nearest_neighbors(coordinates, k, metric, kernel, scale)
+        return cls(**parts, names=names, metric=metric)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:
@@ -369,27 +319,7 @@ class Graph:
         >>> nareg.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).names
         ('a', 'b', 'c')
         """
-        import networkx as nx
-
-        if not isinstance(graph, nx.Graph):
-            raise InputError(f"graph is a {type(graph).__name__}, a networkx.Graph is expected.")
-        if graph.is_directed() or graph.is_multigraph():
-            raise InputError("graph is a directed or multigraph: pass graph.to_undirected() or networkx.Graph(graph).")
-        labels: list[Hashable] = list(graph.nodes)
-        if not labels:
-            raise InputError("graph has no nodes.")
-        # a given weight of zero would vanish in the sparse matrix just as no edge does: same convention
-        try:
-            matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
-        except (TypeError, ValueError) as error:
-            raise InputError(f"graph has an edge whose 'weight' is not a real number ({error}).") from None
-        positions = [graph.nodes[label].get("pos") for label in labels]
-        plain = labels == list(range(len(labels)))
-        return cls(
-            matrix,
-            coordinates=None if any(p is None for p in positions) else _checks.floats("pos", positions, ndim=(2,)),
-            names=None if plain else [str(label) for label in labels],
-        )
+        return cls(**_conversions.from_networkx(graph))
 
     def to_networkx(self) -> networkx.Graph:
         """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
@@ -400,14 +330,7 @@ class Graph:
         >>> sorted(nareg.graphs.grid((3,)).to_networkx().edges)
         [(0, 1), (1, 2)]
         """
-        import networkx as nx
-
-        result = nx.from_scipy_sparse_array(self._adjacency)
-        if self._coordinates is not None:
-            nx.set_node_attributes(result, {i: tuple(map(float, p)) for i, p in enumerate(self._coordinates)}, "pos")
-        if self._names is not None:
-            result = nx.relabel_nodes(result, dict(enumerate(self._names)))
-        return result
+        return _conversions.to_networkx(self._adjacency, self._coordinates, self._names)
 
     @classmethod
     def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
@@ -416,26 +339,11 @@ class Graph:
         A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
         than ``"combinatorial"`` is refused, because filters would use a Laplacian that it does not have.
         """
-        if not all(hasattr(graph, part) for part in ("W", "is_directed")):
-            raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
-        if graph.is_directed():
-            raise InputError("graph is directed: symmetrize its W before converting.")
-        kind = getattr(graph, "lap_type", "combinatorial")
-        if kind != "combinatorial":
-            raise InputError(
-                f"graph has lap_type={kind!r}, which a nareg.Graph does not carry: pass graph.L in the place of a graph, or "
-                "convert nareg.Graph(graph.W) and take its laplacian('normalized')."
-            )
-        coordinates = getattr(graph, "coords", None)
-        return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
+        return cls(**_conversions.from_pygsp(graph))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
         """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
-        try:
-            from pygsp import graphs
-        except ImportError:
-            raise MissingDependencyError("to_pygsp needs PyGSP: pip install 'nareg[pygsp]'.") from None
-        return graphs.Graph(sp.csr_matrix(self._adjacency.copy()), coords=self._coordinates)
+        return _conversions.to_pygsp(self._adjacency, self._coordinates)
 
     @classmethod
     def from_edge_index(
@@ -461,27 +369,7 @@ class Graph:
         >>> nareg.Graph.from_edge_index([[0, 1], [1, 0]], n_nodes=3)
         Graph(n_nodes=3, n_edges=1)
         """
-        index = _checks.array_of("edge_index", as_numpy(edge_index))
-        if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-            raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
-        if index.size == 0 and n_nodes is None:
-            raise InputError("edge_index is empty: pass n_nodes.")
-        if index.size and index.min() < 0:
-            raise InputError(f"edge_index holds {index.min()}: node indices start at 0.")
-        n = int(index.max()) + 1 if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1)
-        if index.size and index.max() >= n:
-            raise InputError(f"edge_index holds node {index.max()} but n_nodes is {n}.")
-        if edge_weight is None:
-            weights = np.ones(index.shape[1])
-        else:
-            weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
-            if weights.shape[0] != index.shape[1]:
-                raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges.")
-        index = index.astype(np.int64)
-        ranks = index[0] * n + index[1]
-        if np.unique(ranks).size != ranks.size:
-            raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
-        return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
+        return cls(_conversions.from_edge_index(edge_index, n_nodes, edge_weight))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
         """Edges as PyTorch Geometric has them.
