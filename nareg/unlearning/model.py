@@ -8,14 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from nareg import _checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError, LedgerError
-from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import head
+from nareg.unlearning import _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, budget
@@ -24,11 +22,9 @@ from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.objective import LOSSES
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
-from nareg.unlearning.store.entries import Entry, RequestDetails, Stored, StoredSettings
+from nareg.unlearning.store.entries import Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
-from nareg.unlearning.store.validation import refuse_mismatch, settings_of
 
 #: Smallest budget: smaller ones are lost in rounding.
 SMALLEST = 1e-200
@@ -190,9 +186,12 @@ class CertifiedGPR(Forgetting[Certificate]):
         """Coefficients (F, C), one column for two classes."""
         return self._head.W.copy()
 
+    def _options(self) -> dict[str, Any]:
+        return {"loss": self.loss, "lam": self.lam, "device": self._device}
+
     def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
-        options: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "device": self._device}
-        return head.solve(data.propagation, data.targets(), B, W, budget=self.budget if self.alpha else None, **options)
+        budget = self.budget if self.alpha else None
+        return head.solve(data.propagation, data.targets(), B, W, budget=budget, **self._options())
 
     def _retrained(self, data: Data) -> head.Head:
         """Train from nothing, with a new noise term."""
@@ -230,7 +229,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             certificate = self._certified(data, result, name, request.count, timings, retrained=retrained)
             with interrupts_deferred():
                 if self._ledger is not None:
-                    self._ledger.record(_entry(data, request.details, request.change, result, certificate))
+                    self._ledger.record(_stored.entry(data, request.details, request.change, result, certificate))
                 self._head, self._certificate = result, certificate
                 commit()
         return self.certificate()
@@ -286,17 +285,16 @@ class CertifiedGPR(Forgetting[Certificate]):
             If the store cannot be written.
         """
         self._refuse_stored("save")
-        data = self._data
-        settings: StoredSettings = {
+        entry = _stored.whole(self._data, self._head, self._certificate)
+        self._ledger = Ledger.create(path, self._settings(), entry, key)
+        return self
+
+    def _settings(self) -> StoredSettings:
+        return {
             "lam": self.lam, "alpha": self.alpha, "eps": self.eps, "delta": self.delta, "r_max": self.r_max,
             "weights": self.weights.tolist(), "loss": self.loss.name, "classes": self.classes.tolist(),
-            "classes_given": data.classes_given,
+            "classes_given": self._data.classes_given,
         }  # fmt: skip
-        A = sp.triu(data.graph.adjacency()).tocoo()
-        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(data.n_nodes))
-        entry = _entry(data, {"request": "save"}, change, self._head, self._certificate)
-        self._ledger = Ledger.create(path, settings, entry, key)
-        return self
 
     @classmethod
     def load(
@@ -341,25 +339,10 @@ class CertifiedGPR(Forgetting[Certificate]):
         cls, stored: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
     ) -> CertifiedGPR:
         """The model of a store, with its ``r_max`` or, if ``exact``, with 0; its requests are not recorded."""
-        try:
-            settings, classes, given = settings_of(stored.settings)
-        except ValueError as error:
-            raise LedgerError(f"the store's settings are damaged ({error}); restore it from a copy.") from None
-        try:
-            refuse_mismatch(stored, classes)
-        except ValueError as error:
-            raise LedgerError(f"the store's data are damaged ({error}); restore it from a copy.") from None
+        settings, classes, given = _stored.checked(stored)
         model = cls(**settings, device=device, rng=rng)
-        n, ends = len(stored.labels), np.concatenate([stored.edges, stored.edges[:, ::-1]])
-        graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
-        model._data = Data(
-            graph, stored.features, stored.labels, np.flatnonzero(stored.trained), classes,
-            classes_given=given, weights=model.weights,
-            r_max=0.0 if exact else model.r_max, gone=stored.gone, device=model._device,
-        )  # fmt: skip
-        options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
-        data = model._data
-        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **options)
+        data = model._data = _stored.data(stored, classes, given, model.weights, 0.0 if exact else model.r_max, model._device)
+        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **model._options())
         model._certificate = stored.certificate
         return model
 
@@ -414,13 +397,3 @@ class CertifiedGPR(Forgetting[Certificate]):
         with product_threads(Z.size * W.shape[1]):
             scores: np.ndarray = Z @ W
         return scores
-
-
-def _entry(data: Data, details: RequestDetails, change: Change, result: head.Head, certificate: Certificate | None) -> Entry:
-    """The entry of a request for the ledger."""
-    nodes = change.nodes
-    return Entry(
-        details=details, removed=change.removed, added=change.added, nodes=nodes, features=data.propagation.features[nodes],
-        labels=data.labels[nodes], trained=data.propagation.trains(nodes), gone=data.gone[nodes], coefficients=result.W,
-        term=result.B, certificate=certificate,
-    )  # fmt: skip
