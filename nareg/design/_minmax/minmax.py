@@ -23,7 +23,7 @@ from scipy.optimize import minimize_scalar
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
-from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.low_rank import best, coordinates
 from nareg.design._convex.lyapunov import lyapunov
 from nareg.design._convex.program import Solved, SupportProgram, _cvxpy, image, run
@@ -153,11 +153,10 @@ def minmax(
     if criterion == "mse":
         started = time.perf_counter()
         H, theta, worst = saddle_point(white, extremes)
-        design = fit_weights_to(
-            task, white, H, bound_low, bound_high, solver=solver, method="min-max (corners, mse)", groups=tied,
-            details={"worst_mse": worst, "corner_weights": [theta, 1 - theta]},
-            timings={"step one": time.perf_counter() - started}, progress=progress,
-        )  # fmt: skip
+        details = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+        timings = {"step one": time.perf_counter() - started}
+        options = FitOptions(solver, "min-max (corners, mse)", details, timings, progress)
+        design = fit_weights_to(task, white, H, bound_low, bound_high, options, tied)
     else:
         _refuse_zero_weights(bound_low)
         if tied.index is None:

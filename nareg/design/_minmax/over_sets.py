@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
@@ -107,11 +107,9 @@ def mse_over_set(
     if solver in ("sdp", "clarabel", "scs"):
         white = task.whitened()
         solved, H = bound_program(white, U, task.c, lower / task.c, solver, criterion="mse")
-        design = fit_weights_to(
-            task, white, H, lower, upper, solver="auto", method=f"min-max ({U.name}, mse)",
-            details={"worst_mse": solved.value, "sdp_status": solved.solver_status},
-            timings={"sdp": solved.seconds}, progress=progress,
-        )  # fmt: skip
+        details = {"worst_mse": solved.value, "sdp_status": solved.solver_status}
+        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": solved.seconds}, progress)
+        design = fit_weights_to(task, white, H, lower, upper, options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
         certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
         settings = {**design.settings, "solver": solver, **set_settings(U)}
