@@ -36,7 +36,7 @@ class Cycles:
     Attributes
     ----------
     names : tuple of str
-        Cycles that are in it, of ``"day"`` and ``"year"``.
+        Cycles, of ``"day"`` and ``"year"``.
     harmonics : tuple of int
     level : (K, N) array
         Coefficients per station: mean, then cosine and sine of every harmonic of every cycle.
@@ -79,7 +79,7 @@ class Cycles:
         return level
 
     def restricted(self, space: Space, stations: np.ndarray) -> Cycles:
-        """Of some of the stations; ``space`` is where these are. The level at other places interpolates theirs."""
+        """The cycles of some of the stations, in their ``space``. The level at other places interpolates theirs."""
         level = self.level[:, stations]
         dual = np.zeros_like(level)
         for k, reach in enumerate(self.ranges):
@@ -113,7 +113,7 @@ def find(
         elif wanted != "auto":
             raise InputError(
                 f"cycles names {name!r} but the times span {span / PERIODS[name]:.2g} of them with {steps:.2g} steps each: "
-                f"at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} are needed; omit it."
+                f"pass at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} steps each, or omit it."
             )
     return tuple(names), tuple(harmonics)
 

@@ -76,7 +76,7 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What the estimate is drawn to, and what may change.
+    """The model that the estimate is drawn to, and what may change.
 
     Attributes
     ----------
@@ -106,19 +106,10 @@ Watch = Callable[[list[Pass], Estimate], bool]
 
 
 def refine(
-    windows: Sequence[np.ndarray],
-    start: Dynamics,
-    r0: np.ndarray,
-    refinement: Refinement,
-    *,
-    iterations: int,
-    fixed_noise: bool,
-    basis: np.ndarray | None = None,
-    support: np.ndarray | None = None,
-    tol: float = 1e-3,
-    watch: Watch | None = None,
-    tick: Callable[[float], None] | None = None,
-) -> Estimate:
+    windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
+    fixed_noise: bool, basis: np.ndarray | None = None, support: np.ndarray | None = None, tol: float = 1e-3,
+    watch: Watch | None = None, tick: Callable[[float], None] | None = None,
+) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph"."""
     prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, basis, support)
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
@@ -131,7 +122,7 @@ def refine(
         value = now.log_likelihood + _log_prior(now, prior)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
-                f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: the data are too ill-scaled."
+                f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: look for huge readings."
             )
         now.objective.append(value)
         if tick is not None:

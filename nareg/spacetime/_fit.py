@@ -50,7 +50,7 @@ def fit(
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
-    """Fit a graph state-space model to noisy readings with gaps. No clean data are needed.
+    """Fit a graph state-space model to noisy readings with gaps. It needs no clean data.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def fit(
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
-        Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps are put on a finer grid.
+        Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps get a finer grid.
     observed : (N, T) bool array, optional
         False marks a reading as missing.
     noise : "estimate", number or (N,) array
@@ -70,19 +70,15 @@ def fit(
         or any matrix. Each is shrunk towards one number. ``"auto"`` takes the form that predicts hidden readings best.
     transform : "auto", None, "sqrt", "log" or pair of callables
         Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
-        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and not negative.
+        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
     cycles : "auto", None or sequence of {"day", "year"}
-        Smooth cycles that are removed before the fit and put back afterwards.
+        Smooth cycles to remove before the fit and to add back afterwards.
     robust : bool
-        Leave stuck runs, absurd values and readings that all others contradict out of the fit.
+        Fit without stuck runs, absurd values and readings that all others contradict.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
-
-    Returns
-    -------
-    SpaceTimeModel
 
     Raises
     ------
@@ -94,9 +90,9 @@ def fit(
     Notes
     -----
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
-    where there is a reading. First the likelihood is maximized over one autoregression, an exponential, Matern or graph
-    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, where that predicts hidden readings
-    better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+    where there is a reading. The first step maximizes the likelihood over one autoregression, an exponential, Matern or graph
+    covariance and a noise variance per station. The second frees Q and A by EM, shrunk towards the first, where that predicts
+    hidden readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
 
     Examples
     --------
@@ -109,17 +105,16 @@ def fit(
     True
     """
     if not isinstance(graph, Graph):
-        raise InputError(f"graph is a {type(graph).__name__}, a nareg.Graph is expected: nareg.Graph.from_knn(coordinates, k).")
+        raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, as Graph.from_knn(coordinates, k) makes.")
     y = checked_readings(readings, graph.n_nodes)
     if graph.n_nodes > LARGEST:
         raise TooLargeError(
             f"graph has {graph.n_nodes} stations, more than the {LARGEST} that dense covariances serve: fit parts of the "
             "network (graph.subgraph), or denoise every time by itself with nareg.design.blind."
         )
-    if observed is not None:
-        y = masked(y, observed)
+    y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
-        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed for a fit.")
+        raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
     generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
@@ -127,14 +122,11 @@ def fit(
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
     if variances is not None and transform == "auto":
         transform = None
+    if variances is not None and transform is not None:
+        raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
-    if variances is not None and transform is not None:
-        raise InputError(
-            "noise and transform are both given, but transformed readings have another noise variance: omit one of them."
-        )
-    space = Space.of(graph)
-    track = StageClock(progress)
+    space, track = Space.of(graph), StageClock(progress)
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
@@ -177,13 +169,13 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
     variances = _checks.noise("noise", noise, n)
     if variances.ndim == 2:
-        raise InputError("noise is a covariance: this model has independent noise; pass variances, a number or (N,).")
+        raise InputError("noise is a covariance, but this model has independent noise: pass a variance, or one per station.")
     spread = float(np.nanvar(y))
     if (variances > 4 * spread).any() and spread > 0:
         i = int(np.argmax(variances))
         raise InputError(
-            f"noise[{i}] is {variances[i]:g} but the readings have a variance of {spread:g}: noise is a variance in the "
-            "squared unit of the readings; check its unit, or leave it out."
+            f"noise[{i}] is {variances[i]:g} but the readings have a variance of {spread:g}: pass a variance in the "
+            "squared unit of the readings (check its unit), or omit it."
         )
     return variances
 

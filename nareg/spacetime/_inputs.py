@@ -48,7 +48,7 @@ def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
         i, t = np.argwhere(np.abs(y) == sizes.max())[0]
         raise InputError(
             f"readings[{i}, {t}] is {y[i, t]:g}, whose square leaves the range of float64: set it to NaN if it is missing, "
-            "or take another unit."
+            "or pass another unit."
         )
     return y
 
@@ -99,7 +99,7 @@ def on_grid(
 def _grid_of(model: SpaceTimeModel, times: ArrayLike | None, n_times: int) -> TimeGrid:
     """The grid of other times, with the model's step."""
     if times is None:
-        raise InputError(f"readings has {n_times} columns, the fit had {model.readings.shape[1]}: pass times as well.")
+        raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")
     values = _times.checked(times, n_times)
     if (values.dtype.kind == "M") != model.grid.dated:
         raise InputError(

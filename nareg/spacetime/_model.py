@@ -33,7 +33,7 @@ from nareg.spacetime._transforms import Transform
 
 @dataclass(frozen=True, eq=False)
 class SpaceTimeModel:
-    """A graph state-space model ``x_t = A_1 x_{t-1} + ... + e_t``, ``y_t = x_t + v_t``, made by :func:`fit`.
+    """A graph state-space model ``x_t = A_1 x_{t-1} + ... + e_t``, ``y_t = x_t + v_t``; :func:`fit` makes it.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class SpaceTimeModel:
     transform : Transform
         Transform of the readings.
     unit : float
-        Transformed readings are divided by it.
+        Divisor of the transformed readings.
     cycles : Cycles
         Station means, daily and yearly cycle, in the model's unit.
     dynamics : Dynamics
@@ -110,7 +110,7 @@ class SpaceTimeModel:
         return Space.of(self.graph)
 
     def summary(self) -> str:
-        """A few lines: size, choices, noise, likelihood, status."""
+        """Size, choices, noise, likelihood and status, in a few lines."""
         lines = [
             f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
             f"  {self.details.chosen}",
@@ -130,11 +130,11 @@ class SpaceTimeModel:
             values = np.asarray(self.transform.forward(y)) / self.unit
         bad = np.isfinite(y) & ~np.isfinite(values)
         if bad.any():
-            raise InputError(f"the model's transform makes no finite number of the reading {y[bad][0]:g}: set it to NaN.")
+            raise InputError(f"the model's transform is not finite at the reading {y[bad][0]:g}: set it to NaN.")
         return values
 
     def to_readings(self, x: np.ndarray) -> np.ndarray:
-        """Median in the unit of the readings."""
+        """Values in the unit of the readings: the median of the field."""
         return np.asarray(self.transform.backward(x * self.unit))
 
     def to_mean(self, x: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -154,7 +154,7 @@ class SpaceTimeModel:
         value = _times.checked([time], 1)
         if (value.dtype.kind == "M") != self.grid.dated:
             raise InputError(
-                f"time is {time!r} but the model's times are {'dates' if self.grid.dated else 'numbers'}: pass the same."
+                f"time is {time!r} but the model's times are {'dates' if self.grid.dated else 'numbers'}: pass the same kind."
             )
         return int(np.rint(self.grid.row_of(value)[0]))
 
@@ -175,13 +175,9 @@ class SpaceTimeModel:
         observed : (N, T) bool array, optional
             False marks a reading as missing.
         robust : bool
-            Leave out readings more than five standard deviations from their prediction by all others.
+            Ignore readings more than five standard deviations from their prediction by all others.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
-
-        Returns
-        -------
-        Smoothed
 
         Examples
         --------
@@ -212,13 +208,13 @@ class SpaceTimeModel:
         Returns
         -------
         Smoothed
-            With ``steps`` columns.
+            One column per step.
         """
         started = perf_counter()
         steps = _checks.integer("steps", steps, low=1)
         if steps > LONGEST_JUMP:
             raise InputError(
-                f"steps is {steps}, more than {LONGEST_JUMP:,}: forecast fewer; the field returns to its mean long before."
+                f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
             )
         return _estimates.forecast(self, steps, on_grid(self, readings, times, exclude=True), started)
 
@@ -255,7 +251,7 @@ class SpaceTimeModel:
         Returns
         -------
         Smoothed
-            With M rows.
+            One row per place.
         """
         started = perf_counter()
         points = self.checked_places(coordinates)
@@ -263,7 +259,7 @@ class SpaceTimeModel:
         return _estimates.interpolate(self, points, given, robust=readings is not None, started=started)
 
     def extended(self, coordinates: ArrayLike, names: Sequence[str] | None = None) -> SpaceTimeModel:
-        """The model with further stations that have no reading yet.
+        """The model with further stations, which have no reading yet.
 
         A new station is its kriging estimate from the others plus a field of its own with the same autoregression.
         """
@@ -272,8 +268,8 @@ class SpaceTimeModel:
     def without(self, stations: Sequence[str | int] | str | int) -> SpaceTimeModel:
         """The model without some of its stations, named or numbered.
 
-        The effect of a removed station on the next values of the others is replaced by its expectation given these. That is
-        exact for scalar and diagonal dynamics, where there is no such effect.
+        Where a removed station acts on the next values of the others, its expectation given these takes its place. Scalar and
+        diagonal dynamics have no such effect, and the result is exact.
         """
         listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
         return _stations.without(self, [self.station_index(station) for station in listed])
@@ -285,20 +281,16 @@ class SpaceTimeModel:
     def stream(
         self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0
     ) -> Stream:
-        """A Kalman filter that takes in new readings after the last of the model's.
+        """Start a Kalman filter that takes in new readings after the last of the model's.
 
         Parameters
         ----------
         readings, times
             Readings to start from; default those of the fit.
         robust : float or None
-            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. A station
-            that is out four times in a row is ignored until its readings are near their prediction again. None takes every
-            reading as it is.
-
-        Returns
-        -------
-        Stream
+            Readings further than ``robust`` standard deviations from their prediction are moved to that distance. After four
+            such readings in a row a station is ignored until it reads near its prediction again. None takes every reading as
+            it is.
         """
         if robust is not None:
             robust = _checks.number("robust", robust, low=0, strict=True)
@@ -314,7 +306,7 @@ class SpaceTimeModel:
         return scores[given.grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model and its readings to an .npz file of plain arrays, whole or not at all; :func:`load` reads it."""
+        """Write the model and its readings to an .npz file, whole or not at all; :func:`load` reads it."""
         from nareg.spacetime._store import save
 
         save(self, path)

@@ -41,7 +41,7 @@ class Pass:
     Attributes
     ----------
     log_likelihood : float
-        Of the readings, in their (transformed) unit.
+        Log-likelihood of the readings, in their (transformed) unit.
     x, var : (T, N) arrays
         Smoothed mean and variance of the field (filtered ones where only the filter ran).
     innovations, innovation_variances : (T, N) arrays
@@ -51,7 +51,7 @@ class Pass:
         Variance of every step relative to Q: as given, or with Student t steps the most probable after this pass,
         ``(tr Q^-1 E[e_t e_t'] + df) / (N + df + 2)``.
     points, point_variances : (T, M) arrays or None
-        The same for ``W x_t``, where W was given.
+        Mean and variance of ``W x_t``, where W was given.
     state, covariance : arrays
         Filtered mean and covariance of the last state.
     """

@@ -57,10 +57,8 @@ def extended(model: SpaceTimeModel, points: np.ndarray, names: Sequence[str] | N
     M = points.shape[0]
     known = model.graph.names
     if names is not None and (known is None or len(names) != M):
-        raise InputError(
-            f"names has {len(names)} entries for {M} places"
-            + (", and the model's other stations have no names: leave it out." if known is None else ": pass one per place.")
-        )
+        remedy = ", but the model's stations have no names: omit it." if known is None else ": pass one per place."
+        raise InputError(f"names has {len(names)} entries for {M} places{remedy}")
     if known is not None:
         names = [*known, *(names or [f"place {k + 1}" for k in range(M)])]
     places = np.concatenate([model.graph.coordinates, points])
@@ -83,7 +81,7 @@ def without(model: SpaceTimeModel, gone: list[int]) -> SpaceTimeModel:
     """The model without the stations at these positions."""
     keep = np.setdiff1d(np.arange(model.n_nodes), gone)
     if keep.size == 0:
-        raise InputError("stations has all stations of the model: keep at least one.")
+        raise InputError("stations lists all stations of the model: keep at least one.")
     graph, parameters = model.graph.subgraph(keep), model.parameters
     return replace(
         model, graph=graph, cycles=model.cycles.restricted(Space.of(graph), keep), dynamics=restricted(model.dynamics, keep),

@@ -63,8 +63,12 @@ class TimeGrid:
 
     def row_of(self, times: np.ndarray) -> np.ndarray:
         """Rows (not rounded) of other times."""
-        since = (times - self.start) / SECOND if self.dated else np.asarray(times, dtype=float) - self.start
-        return np.asarray(since, dtype=float) / self.step
+        return _since(times, self.start, self.dated) / self.step
+
+
+def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
+    """Seconds, or the user's unit, from the start on."""
+    return np.asarray((times - start) / SECOND if dated else np.asarray(times, dtype=float) - start, dtype=float)
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
@@ -111,7 +115,7 @@ def _dates(values: np.ndarray) -> np.ndarray:
         dates = None
     if dates is None:
         shown = texts[0] if odd is None else odd
-        raise InputError(f"times holds {shown!r}, which is no ISO date or number: pass datetime64 values or numbers.")
+        raise InputError(f"times holds {shown!r}, which is not an ISO date or a number: pass datetime64 values or numbers.")
     return dates
 
 
@@ -120,8 +124,7 @@ def grid(times: np.ndarray) -> TimeGrid:
     dated = times.dtype.kind == "M"
     if times.size == 1:
         return TimeGrid(times[0], 1.0, dated, np.zeros(1, dtype=int), 1, times)
-    since = (times - times[0]) / SECOND if dated else times - times[0]
-    since = np.asarray(since, dtype=float)
+    since = _since(times, times[0], dated)
     median = float(np.median(np.diff(since)))
     for finer in range(1, FINEST + 1):
         for step in (median / finer, _regressed(since, median / finer)):
@@ -142,7 +145,7 @@ def grid(times: np.ndarray) -> TimeGrid:
     length = int(rows[-1]) + 1
     if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(
-            f"times spread over {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
+            f"times span {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
             "fit the dense parts one by one, or round the times."
         )
     return TimeGrid(times[0], step, dated, rows, length, times)
@@ -157,8 +160,7 @@ def _regressed(since: np.ndarray, step: float) -> float:
 def on_steps(times: np.ndarray, step: float) -> TimeGrid:
     """Other times on a grid whose step is known; times nearer than half a step are refused."""
     dated = times.dtype.kind == "M"
-    since = np.asarray((times - times[0]) / SECOND if dated else times - times[0], dtype=float)
-    rows = np.rint(since / step).astype(np.int64)
+    rows = np.rint(_since(times, times[0], dated) / step).astype(np.int64)
     if (np.diff(rows) <= 0).any():
         i = int(np.flatnonzero(np.diff(rows) <= 0)[0])
         raise InputError(
@@ -167,5 +169,5 @@ def on_steps(times: np.ndarray, step: float) -> TimeGrid:
         )
     length = int(rows[-1]) + 1
     if length > max(MAX_ROWS * times.size, FEW_ROWS):
-        raise TooLargeError(f"times spread over {length} steps for {times.size} readings: smooth the dense parts one by one.")
+        raise TooLargeError(f"times span {length} steps for {times.size} readings: smooth the dense parts one by one.")
     return TimeGrid(times[0], step, dated, rows, length, times)
