@@ -4,8 +4,8 @@ Conventions, written once and followed everywhere
 -------------------------------------------------
 * A graph is simple, undirected and weighted: ``A`` is symmetric with finite non-negative entries and a
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
-* Nothing is symmetrized silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
-  k nearest; every other builder refuses an asymmetric input.
+* No builder symmetrizes silently. :meth:`Graph.from_knn` joins i and j when either is among the other's k nearest; every
+  other builder refuses an asymmetric input.
 * Three Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
   leaves an isolated node's reading as it is:
 
@@ -16,7 +16,7 @@ Conventions, written once and followed everywhere
                        a self-loop of weight one at every node, as graph neural networks use it
   ===================  ==============================================================================
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
-* Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
+* A graph may have isolated nodes and several components; an operation that cannot work on them says so.
 * On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometers.
 """
 
@@ -53,11 +53,11 @@ class Graph:
     adjacency : (N, N) array or sparse matrix
         Symmetric, non-negative, finite, zero diagonal.
     coordinates : (N, d) array, optional
-        Node positions; (latitude, longitude) in degrees for networks on the Earth.
+        Node positions, or latitude and longitude in degrees.
     names : sequence of N distinct strings, optional
         Station names.
     metric : {"euclidean", "haversine"}
-        How far two positions are apart: in the coordinates' unit, or on the sphere (degrees in, kilometers out).
+        Distance in the coordinates' unit, or on the sphere in kilometers.
 
     Raises
     ------
@@ -97,23 +97,21 @@ class Graph:
         if coordinates is not None:
             points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
             if points.shape[0] != n:
-                raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes.")
+                raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes: pass one row per node.")
             points.flags.writeable = False
             self._coordinates = points
         if names is not None:
             if isinstance(names, str) or not hasattr(names, "__iter__"):
-                raise InputError(f"names is {names!r}, a sequence of {n} strings is expected.")
+                raise InputError(f"names is {names!r}: pass a sequence of {n} strings.")
             labels = tuple(names)
             if len(labels) != n:
-                raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes.")
+                raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes: pass one per node.")
             if not all(isinstance(label, str) for label in labels):
                 raise InputError("names must be strings: pass [str(name) for name in names].")
             if len(set(labels)) != n:
                 twice = next(label for label in labels if labels.count(label) > 1)
-                raise InputError(f"names holds {twice!r} more than once: names must be distinct.")
+                raise InputError(f"names has {twice!r} more than once: pass distinct names.")
             self._names = labels
-
-    # -- what it is ---------------------------------------------------------------------------------
 
     @property
     def adjacency(self) -> sp.csr_array:
@@ -127,7 +125,7 @@ class Graph:
 
     @property
     def metric(self) -> str:
-        """How positions are measured: ``"euclidean"`` or ``"haversine"``."""
+        """Distance between positions: ``"euclidean"`` or ``"haversine"``."""
         return self._metric
 
     @property
@@ -167,7 +165,7 @@ class Graph:
 
     @property
     def hash(self) -> str:
-        """Hash of the weighted adjacency: two graphs have the same hash when they have the same edges."""
+        """Hash of the weighted adjacency; graphs with the same edges and weights have the same hash."""
         return operator_hash(self._adjacency)
 
     def laplacian(self, kind: Literal["combinatorial", "normalized", "augmented"] = "combinatorial") -> sp.csr_array:
@@ -207,10 +205,6 @@ class Graph:
         ----------
         nodes : (N,) bool array or sequence of distinct int
             The nodes, in the order of the new graph.
-
-        Returns
-        -------
-        Graph
 
         Examples
         --------
@@ -256,8 +250,6 @@ class Graph:
     def __hash__(self) -> int:
         return hash(self.hash)
 
-    # -- builders and converters --------------------------------------------------------------------
-
     @classmethod
     def from_knn(
         cls,
@@ -269,7 +261,7 @@ class Graph:
         scale: float | None = None,
         names: Sequence[str] | None = None,
     ) -> Graph:
-        """Join each node with its k nearest neighbors; i and j are joined if either has the other.
+        """Join each node with its k nearest neighbors; one of i and j that has the other joins both.
 
         Parameters
         ----------
@@ -288,15 +280,11 @@ class Graph:
         names : sequence of str, optional
             Node names.
 
-        Returns
-        -------
-        Graph
-
         Raises
         ------
         InputError
-            For k outside 1 .. N - 1, latitudes beyond 90 degrees, a scale that is not positive, or a kernel
-            that gives a weight that is zero, negative or not finite.
+            If k is not in 1 .. N - 1, a latitude is beyond 90 degrees, the scale is not positive, or the kernel gives a
+            weight that is zero, negative or not finite.
 
         Examples
         --------
@@ -309,9 +297,9 @@ class Graph:
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:
-        """From an undirected networkx graph: edge attribute ``weight`` (1 if absent), node ``pos``.
+        """Convert an undirected networkx graph: edge attribute ``weight`` (1 if absent), node attribute ``pos``.
 
-        Node labels 0 .. N - 1 in order leave :attr:`names` empty; any other labels become names, as strings.
+        Node labels become names, as strings; labels 0 .. N - 1 in order do not.
 
         Examples
         --------
@@ -322,7 +310,7 @@ class Graph:
         return cls(**_conversions.from_networkx(graph))
 
     def to_networkx(self) -> networkx.Graph:
-        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
+        """Convert to a networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
 
         Examples
         --------
@@ -334,15 +322,15 @@ class Graph:
 
     @classmethod
     def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
-        """From an undirected PyGSP graph: its ``W`` and ``coords``.
+        """Convert an undirected PyGSP graph: its ``W`` and ``coords``.
 
-        A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
-        than ``"combinatorial"`` is refused, because filters would use a Laplacian that it does not have.
+        Its ``lap_type`` must be ``"combinatorial"``. A nareg graph has every Laplacian and no ``lap_type`` of its own, and
+        filters would not use the one of the PyGSP graph.
         """
         return cls(**_conversions.from_pygsp(graph))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
-        """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
+        """Convert to a ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
         return _conversions.to_pygsp(self._adjacency, self._coordinates)
 
     @classmethod
@@ -353,7 +341,7 @@ class Graph:
         n_nodes: int | None = None,
         edge_weight: ArrayLike | torch.Tensor | None = None,
     ) -> Graph:
-        """From PyTorch Geometric's ``edge_index`` (2, 2M), both directions listed.
+        """Convert PyTorch Geometric's ``edge_index`` (2, 2M), which lists both directions of every edge.
 
         Parameters
         ----------
@@ -372,7 +360,7 @@ class Graph:
         return cls(_conversions.from_edge_index(edge_index, n_nodes, edge_weight))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """Edges as PyTorch Geometric has them.
+        """Convert to PyTorch Geometric's edges.
 
         Returns
         -------
@@ -397,16 +385,13 @@ def node_indices(name: str, value: ArrayLike, n_nodes: int) -> np.ndarray:
     if array.dtype == bool and array.shape == (n_nodes,):
         return np.flatnonzero(array)
     if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise InputError(
-            f"{name} has shape {array.shape} and dtype {array.dtype}: a mask ({n_nodes},) or indices are expected."
-        )
+        raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pass a mask ({n_nodes},) or node numbers.")
     if array.size and (array.min() < -n_nodes or array.max() >= n_nodes):
-        raise InputError(
-            f"{name} holds {array.max() if array.max() >= n_nodes else array.min()} but there are {n_nodes} nodes."
-        )
+        bad = array.max() if array.max() >= n_nodes else array.min()
+        raise InputError(f"{name} holds {bad} but there are {n_nodes} nodes: pass numbers from 0 to {n_nodes - 1}.")
     array = array.astype(np.int64) % n_nodes
     if np.unique(array).size != array.size:
-        raise InputError(f"{name} lists a node twice.")
+        raise InputError(f"{name} lists a node twice: pass each node once.")
     return array
 
 
