@@ -41,12 +41,12 @@ def fit(
     key: Key = None,
     device: Where = None,
 ) -> None:
-    """Train a model and write its store. Scale features per node, never per column: column statistics retain removed data."""
+    """Train a model and write its store. Scale features per node: statistics per column retain removed data."""
     from nareg.unlearning.store.files import refuse_taken
 
     model = options.model(r_max=r_max, device=device)
     if options.alpha == 0:
-        raise InputError("--alpha is 0: without a noise term no removal can be certified; pass a value above 0.")
+        raise InputError("--alpha is 0, so that no removal can be certified: pass a value above 0.")
     refuse_taken(store, key)  # before the training, not after
     data, known = files.read(), None if classes is None else read.numbers(classes)
     with errors.status("propagating and training"), warnings.catch_warnings(record=True) as caught:
@@ -65,7 +65,7 @@ def fit(
 def remove(
     store: Store,
     removal: Removal,
-    renew: Annotated[bool, typer.Option("--renew", help="Then retrain with a new noise term.")] = False,
+    renew: Annotated[bool, typer.Option("--renew", help="Retrain with a new noise term afterwards.")] = False,
     key: Key = None,
     device: Where = None,
 ) -> None:
@@ -95,7 +95,7 @@ def add(
     key: Key = None,
     device: Where = None,
 ) -> None:
-    """Add nodes, then edges, durably. New nodes are numbered after the others; those with a class are trained on."""
+    """Add nodes, then edges, durably. New nodes come after the others; the model trains on those with a class."""
     if nodes is None and edges is None:
         raise InputError("nothing to add: pass --nodes or --edges.")
     if labels is not None and nodes is None:
@@ -149,7 +149,7 @@ def _stored(store: Path) -> Any:
 
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
 def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3-5.")]) -> None:
-    """Print how the removal of an edge would change the scores, from its low-rank factors. The store stays as it is."""
+    """Print how the removal of an edge would change the scores. The store stays as it is."""
     pair, model = read.pairs(edge), _stored(store)
     change = model.preview(pair)
     before, moved = model.decision(change.nodes), change.apply(model.coefficients)
@@ -177,7 +177,7 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV file: node
 @unlearn_app.command("certificate", epilog="Example: nareg unlearn certificate service.store --out certificates.json")
 def certificate(
     store: Store,
-    out: Annotated[Path | None, typer.Option(help="JSON file for all certificates with their hashes.")] = None,
+    out: Annotated[Path | None, typer.Option(help="JSON file of all certificates with their hashes.")] = None,
 ) -> None:
     """Print the last certificate."""
     from nareg import unlearning
@@ -201,11 +201,11 @@ def certificate(
 @unlearn_app.command("prove", epilog="Example: nareg unlearn prove service.store --edges 3-5")
 @grouped
 def prove(store: Store, removal: Removal, key: Key = None) -> None:
-    """Show by its keyed hash which request removed exactly this; exit status 1 if none did. Pass all that it removed."""
+    """Show by its keyed hash which request removed exactly this. Pass all that it removed. Exit status 1: none did."""
     from nareg import unlearning
 
     if len(removal.named) != 1:
-        raise InputError("pass one of --edges, --nodes and --features, with all that the request removed.")
+        raise InputError("prove needs one request: pass --edges, --nodes or --features, with all that it removed.")
     ((name, items),) = removal.read().items()
     details: dict[str, Any] = {"request": f"remove_{name}", "edges" if name == "edges" else "nodes": items}
     if name == "features":
@@ -232,7 +232,7 @@ def renew(store: Store, key: Key = None, device: Where = None) -> None:
 
 @unlearn_app.command("verify", epilog="Example: nareg unlearn verify service.store")
 def verify(store: Store, key: Key = None, device: Where = None) -> None:
-    """Propagate and train again from the remaining data, and compare; exit status 1 if the last certificate does not hold."""
+    """Train again on the remaining data and check the last certificate. Exit status 1: it does not hold."""
     from nareg import unlearning
 
     with errors.status("propagating and training"):

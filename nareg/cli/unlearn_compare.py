@@ -23,13 +23,13 @@ def compare(
     files: DataFiles,
     edges: Edges = None,
     nodes: Nodes = None,
-    random: Annotated[int | None, typer.Option(help="Number of random edges, if none are named; 20.", min=1)] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Compare perceptrons, too, which certify nothing; needs torch.")] = False,
+    random: Annotated[int | None, typer.Option(help="Number of random edges, if you name none; default 20.", min=1)] = None,
+    deep: Annotated[bool, typer.Option("--deep", help="Also compare perceptrons, which certify nothing; needs torch.")] = False,
     *,
     options: ModelOptions,
     device: Where = None,
     seed: Annotated[int, typer.Option(help="Seed of the random edges and of training.", min=0)] = 0,
-    out: Annotated[Path | None, typer.Option(help="CSV file for the table.")] = None,
+    out: Annotated[Path | None, typer.Option(help="CSV file of the table.")] = None,
 ) -> None:
     """Remove the same edges, then nodes, one by one with several methods: seconds, accuracy and certificates.
 
@@ -90,7 +90,7 @@ def _show(rows: list[comparison.ComparedMethod], requests: int, out: Path | None
         table.add_row(one.method, *accuracy, *seconds, *spent)
     console.print(table)
     console.print(
-        "propagation: its seconds per request; budget: largest share that a certificate used; retrained: number of requests"
+        "propagation: seconds per request; budget: largest share that a certificate used; retrained: number of requests"
     )
     if out is not None:
         header = ["method", "before", "after", *rows[0].timings, "spent", "retrained"]

@@ -34,7 +34,7 @@ class DataFiles:
         Path | None, typer.Argument(help="One row per node: .npy, .mtx, or .npz from scipy.sparse.save_npz.")
     ] = None
     labels: Annotated[Path | None, typer.Argument(help="CSV with columns node, label (empty for none), train (0 or 1).")] = None
-    dataset: Annotated[str | None, typer.Option(help="Data set, with its first split, instead of the files.")] = None
+    dataset: Annotated[str | None, typer.Option(help="Name of a data set, with its first split, instead of the files.")] = None
 
     def read(self) -> tuple[Any, Any, Any, Any]:
         """Graph, features, labels and training nodes."""
@@ -46,11 +46,11 @@ class DataFiles:
             data = datasets.load(self.dataset)
             if not isinstance(data, datasets.NodeClassification) or not data.splits:
                 raise InputError(
-                    f"--dataset {self.dataset}: not a node classification data set with a split; see nareg datasets list."
+                    f"--dataset {self.dataset} is not a node classification data set with a split: see nareg datasets list."
                 )
             return data.graph, data.features, data.labels, data.splits[0][0]
         if self.graph is None or self.features is None or self.labels is None:
-            raise InputError("data are missing: pass the files graph, features and labels, or --dataset.")
+            raise InputError("the data are missing: pass the files graph, features and labels, or --dataset.")
         X = read.matrix(self.features)
         y, train = read.labels(self.labels, X.shape[0])
         return read.graph(self.graph, X.shape[0]), X, y, train
@@ -104,4 +104,4 @@ def _weights(text: str | None) -> np.ndarray | None:
     try:
         return np.array([float(part) for part in text.split(",")])
     except ValueError:
-        raise InputError(f"--weights {text}: numbers separated by commas are expected, as 0.2,0.3,0.5.") from None
+        raise InputError(f"--weights {text}: pass numbers separated by commas, such as 0.2,0.3,0.5.") from None

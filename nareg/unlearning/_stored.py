@@ -50,7 +50,7 @@ def checked(stored: Stored) -> tuple[dict[str, Any], np.ndarray, bool]:
         part = "data"
         refuse_mismatch(stored, classes)
     except ValueError as error:
-        raise LedgerError(f"the store's {part} are damaged ({error}); restore it from a copy.") from None
+        raise LedgerError(f"the store's {part} are damaged ({error}); restore the store from a copy.") from None
     return settings, classes, given
 
 
