@@ -44,27 +44,11 @@ def prony_over_corners(
     smooth = smooth_worst(white.L, extremes)
     result, rounding = round_and_refine(omega, smooth, low / task.c, high / task.c, also=starts, progress=progress)
     root = np.sqrt(task.c)
-    w, factor = scaled_by_mse(task, result.w * root, low, high, scale)
-    return task.pack(
-        "min-max (corners, prony)",
-        w,
-        worst_corner(white.L, extremes, w / root),
-        _status(result, solved.status, white.L, extremes),
-        lower=low,
-        upper=high,
-        solver=solved.solver,
-        solver_status=solved.solver_status,
-        omega=root[:, None] * omega * root,
-        relaxed_objective=value,
-        gradient_norm=result.gradient_norm,
-        details={
-            **rounding,
-            "scale_factor": factor,
-            "objective_before_scaling": worst_corner(white.L, extremes, result.w),
-        },
-        timings=timings,
+    return _packed(
+        task, white, extremes, result, result.w * root, solved.status, low, high, scale, rounding, solver=solved.solver,
+        solver_status=solved.solver_status, omega=root[:, None] * omega * root, relaxed_objective=value, timings=timings,
         settings={"solver": solver, "scale": scale},
-    )
+    )  # fmt: skip
 
 
 def prony_over_corners_tied(
@@ -91,25 +75,25 @@ def prony_over_corners_tied(
             break
     result = best(reached)
     expanded = groups.expand(result.w)
-    w, factor = scaled_by_mse(task, expanded, low, high, scale)
+    details = {"degrees_of_freedom": groups.count, "starts": {name: d.value for name, d in reached.items()}}
+    return _packed(
+        task, white, extremes, replace(result, w=expanded / root), expanded, Status.CONVERGED, low, high, scale, details,
+        solver="L-BFGS-B (scipy)", solver_status=result.message, settings={"solver": solver, "scale": scale},
+    )  # fmt: skip
+
+
+def _packed(
+    task: DesignProblem, white: DesignProblem, extremes: np.ndarray, result: DescentResult, weights: np.ndarray, solved: Status,
+    low: np.ndarray, high: np.ndarray, scale: str, details: dict[str, Any], **parts: Any,
+) -> WeightDesign:  # fmt: skip
+    """The design of a descent in the coordinates ``C^1/2 x``, whose ``weights`` may be scaled by the mean MSE."""
+    w, factor = scaled_by_mse(task, weights, low, high, scale)
+    before = worst_corner(white.L, extremes, result.w)
     return task.pack(
-        "min-max (corners, prony)",
-        w,
-        worst_corner(white.L, extremes, w / root),
-        _status(replace(result, w=expanded / root), Status.CONVERGED, white.L, extremes),
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy)",
-        solver_status=result.message,
-        gradient_norm=result.gradient_norm,
-        details={
-            "degrees_of_freedom": groups.count,
-            "starts": {name: d.value for name, d in reached.items()},
-            "scale_factor": factor,
-            "objective_before_scaling": worst_corner(white.L, extremes, expanded / root),
-        },
-        settings={"solver": solver, "scale": scale},
-    )
+        "min-max (corners, prony)", w, worst_corner(white.L, extremes, w / np.sqrt(task.c)),
+        _status(result, solved, white.L, extremes), lower=low, upper=high, gradient_norm=result.gradient_norm,
+        details={**details, "scale_factor": factor, "objective_before_scaling": before}, **parts,
+    )  # fmt: skip
 
 
 def _status(result: DescentResult, solved: Status, L: np.ndarray, extremes: np.ndarray) -> Status:
