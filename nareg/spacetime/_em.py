@@ -35,22 +35,12 @@ MU = 20.0
 
 @dataclass(frozen=True)
 class Refinement:
-    """Form of the dynamics that EM may change, and strength of the priors.
+    """Form of the dynamics that EM may change, and strength of the priors."""
 
-    Attributes
-    ----------
-    dynamics : str
-        One of :data:`DYNAMICS`.
-    nu, kappa : float
-        Steps that the parametric Q and A count for.
-    df : float or None
-        Degrees of freedom of the steps' Student t; None is Gaussian.
-    """
-
-    dynamics: str
-    nu: float
-    kappa: float
-    df: float | None = None
+    dynamics: str  # one of DYNAMICS
+    nu: float  # steps that the parametric Q counts for
+    kappa: float  # steps that the parametric A counts for
+    df: float | None = None  # degrees of freedom of the steps' Student t; None is Gaussian
 
     def describe(self) -> str:
         tails = f", Student t steps ({self.df:g} degrees of freedom)" if self.df else ""
@@ -76,29 +66,16 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """The model that the estimate is drawn to, and what may change.
+    """The parametric model that the estimate is drawn to, and what may change."""
 
-    Attributes
-    ----------
-    A, Q, P0 : arrays (N, pN), (N, N), (pN, pN)
-        Dynamics, process noise and first covariance of the parametric model.
-    r : (N,) array
-        Its noise variances.
-    refinement : Refinement
-    fixed_noise : bool
-        Keep the noise variances as they are.
-    basis, support : (N, N) arrays or None
-        Orthonormal modes for "modes"; boolean mask for "graph".
-    """
-
-    A: np.ndarray
-    Q: np.ndarray
-    P0: np.ndarray
-    r: np.ndarray
+    A: np.ndarray  # (N, pN) dynamics
+    Q: np.ndarray  # (N, N) process noise
+    P0: np.ndarray  # (pN, pN) covariance of the first state
+    r: np.ndarray  # (N,) noise variances
     refinement: Refinement
-    fixed_noise: bool
-    basis: np.ndarray | None
-    support: np.ndarray | None
+    fixed_noise: bool  # keep the noise variances as they are
+    basis: np.ndarray | None  # (N, N) orthonormal modes, for "modes"
+    support: np.ndarray | None  # (N, N) boolean mask, for "graph"
 
 
 #: Called after every expectation step with its passes, and the estimate that they were made with; True ends the iterations.

@@ -55,23 +55,12 @@ def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class GridReadings:
-    """Readings on a regular grid of a model's steps.
+    """Readings on a regular grid of a model's steps."""
 
-    Attributes
-    ----------
-    values : (N, T) array
-        The readings as given, NaN where missing.
-    grid : TimeGrid
-    rows : (R, N) array
-        The readings on the grid, in the model's unit.
-    offset : (R, N) array
-        Mean and cycles on the grid, in the model's unit.
-    """
-
-    values: np.ndarray
+    values: np.ndarray  # (N, T) readings as given, NaN where missing
     grid: TimeGrid
-    rows: np.ndarray
-    offset: np.ndarray
+    rows: np.ndarray  # (R, N) readings on the grid, in the model's unit
+    offset: np.ndarray  # (R, N) mean and cycles on the grid, in the model's unit
 
 
 def on_grid(

@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -30,27 +30,14 @@ FLAT = 1e-2
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """Dynamics and noise, how they were chosen, and the hidden readings with their predictions.
+    """Dynamics and noise, how they were chosen, and the hidden readings with their predictions."""
 
-    Attributes
-    ----------
-    parameters : Parameters
-        The parametric fit that the dynamics started from; its covariance extends to places without a station.
-    estimate : Estimate
-    refinement : Refinement or None
-    excluded : (T, N) bool array
-        Readings left out of the fit as gross outliers.
-    held_out : HeldOut or None
-    choices : list of (str, float, float)
-        What was tried: name, its log-likelihood or gain at hidden readings, and the standard error of that (or NaN).
-    """
-
-    parameters: Parameters
+    parameters: Parameters  # the fit that the dynamics started from; it extends to places without a station
     estimate: Estimate
     refinement: Refinement | None
-    excluded: np.ndarray
+    excluded: np.ndarray  # (T, N) True for readings left out of the fit as gross outliers
     held_out: HeldOut | None
-    choices: list[tuple[str, float, float]] = field(default_factory=list)
+    choices: list[tuple[str, float, float]]  # name, log-likelihood or gain at hidden readings, its standard error or NaN
 
 
 def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:

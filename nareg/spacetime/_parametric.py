@@ -35,24 +35,14 @@ SMALLEST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """What is estimated, in the coordinates of the optimizer.
+    """What is estimated, in the coordinates of the optimizer."""
 
-    Attributes
-    ----------
-    family : str
-        Family of the correlation in space.
-    log_variance, log_reach, logit_eta : float
-    partials : (p,) array
-        Inverse hyperbolic tangents of the partial autocorrelations.
-    log_noise : (N,) array
-    """
-
-    family: str
+    family: str  # of the correlation in space
     log_variance: float
     log_reach: float
     logit_eta: float
-    partials: np.ndarray
-    log_noise: np.ndarray
+    partials: np.ndarray  # (p,) inverse hyperbolic tangents of the partial autocorrelations
+    log_noise: np.ndarray  # (N,)
 
     @property
     def order(self) -> int:

@@ -19,68 +19,35 @@ class Moments:
     """Sums over time of smoothed second moments, each weighted by ``1 / s_t``: what EM and gradients need.
 
     With Student t steps the weights are those of the updated ``s_t`` (:attr:`Pass.scale`).
-
-    Attributes
-    ----------
-    S11, S10, S00 : arrays (N, N), (N, pN), (pN, pN)
-        ``sum E[x_t x_t']``, ``sum E[x_t z_{t-1}']``, ``sum E[z_{t-1} z_{t-1}']`` over the T - 1 steps.
-    first : (pN, pN) array
-        ``E[z_0 z_0']``.
     """
 
-    S11: np.ndarray
-    S10: np.ndarray
-    S00: np.ndarray
-    first: np.ndarray
+    S11: np.ndarray  # (N, N), sum E[x_t x_t'] over the T - 1 steps
+    S10: np.ndarray  # (N, pN), sum E[x_t z_{t-1}']
+    S00: np.ndarray  # (pN, pN), sum E[z_{t-1} z_{t-1}']
+    first: np.ndarray  # (pN, pN), E[z_0 z_0']
 
 
 @dataclass(frozen=True)
 class Pass:
-    """Result of one pass over the readings.
-
-    Attributes
-    ----------
-    log_likelihood : float
-        Log-likelihood of the readings, in their (transformed) unit.
-    x, var : (T, N) arrays
-        Smoothed mean and variance of the field (filtered ones where only the filter ran).
-    innovations, innovation_variances : (T, N) arrays
-        Reading minus what the past predicts, and its variance; NaN without a reading.
-    moments : Moments or None
-    scale : (T,) array
-        Variance of every step relative to Q: as given, or with Student t steps the most probable after this pass,
-        ``(tr Q^-1 E[e_t e_t'] + df) / (N + df + 2)``.
-    points, point_variances : (T, M) arrays or None
-        Mean and variance of ``W x_t``, where W was given.
-    state, covariance : arrays
-        Filtered mean and covariance of the last state.
-    """
+    """Result of one pass over the readings, in their (transformed) unit."""
 
     log_likelihood: float
-    x: np.ndarray
-    var: np.ndarray
-    innovations: np.ndarray
+    x: np.ndarray  # (T, N) smoothed mean of the field (filtered where only the filter ran)
+    var: np.ndarray  # its variance
+    innovations: np.ndarray  # (T, N) reading minus what the past predicts, NaN without a reading
     innovation_variances: np.ndarray
     moments: Moments | None
-    scale: np.ndarray
-    points: np.ndarray | None
+    scale: np.ndarray  # (T,) variance of every step relative to Q; with Student t steps the updated one
+    points: np.ndarray | None  # (T, M) mean of W x_t
     point_variances: np.ndarray | None
-    state: np.ndarray
+    state: np.ndarray  # filtered mean of the last state
     covariance: np.ndarray
 
 
 def run(
-    y: np.ndarray,
-    dynamics: Dynamics,
-    r: np.ndarray,
-    *,
-    scale: np.ndarray | None = None,
-    smooth: bool = True,
-    moments: bool = False,
-    df: float | None = None,
-    W: np.ndarray | None = None,
-    tick: Callable[[], None] | None = None,
-) -> Pass:
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, *, scale: np.ndarray | None = None, smooth: bool = True,
+    moments: bool = False, df: float | None = None, W: np.ndarray | None = None, tick: Callable[[], None] | None = None,
+) -> Pass:  # fmt: skip
     """Filter, and unless ``smooth`` is False smooth, the readings ``y`` (T, N), NaN where missing.
 
     Parameters
@@ -92,7 +59,8 @@ def run(
     moments : bool
         Also sum the second moments that EM needs.
     df : float, optional
-        Degrees of freedom of Student t steps, whose variances are then updated.
+        Degrees of freedom of Student t steps. Their variances become the most probable ones after this pass,
+        ``(tr Q^-1 E[e_t e_t'] + df) / (N + df + 2)``.
     W : (M, N) array, optional
         Also return mean and variance of ``W x_t``.
     """

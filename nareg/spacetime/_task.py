@@ -15,21 +15,11 @@ FEWEST_HIDDEN = 20
 
 @dataclass(frozen=True)
 class LearningTask:
-    """Options of the user.
+    """Options of the user."""
 
-    Attributes
-    ----------
-    dynamics : str
-        ``"auto"`` or a kind of dynamics.
-    noise : (N,) array or None
-        Known noise variances, in the model's unit.
-    robust : bool
-        Leave gross outliers out of the fit.
-    """
-
-    dynamics: str
-    noise: np.ndarray | None
-    robust: bool
+    dynamics: str  # "auto" or a kind of dynamics
+    noise: np.ndarray | None  # (N,) known noise variances, in the model's unit
+    robust: bool  # leave gross outliers out of the fit
     rng: np.random.Generator
 
 
