@@ -31,32 +31,15 @@ SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time.
+    """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Cycles, of ``"day"`` and ``"year"``.
-    harmonics : tuple of int
-    level : (K, N) array
-        Coefficients per station: mean, then cosine and sine of every harmonic of every cycle.
-    common : (K,) array
-        The network's own coefficient.
-    ranges : (K,) array
-        Range of the coefficient's field, in the unit of the distances; 0 where all stations share one.
-    dual : (K, N) array
-        ``coefficient at a place = common + correlation with the stations @ dual``.
-    variance : (K,) array
-        Variance of the coefficient's field around ``common``.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # cycles, of "day" and "year"
     harmonics: tuple[int, ...]
-    level: np.ndarray
-    common: np.ndarray
-    ranges: np.ndarray
-    dual: np.ndarray
-    variance: np.ndarray
+    level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle
+    common: np.ndarray  # (K,) the network's own coefficient
+    ranges: np.ndarray  # (K,) range of the coefficient's field in the unit of the distances; 0: all stations share one
+    dual: np.ndarray  # (K, N): coefficient at a place = common + correlation with the stations @ dual
+    variance: np.ndarray  # (K,) variance of the coefficient's field around common
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""

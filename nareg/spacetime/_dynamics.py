@@ -20,20 +20,11 @@ from nareg.errors import SolverError
 
 @dataclass(frozen=True)
 class Dynamics:
-    """``A_1 .. A_p`` as numbers, (N,) diagonals or (N, N) matrices, and the covariances that belong to them.
+    """``A_1 .. A_p`` as numbers, (N,) diagonals or (N, N) matrices, and the covariances that belong to them."""
 
-    Attributes
-    ----------
-    blocks : tuple of arrays, each (), (N,) or (N, N)
-    Q : (N, N) array
-        Covariance of the process noise per step.
-    P0 : (pN, pN) array
-        Covariance of the first state; its mean is zero.
-    """
-
-    blocks: tuple[np.ndarray, ...]
-    Q: np.ndarray
-    P0: np.ndarray
+    blocks: tuple[np.ndarray, ...]  # A_1 .. A_p
+    Q: np.ndarray  # (N, N) covariance of the process noise per step
+    P0: np.ndarray  # (pN, pN) covariance of the first state, whose mean is zero
 
     @property
     def order(self) -> int:

@@ -131,8 +131,7 @@ def fit(
         law = _transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
         task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
-        learned = learn(rows - offset, space, task, track)
+        learned = learn(rows, space, task, track)
     return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
 
 
@@ -193,14 +192,13 @@ def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]
 def _prepare(
     y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
 ) -> tuple[np.ndarray, float, _cycles.Cycles]:
-    """Transformed readings on the grid, divided by their standard deviation; that unit; their means and cycles."""
+    """Transformed readings on the grid over their standard deviation, without means and cycles; that unit; these."""
     values = law.forward(y).T
     spread = float(np.nanstd(values))
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
-    rows = np.full((grid.length, space.n), np.nan)
-    rows[grid.rows] = values / unit
-    seasonal = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
-    return rows, unit, seasonal
+    rows = grid.on_rows(values / unit)
+    seasonal = _cycles.fit(rows, grid.seconds, grid.step, grid.dated, space, wanted)
+    return rows - seasonal.at(grid.seconds), unit, seasonal
 
 
 def _transform(
@@ -215,9 +213,9 @@ def _transform(
         return laws[0]
     scores = []
     for law in laws:
-        rows, unit, seasonal = _prepare(y, grid, law, space, wanted)
+        rows, unit, _ = _prepare(y, grid, law, space, wanted)
         parts = windows_of(rows, 1)
-        windows = [(rows - seasonal.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        windows = [rows[p] for p in parts]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])

@@ -80,9 +80,7 @@ def on_grid(
     values = model.to_unit(y)
     if readings is None and exclude:
         values[model.excluded] = np.nan
-    rows = np.full((grid.length, model.n_nodes), np.nan)
-    rows[grid.rows] = values.T
-    return GridReadings(y, grid, rows, model.cycles.at(grid.seconds_of(np.arange(grid.length))))
+    return GridReadings(y, grid, grid.on_rows(values.T), model.cycles.at(grid.seconds))
 
 
 def _grid_of(model: SpaceTimeModel, times: ArrayLike | None, n_times: int) -> TimeGrid:

@@ -82,8 +82,6 @@ class SpaceTimeModel:
     details: FitDetails = field(default=FitDetails(), repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
-    # -- facts --------------------------------------------------------------------------------------
-
     @property
     def n_nodes(self) -> int:
         """Number of stations N."""
@@ -122,8 +120,6 @@ class SpaceTimeModel:
             lines.append(f"  {int(self.excluded.sum())} readings left out of the fit as gross outliers")
         return "\n".join(lines)
 
-    # -- units and times ----------------------------------------------------------------------------
-
     def to_unit(self, y: np.ndarray) -> np.ndarray:
         """Readings in the model's unit, with mean and cycles."""
         with np.errstate(all="ignore"):
@@ -157,8 +153,6 @@ class SpaceTimeModel:
                 f"time is {time!r} but the model's times are {'dates' if self.grid.dated else 'numbers'}: pass the same kind."
             )
         return int(np.rint(self.grid.row_of(value)[0]))
-
-    # -- estimates ----------------------------------------------------------------------------------
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,

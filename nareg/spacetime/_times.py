@@ -29,28 +29,25 @@ ISO = re.compile(r"\d{4}-\d\d|NaT")
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise.
+    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise."""
 
-    Attributes
-    ----------
-    start : float or datetime64
-    step : float
-    dated : bool
-        Whether times are dates.
-    rows : (T,) int array
-        The row of the grid that each of the user's times falls on.
-    length : int
-        Rows of the grid.
-    values : (T,) array
-        The user's times.
-    """
-
-    start: Any
+    start: Any  # float or datetime64
     step: float
-    dated: bool
-    rows: np.ndarray
-    length: int
-    values: np.ndarray
+    dated: bool  # whether times are dates
+    rows: np.ndarray  # (T,) row of the grid that each of the user's times falls on
+    length: int  # rows of the grid
+    values: np.ndarray  # (T,) the user's times
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Time of every row of the grid, as :meth:`seconds_of`."""
+        return self.seconds_of(np.arange(self.length))
+
+    def on_rows(self, values: np.ndarray) -> np.ndarray:
+        """Values (T, N) at the user's times as (rows, N), NaN elsewhere."""
+        rows = np.full((self.length, values.shape[1]), np.nan)
+        rows[self.rows] = values
+        return rows
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
         """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""

@@ -25,22 +25,13 @@ SKEWED = 0.7
 
 @dataclass(frozen=True)
 class Transform:
-    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase.
-
-    Attributes
-    ----------
-    name : str
-    shift : float
-        Shift of the logarithm: ``log(y - low + shift)``.
-    low : float
-        Lower limit of the field: zero, or the smallest reading below it.
-    """
+    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase."""
 
     name: str
     forward: Function
     backward: Function
-    shift: float = 0.0
-    low: float = 0.0
+    shift: float = 0.0  # of the logarithm: log(y - low + shift)
+    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it
 
     @property
     def linear(self) -> bool:
