@@ -180,18 +180,9 @@ def _refuse_tied(groups: Groups, solver: str) -> None:
 
 
 def _over_set(
-    base: Penalty,
-    U: SignalSet,
-    noise: Any,
-    criterion: str,
-    lower: Any,
-    upper: Any,
-    fit: Any,
-    groups: Groups,
-    solver: str,
-    scale: str,
-    progress: ProgressCallback | None,
-) -> WeightDesign:
+    base: Penalty, U: SignalSet, noise: Any, criterion: str, lower: Any, upper: Any, fit: Any, groups: Groups, solver: str,
+    scale: str, progress: ProgressCallback | None,
+) -> WeightDesign:  # fmt: skip
     """The design for a whole set of signals."""
     n = base.n_nodes
     if solver == "descent-ascent" and U.name != "ball":
