@@ -147,6 +147,14 @@ def _stored(store: Path) -> Any:
         return unlearning.CertifiedGPR.from_stored(ledger.read())
 
 
+def _write(out: Path, text: str) -> None:
+    from nareg.results import atomic_write
+
+    with atomic_write(out) as handle:
+        handle.write(text.encode())
+    print_line(f"written: {out}")
+
+
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
 def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3-5.")]) -> None:
     """Print how the removal of an edge would change the scores. The store stays as it is."""
@@ -163,15 +171,12 @@ def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3
 @unlearn_app.command("predict", epilog="Example: nareg unlearn predict service.store --out classes.csv")
 def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV file: node, class.")] = Path("classes.csv")) -> None:
     """Write the predicted class of every remaining node."""
-    from nareg.results import atomic_write
     from nareg.unlearning.store.files import key_file
 
     output(out, (".csv",), store, key_file(store))
     model = _stored(store)
     rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
-    with atomic_write(out) as handle:
-        handle.write(f"node,class\n{rows}".encode())
-    print_line(f"written: {out}")
+    _write(out, f"node,class\n{rows}")
 
 
 @unlearn_app.command("certificate", epilog="Example: nareg unlearn certificate service.store --out certificates.json")
@@ -181,7 +186,6 @@ def certificate(
 ) -> None:
     """Print the last certificate."""
     from nareg import unlearning
-    from nareg.results import atomic_write
     from nareg.unlearning.store.files import key_file
 
     if out is not None:
@@ -193,9 +197,7 @@ def certificate(
     print_line("no certificate" if last is None else last.summary())
     if out is not None:
         rows = [{"digest": digest, "certificate": None if issued is None else asdict(issued)} for digest, issued in history]
-        with atomic_write(out) as handle:
-            handle.write((json.dumps(rows, indent=1) + "\n").encode())
-        print_line(f"written: {out}")
+        _write(out, json.dumps(rows, indent=1) + "\n")
 
 
 @unlearn_app.command("prove", epilog="Example: nareg unlearn prove service.store --edges 3-5")
