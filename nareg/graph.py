@@ -22,7 +22,6 @@ Conventions, written once and followed everywhere
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -31,6 +30,8 @@ import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
 from nareg import _adjacency, _checks, _conversions
+from nareg._adjacency import node_indices as node_indices
+from nareg._adjacency import operator_hash as operator_hash
 from nareg._conversions import METRICS, Kernel
 from nareg.errors import InputError
 
@@ -377,27 +378,3 @@ class Graph:
         """
         coo = self._adjacency.tocoo()
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
-
-
-def node_indices(name: str, value: ArrayLike, n_nodes: int) -> np.ndarray:
-    """Distinct node indices from a boolean mask or an integer array."""
-    array = np.atleast_1d(np.asarray(value))
-    if array.dtype == bool and array.shape == (n_nodes,):
-        return np.flatnonzero(array)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pass a mask ({n_nodes},) or node numbers.")
-    if array.size and (array.min() < -n_nodes or array.max() >= n_nodes):
-        bad = array.max() if array.max() >= n_nodes else array.min()
-        raise InputError(f"{name} holds {bad} but there are {n_nodes} nodes: pass numbers from 0 to {n_nodes - 1}.")
-    array = array.astype(np.int64) % n_nodes
-    if np.unique(array).size != array.size:
-        raise InputError(f"{name} lists a node twice: pass each node once.")
-    return array
-
-
-def operator_hash(matrix: sp.csr_array) -> str:
-    """Hash of a sparse matrix's shape, pattern and values (SHA-256, first 16 hex digits)."""
-    digest = hashlib.sha256(str(matrix.shape).encode())
-    for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
-        digest.update(part.tobytes())
-    return digest.hexdigest()[:16]
