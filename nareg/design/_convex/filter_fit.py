@@ -211,12 +211,9 @@ def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray,
 
 
 def open_scale(
-    along: Callable[[np.ndarray], Callable[[float], float]],
-    objective: ValueAndGradient,
-    w: np.ndarray,
-    low: np.ndarray,
+    along: Callable[[np.ndarray], Callable[[float], float]], objective: ValueAndGradient, w: np.ndarray, low: np.ndarray,
     high: np.ndarray,
-) -> float:
+) -> float:  # fmt: skip
     """The factor with the smallest MSE among those that leave (30) as it is within one part in a million.
 
     With one known signal the best weights at rank one make ``S x = 0`` at any scale, and (30) cannot choose.

@@ -28,14 +28,9 @@ def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def round_and_refine(
-    omega: np.ndarray,
-    objective: ValueAndGradient,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    *,
-    also: dict[str, np.ndarray] | None = None,
-    progress: ProgressCallback | None = None,
-) -> tuple[DescentResult, dict[str, Any]]:
+    omega: np.ndarray, objective: ValueAndGradient, lower: np.ndarray, upper: np.ndarray, *,
+    also: dict[str, np.ndarray] | None = None, progress: ProgressCallback | None = None,
+) -> tuple[DescentResult, dict[str, Any]]:  # fmt: skip
     """Weights from Omega refined by descent, or from another start (``also``) if that ends lower.
 
     Returns the descent, and the objective of the rounded weights and of every start's end.
