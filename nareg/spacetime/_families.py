@@ -18,8 +18,8 @@ FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
 FEWEST_ROWS = 60
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
-#: Iterations of L-BFGS for the first family, and for the others, which start from its
-#: answer; and for the same model after readings were left out or added.
+#: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
+#: readings were left out or added.
 ITERATIONS, WARM, AGAIN = 25, 10, 6
 #: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
 #: this much and not predict worse.
@@ -38,14 +38,6 @@ def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[
     return [slice(int(s), int(s) + length) for s in starts]
 
 
-def some_stations(space: Space, y: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Stations that the parametric likelihood is computed on: all that read, or a random part."""
-    live = np.flatnonzero(np.isfinite(y).any(axis=0))
-    if live.size <= MAX_STATIONS:
-        return live
-    return np.sort(rng.choice(live, MAX_STATIONS, replace=False))
-
-
 def best_family(
     windows: list[np.ndarray], truths: list[np.ndarray], masks: list[np.ndarray], space: Space, task: LearningTask,
     progress: StageClock,
@@ -55,7 +47,9 @@ def best_family(
     Families of one order are compared by likelihood, orders by the hidden readings: jumps of the field look like roughness
     to the likelihood of a smooth one, and the other way round.
     """
-    stations = some_stations(space, np.concatenate(windows), task.rng)
+    stations = np.flatnonzero(np.isfinite(np.concatenate(windows)).any(axis=0))
+    if stations.size > MAX_STATIONS:
+        stations = np.sort(task.rng.choice(stations, MAX_STATIONS, replace=False))
     part = space.subset(stations) if stations.size < space.n else space
     few = [w[:, stations] for w in windows]
     noise = None if task.noise is None else task.noise[stations]
