@@ -1,10 +1,10 @@
-"""One standard error or two, early stopping or penalties: what the choice of a design costs on five networks.
+"""One standard error or two, four folds or one, dense matrices or sampled columns: what decides designs on five networks.
 
     python benchmarks/selection.py            # long; --networks molene --repeats 1 takes a minute
 
 Designs from k training signals or noisy readings; the risk on the other blocks of times over that of the best single weight
-there. A row per method and rule: the geometric mean over networks, SNRs, k and repeats, where the gain on held-out columns
-must exceed one of its standard errors, or two.
+there. A row per method, solver and number of folds: the geometric mean over networks, SNRs, k and repeats, where the gain on
+held-out columns must exceed one of its standard errors, or two.
 """
 
 from __future__ import annotations
@@ -18,14 +18,15 @@ import numpy as np
 from experiments.beyond import Settings, signals_of
 from nareg import design
 from nareg._linear import held_out
-from nareg.design._node import early_stopping, penalty_path
+from nareg.design._node import penalty_path
 from nareg.errors import InputError
 from nareg.results import WeightDesign
 
 SNR_DB = (-10.0, 0.0, 10.0)
 #: Training signals; None: all there are.
 SIGNALS = (12, 32, 100, None)
-RULES = {"dense": "early stopping", "sampled": "penalties"}
+#: Solvers and folds.
+RULES = (("dense", 4), ("dense", 1), ("sampled", 4), ("sampled", 1))
 
 
 class Judge:
@@ -50,8 +51,8 @@ def judged(judge: Judge, make: Callable[[], WeightDesign]) -> tuple[WeightDesign
     return one, make()
 
 
-def ratios(name: str, repeats: int, judge: Judge) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    """Method, solver, and the ratios of risks by one and by two standard errors."""
+def ratios(name: str, repeats: int, judge: Judge) -> Iterator[tuple[str, tuple[str, int], tuple[float, ...]]]:
+    """Method, solver and folds, and the ratios of risks by one and by two standard errors."""
     settings = Settings()
     network, raw = signals_of(name, settings)
     graph, n, T = network.graph, network.n_nodes, raw.shape[1]
@@ -67,8 +68,8 @@ def ratios(name: str, repeats: int, judge: Judge) -> Iterator[tuple[str, str, tu
             for k in SIGNALS:
                 x = train[:, rng.permutation(train.shape[1])[:k]]
                 y = x + np.sqrt(noise) * rng.standard_normal(x.shape)
-                for solver in RULES:
-                    known: dict[str, Any] = {"noise": noise, "solver": solver}
+                for solver, folds in RULES:
+                    known: dict[str, Any] = {"noise": noise, "solver": solver, "sampling": design.Sampling(folds=folds)}
                     makers = {
                         "exact": lambda x=x, known=known: design.exact(graph, signals=x, **known),
                         "blind": lambda y=y, known=known: design.blind(graph, measurements=y, **known),
@@ -78,7 +79,7 @@ def ratios(name: str, repeats: int, judge: Judge) -> Iterator[tuple[str, str, tu
                             designs = judged(judge, make)
                         except InputError:  # as much noise as power: nothing is left to fit
                             continue
-                        yield method, solver, tuple(design.risk(graph, d, **judge_by).mse / best for d in designs)
+                        yield method, (solver, folds), tuple(design.risk(graph, d, **judge_by).mse / best for d in designs)
 
 
 def main() -> None:
@@ -88,18 +89,18 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=2)
     options = parser.parse_args()
     judge = Judge()
-    early_stopping.worthwhile = penalty_path.worthwhile = judge
-    logs: dict[tuple[str, str], list[np.ndarray]] = {}
+    penalty_path.worthwhile = judge
+    logs: dict[tuple[str, tuple[str, int]], list[np.ndarray]] = {}
     for name in options.networks:
-        for method, solver, pair in ratios(name, options.repeats, judge):
-            logs.setdefault((method, solver), []).append(np.log(pair))
+        for method, rule, pair in ratios(name, options.repeats, judge):
+            logs.setdefault((method, rule), []).append(np.log(pair))
         print(f"{name} done", flush=True)
-    print("| method | rule | 1 standard error | 2 standard errors | designs |\n|---|---|---|---|---|")
+    print("| method | solver | folds | 1 standard error | 2 standard errors | designs |\n|---|---|---|---|---|---|")
     for method in ("exact", "blind"):
-        for solver, rule in RULES.items():
-            log = np.array(logs[method, solver])
+        for solver, folds in RULES:
+            log = np.array(logs[method, (solver, folds)])
             one, two = np.exp(log.mean(axis=0))
-            print(f"| {method} | {rule} | {one:.4f} | {two:.4f} | {len(log)} |")
+            print(f"| {method} | {solver} | {folds} | {one:.4f} | {two:.4f} | {len(log)} |")
 
 
 if __name__ == "__main__":

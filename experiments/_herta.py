@@ -73,14 +73,8 @@ class Loaded:
         """
         rng, began = np.random.default_rng(seed), time.perf_counter()
         if optimizer == "algorithm-1":
-            options: dict[str, Any] = {
-                "unrolled": None,
-                "device": None,
-                "dtype": None,
-                "weight_decay": 0.0,
-                "kind": "augmented",
-            }
-            problem = inputs.read(self.graph, self.features, self.labels, loss="mse", lam=lam, train=train, **options)
+            model = self.graph, self.features, self.labels, herta.Unfolding(lam), herta.Regularized()
+            problem = inputs.read(*model, train=train)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
             P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)

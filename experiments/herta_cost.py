@@ -73,8 +73,7 @@ def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random
     from nareg.herta._model import losses, unfolded
     from nareg.herta._train import inputs, objective
 
-    given: dict[str, Any] = {"lam": lam, "train": None, "kind": "augmented", "unrolled": None, "device": None, "dtype": None}
-    system, features, index = inputs.model(graph, X, **given)
+    system, features, index = inputs.read_model(graph, X, herta.Unfolding(lam))
     W = torch.as_tensor(rng.standard_normal((X.shape[1], classes)))
     seconds, before = 0.0, 0
     for _ in range(2):

@@ -11,7 +11,7 @@ import numpy as np
 
 from experiments import _herta as h
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
-from nareg.herta import sparsify
+from nareg.herta import Regularized, Unfolding, sparsify
 
 #: Effect -> its values; of the others, the first value of "edges" (all of them) and "exact" rows hold, with the mask.
 MASKED, UNMASKED = "training rows", "all rows"
@@ -55,8 +55,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
     data = h.loaded(point["dataset"])
     rng = np.random.default_rng([s.seed, point["mask"]])
     (train,) = data.parts((0.8,), rng)
-    options: dict[str, Any] = {"lam": point["lam"], "train": train, "unrolled": None, "device": None, "dtype": None}
-    problem = inputs.read(data.graph, data.features, data.labels, loss="mse", kind="augmented", weight_decay=0.0, **options)
+    model = data.graph, data.features, data.labels, Unfolding(point["lam"]), Regularized()
+    problem = inputs.read(*model, train=train)
     lowest = data.optimum(loss="mse", lam=point["lam"], train=train)
     rank = int(np.linalg.matrix_rank(data.features.toarray() if hasattr(data.features, "toarray") else data.features))
 
@@ -77,7 +77,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for value in RIDGES:
         tried("ridge", value, F, value)
     for size in SIZES:
-        if size * d < hadamard.SRHT.most(train.size):
+        if size * d < hadamard.SRHT.max_size(train.size):
             sketch = hadamard.SRHT(train.size, size * d, rng=rng)
             tried("sketch", size, unfolded.sketched(problem.system, problem.features, problem.train, sketch, tol=TOLERANCE))
     for draws in DRAWS:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numba
 
-#: Array elements below which a loop stays in the calling thread. Threads would save microseconds, but cost milliseconds
-#: where another process uses the cores: each call waits for a thread without a core. (50 nodes, 10 columns, two processes
-#: on two cores: 1.2 ms per call with threads, 12 microseconds without.)
-SHARED = 2**16
+#: Array elements below which a loop, of a millisecond or less, stays in the calling thread. Threads would save part of that,
+#: but cost several where another process uses the cores: each call waits for a thread without a core. (``exact`` for 1,500
+#: nodes with two processes beside it on two cores: 13.4 s with a limit of 2^16, 2.8 s with this one.)
+SHARED = 2**20
 
 
 def serial(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -6,7 +6,7 @@ import enum
 import json
 import os
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypedDict
 
 import numpy as np
 import scipy.sparse as sp
@@ -101,6 +101,87 @@ class Solution:
     timings: dict[str, float] = field(default_factory=dict)
 
 
+class DesignDetails(TypedDict, total=False):
+    """Facts that belong to some designs: each reports those that it knows.
+
+    Attributes
+    ----------
+    strength, at_search_bound
+        One weight: its square, and whether the search for it ended at one of its bounds.
+    degrees_of_freedom, effective_degrees_of_freedom
+        Number of free weights, and of those that the data decide after shrinkage (None where it is not computed).
+    starts
+        Objective reached from every start.
+    iterations, rounds, newton_steps, hessian_products, solves
+        Work: of all starts, folds and penalties together.
+    penalty, shrink, held_out_path
+        What held-out data chose, and their risk for every penalty tried.
+    held_out_risk, held_out_scalar_risk, held_out_gain, held_out_error
+        Risk on held-out data of the design and of the best single weight, the difference, and its standard error.
+    best_scalar, best_scalar_risk, best_two_parameter_likelihood
+        The single weight that the design had to beat, and its risk or likelihood.
+    noise_estimated, noise_power
+        Whether the noise was estimated, and the sum of its variances.
+    readings, missing, left_out
+        Readings with gaps: how many there are and are not, and stations without any.
+    rank_one_share, rank, rounded_objective, scale_factor, objective_before_scaling
+        The relaxation's matrix, and how weights were made from it.
+    low_rank_objective, dual_bound, gap, dual_proof, gradient_norm, symmetric_limit, sdp_status
+        How well the relaxation was solved.
+    worst_mse, worst_case_lower, worst_case_upper, box_worst_case_lower, box_worst_case_upper, worst_signal, corner_weights
+        Min-max designs: the worst case, between two bounds; for a design of two corners also that of their box.
+    n_probes, smallest_eigenvalue_K
+        Random probes of the noise; the smallest eigenvalue of ``C + S``.
+    """
+
+    strength: float
+    at_search_bound: bool
+    degrees_of_freedom: int
+    effective_degrees_of_freedom: float | None
+    starts: dict[str, float]
+    iterations: int
+    rounds: int
+    newton_steps: int
+    hessian_products: int
+    solves: dict[str, float]
+    penalty: float
+    shrink: float
+    held_out_path: dict[str, float]
+    held_out_risk: float | None
+    held_out_scalar_risk: float | None
+    held_out_gain: float
+    held_out_error: float | None
+    best_scalar: float
+    best_scalar_risk: float
+    best_two_parameter_likelihood: float
+    noise_estimated: bool
+    noise_power: float
+    readings: int
+    missing: int
+    left_out: list[str]
+    rank_one_share: float
+    rank: int
+    rounded_objective: float
+    scale_factor: float
+    objective_before_scaling: float
+    low_rank_objective: float
+    dual_bound: float | None
+    gap: float | None
+    dual_proof: str
+    gradient_norm: float
+    symmetric_limit: float
+    sdp_status: str
+    worst_mse: float
+    worst_case_lower: float
+    worst_case_upper: float
+    box_worst_case_lower: float
+    box_worst_case_upper: float
+    worst_signal: list[float]
+    corner_weights: list[float]
+    n_probes: int
+    smallest_eigenvalue_K: float
+
+
 @dataclass(frozen=True)
 class DesignCertificate:
     """What was recomputed after a design was solved.
@@ -114,14 +195,14 @@ class DesignCertificate:
     solver : str
         What solved it, with version.
     solver_status : str
-        The solver's own word.
+        How the solver ended, in its words.
     relaxed_objective : float or None
         Value of the convex relaxation at the solver's optimum: a lower bound on the objective up to the solver's
         tolerance, if there is one.
     gradient_norm : float or None
         Norm of the projected gradient at the returned weights over the objective, for local methods.
-    details : dict
-        Facts that belong to one method (chosen scale, objective of each start, ...).
+    details : DesignDetails
+        A dict of facts that belong to one method (chosen scale, objective of each start, ...).
     """
 
     smallest_eigenvalue: float
@@ -130,7 +211,7 @@ class DesignCertificate:
     solver_status: str
     relaxed_objective: float | None = None
     gradient_norm: float | None = None
-    details: dict[str, Any] = field(default_factory=dict)
+    details: DesignDetails = field(default_factory=DesignDetails)
 
 
 @dataclass(frozen=True)

@@ -128,3 +128,8 @@ def test_no_public_function_shadows_its_module():
         for name in package.__all__:
             shadows = (ROOT / part / f"{name}.py").exists() and not isinstance(getattr(package, name), ModuleType)
             assert not shadows, f"nareg.{part}.{name} is both a module and another public name"
+
+
+def test_sparse_factors_and_their_pivot_test_have_one_place():
+    named = {path.relative_to(ROOT).parts[0] for path in ROOT.rglob("*.py") if "splu" in path.read_text(encoding="utf-8")}
+    assert named == {"_linear"}

@@ -9,11 +9,11 @@ from nareg._compiled import SHARED
 from nareg.design._risk import kernels
 
 
-@pytest.mark.parametrize("columns", [3, 4000])
+@pytest.mark.parametrize("columns", [3, 40_000])
 def test_small_and_large_arguments_give_the_formula(columns, rng):
     pattern = sp.csr_array((rng.random((20, 20)) < 0.3).astype(float))
     A, B = rng.standard_normal((2, 20, columns))
-    assert (2 * A.size + pattern.indices.size + pattern.indptr.size >= SHARED) == (columns == 4000)
+    assert (2 * A.size + pattern.indices.size + pattern.indptr.size >= SHARED) == (columns == 40_000)
     found = kernels.pair_products(pattern.indptr, pattern.indices, A, B)
     rows = np.repeat(np.arange(20), np.diff(pattern.indptr))
     np.testing.assert_allclose(found, (A @ B.T + B @ A.T)[rows, pattern.indices], rtol=1e-12, atol=1e-10)

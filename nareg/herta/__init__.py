@@ -16,7 +16,7 @@ except ModuleNotFoundError as error:
 
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._precondition.sparsifier import Sparsifier, sparsify
-from nareg.herta._torch.attention import Attended, AttentionPenalty, fit_attention
+from nareg.herta._torch.attention import AttentionPenalty, AttentionResult, fit_attention
 from nareg.herta._torch.gauss_newton import GaussNewton, Unfold
 from nareg.herta._torch.preconditioned import Preconditioned, precondition
 from nareg.herta._train.fit import fit
@@ -24,8 +24,8 @@ from nareg.herta._train.options import Optimizer, Regularized, Sketched, Unfoldi
 from nareg.herta._train.result import TrainingResult
 
 __all__ = [
-    "Attended",
     "AttentionPenalty",
+    "AttentionResult",
     "GaussNewton",
     "Optimizer",
     "Preconditioned",

@@ -275,7 +275,7 @@ def test_bad_redesigns_are_named(field, arguments, words):
         ({"sampling": {"n_probes": 1}}, "n_probes"),
         ({"starts": np.ones((1, 600))}, "starts are for"),
         ({"signals": np.zeros((600, 10))}, "zero everywhere"),
-        ({"sampling": {"early_stopping": True}, "signals": np.ones((600, 3))}, "at least 8"),
+        ({"sampling": {"hold_out": True}, "signals": np.ones((600, 3))}, "at least 8"),
         ({"fit": np.zeros(600)}, "fit is zero"),
     ],
 )

@@ -72,9 +72,9 @@ def grouped(*, optimizer="auto", loss="mse", **options):
     """Arguments of ``herta.fit`` from a flat list of settings."""
     how = {name: options.pop(name) for name in OPTIMIZER & options.keys()}
     model = {name: options.pop(name) for name in ("lam", "kind", "unrolled") if name in options}
-    if "sketch_size" in options:
+    if "rows" in options:
         assert options.get("preconditioner") == "sketched" or str(optimizer).startswith("algorithm-1")
-        options["preconditioner"] = herta.Sketched(options.pop("sketch_size"))
+        options["preconditioner"] = herta.Sketched(options.pop("rows"))
     if "weight_decay" in options:
         loss = herta.Regularized(loss, options.pop("weight_decay"))
     return options | {

@@ -33,7 +33,7 @@ def test_every_round_is_optimal_for_its_weights(kind, task):
         assert result.loss == pytest.approx(best_squared(F, np.eye(3)[labels]), rel=1e-6)
         distance = np.linalg.norm((incidence.matrix @ result.outputs), axis=1) / np.sqrt(incidence.weight)
         following = np.where(distance <= 0.05, 1.0, 0.05 / distance)
-    assert not found.settled
+    assert not found.converged
     np.testing.assert_allclose(found.attention, attention, rtol=1e-6)
 
 
@@ -65,7 +65,7 @@ def test_edges_between_classes_lose_weight_and_the_fit_gains(task):
     )
     within = labels[found.edges[0]] == labels[found.edges[1]]
     assert found.attention[within].mean() > 1.5 * found.attention[~within].mean()
-    assert found.settled
+    assert found.converged
     assert len(found.rounds) < 30
     assert found.result.loss < found.rounds[0].loss
 
@@ -124,7 +124,7 @@ def test_an_interrupt_before_the_first_step_of_a_round_keeps_the_rounds_before(t
 
     monkeypatch.setattr(attention, "fit", interrupted)
     found = herta.fit_attention(graph, X, labels, **told)
-    assert (len(found.rounds), found.settled) == (2, False)
+    assert (len(found.rounds), found.converged) == (2, False)
     np.testing.assert_array_equal(found.result.weights, whole.rounds[1].weights)
     assert not np.array_equal(found.attention, whole.attention)
     with pytest.raises(KeyboardInterrupt):  # in the first round there is nothing to keep

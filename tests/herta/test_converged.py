@@ -134,7 +134,7 @@ def test_the_default_goes_on_where_a_gradient_says_too_little(seed):
     assert found.loss <= 1e-3 * found.losses[0]
     assert found.preconditioner == "none"
     if plain.loss > 0.01 * plain.losses[0]:
-        assert found.reason.endswith("then the exact one, because the gradient said too little")
+        assert found.reason.endswith("then the exact one, because a small gradient proves too little")
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 1.0])

@@ -54,9 +54,9 @@ def test_rows_are_spread_evenly(rng):
 def test_what_cannot_work_is_refused(rng):
     with pytest.raises(InputError, match="Q has 6 rows: the transform needs a power of two"):
         transform(np.ones((6, 2)))
-    with pytest.raises(InputError, match="size is 9: 5 rows are filled up to 8"):
+    with pytest.raises(InputError, match="size is 9, but a sketch of 5 rows has at most 8"):
         SRHT(5, 9, rng=rng)
-    with pytest.raises(InputError, match="Q has 4 rows, this sketch is one of 5"):
+    with pytest.raises(InputError, match="Q has 4 rows, but this sketch is for 5"):
         SRHT(5, 4, rng=rng)(np.ones((4, 1)))
     with pytest.raises(InputError, match="rng is 0"):
         SRHT(5, 4, rng=0)

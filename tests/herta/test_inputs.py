@@ -66,7 +66,7 @@ def test_one_hot_rows_are_classes_and_rows_of_nan_unknown(rng):
     told = {"train": train, "optimizer": "adam", "max_iterations": 5}
     found = fit(graph, X, Y, validation=held[:5], **told)
     np.testing.assert_array_equal(found.validation, fit(graph, X, labels, validation=held[:5], **told).validation)
-    with pytest.raises(InputError, match="validation names a node whose label is not known"):
+    with pytest.raises(InputError, match="validation holds a node whose label is not known"):
         fit(graph, X, Y, validation=held, **told)
 
 
@@ -84,25 +84,25 @@ def test_a_single_output_is_no_class(rng):
         ({"train": [0, 60]}, "train holds 60 but there are 60 nodes"),
         ({"train": [1, 1]}, "train lists a node twice"),
         ({"train": np.ones(4, bool)}, r"train has shape \(4,\) and dtype bool: a mask \(60,\) or indices"),
-        ({"targets": np.full(60, -1)}, r"targets\[0\] is -1, no class, but node 0 is trained on"),
+        ({"targets": np.full(60, -1)}, r"targets\[0\] is -1, no class, but node 0 is in train"),
         ({"targets": np.ones(59, int)}, r"targets have shape \(59,\) but there are 60 nodes"),
-        ({"targets": np.full((60, 2), np.nan)}, r"targets\[0\] is not finite but node 0 is trained on"),
+        ({"targets": np.full((60, 2), np.nan)}, r"targets\[0\] is not finite but node 0 is in train"),
         ({"targets": np.zeros(60, int), "loss": "ce"}, "targets hold a single class"),
         ({"targets": np.ones((60, 2)), "loss": "ce"}, "are expected for loss='ce'"),
         ({"features": np.full((60, 3), np.inf)}, r"features\[0, 0\] is inf"),
-        ({"features": sp.csr_array(np.diag(np.full(60, np.nan)))}, r"features\[0, 0\] is nan: fill or drop"),
+        ({"features": sp.csr_array(np.diag(np.full(60, np.nan)))}, r"features\[0, 0\] is nan: replace or drop"),
         ({"features": np.ones((59, 3))}, "graph has 60 nodes but"),
         ({"loss": "mae"}, "loss is 'mae'; choose one of"),
         ({"optimizer": "sgd"}, "optimizer is 'sgd'; choose one of"),
         ({"optimizer": "pcg", "loss": "ce"}, "optimizer is 'pcg', which needs loss='mse'"),
         ({"optimizer": "direct", "preconditioner": "exact"}, "optimizer='direct' takes no preconditioner"),
-        ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are alike"),
+        ({"preconditioner": "blocks"}, "preconditioner is .blocks., but with loss=.mse. those of all outputs are equal"),
         (
-            {"preconditioner": "sketched", "sketch_size": 5},
+            {"preconditioner": "sketched", "rows": 5},
             "the sketch has 5 rows but the propagated features have rank 8, of which",
         ),
         ({"dtype": np.int64}, "dtype is .*: float32 or float64 is expected"),
-        ({"device": "gpu"}, "device is 'gpu', no device of torch"),
+        ({"device": "gpu"}, "device is 'gpu': 'cpu' or 'cuda' is expected"),
         ({"weight_decay": -1.0}, "weight_decay is -1.0, it must be at least 0"),
         ({"rng": 3}, "rng is 3, a numpy generator is expected"),
         ({"validation": []}, "validation is empty: name at least one node"),
@@ -114,24 +114,24 @@ def test_a_single_output_is_no_class(rng):
         ({"validation": [0], "targets": np.eye(60)[:, :3] * 2}, "validation needs classes"),
         ({"unrolled": 0}, "unrolled is 0, an integer of at least 1"),
         ({"learning_rate": 0.0}, "learning_rate is 0.0, it must be above 0"),
-        ({"tol": 1.0}, r"tol is 1\.0: it must be below 1"),
+        ({"tol": 1.0}, r"tol is 1\.0, it must be above 0 and below 1"),
         ({"inner_tol": 1e-17}, "inner_tol is 1e-17 but rounding in torch.float64 allows"),
         ({"lam": 1e300}, r"lam is 1e\+300 and the largest eigenvalue of L"),
         ({"lam": 1e7, "dtype": np.float32}, "take a smaller lam, smaller edge weights, or dtype float64"),
         ({"stop_below": "low"}, "stop_below is 'low', a number is expected"),
         ({"patience": 1.5}, r"patience is 1\.5, an integer of at least 1"),
-        ({"progress": True}, r"progress is True: a function of one nareg\.progress\.Progress is expected"),
-        ({"features": np.full((60, 2), 1e160)}, r"features hold 1e\+160, whose square leaves the range"),
-        ({"features": np.full((60, 2), 1e-160)}, "features hold 1e-160, whose square leaves the range"),
+        ({"progress": True}, r"progress is True: pass a function of one nareg\.progress\.Progress"),
+        ({"features": np.full((60, 2), 1e160)}, r"features hold 1e\+160, whose square is outside the range"),
+        ({"features": np.full((60, 2), 1e-160)}, "features hold 1e-160, whose square is outside the range"),
         ({"features": np.full((60, 2), 1e15), "dtype": np.float32}, r"range of torch\.float32: choose another unit"),
-        ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square leaves the range"),
+        ({"targets": np.full((60, 2), 1e160)}, r"targets hold 1e\+160, whose square is outside the range"),
         ({"features": np.ones((60, 2), complex)}, "features has dtype complex128, real numbers are expected"),
         (
-            {"optimizer": "algorithm-1", "sketch_size": 3},
+            {"optimizer": "algorithm-1", "rows": 3},
             "the sketch has 3 rows but the propagated features have rank 8, of which",
         ),
         (
-            {"loss": "ce", "preconditioner": "sketched", "sketch_size": 3},
+            {"loss": "ce", "preconditioner": "sketched", "rows": 3},
             "the sketch has 3 rows but the propagated features have rank 8, of which such a sketch sees 3: take .* at least 16",
         ),
     ],
@@ -162,7 +162,7 @@ def test_arrays_that_cannot_be_written_to_are_read(rng):
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
 def test_a_gpu_that_is_not_there_is_refused(rng):
     graph, X, labels, _ = problem(rng)
-    with pytest.raises(InputError, match="torch finds no GPU here: take device='cpu'"):
+    with pytest.raises(InputError, match="device is 'cuda' but torch sees no CUDA GPU here: leave it out"):
         fit(graph, X, labels, device="cuda")
 
 

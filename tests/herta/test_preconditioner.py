@@ -11,8 +11,7 @@ from nareg import herta
 from nareg.errors import InputError
 from nareg.herta._model.unfolded import form
 from nareg.herta._precondition import build
-from nareg.herta._train import cost_model
-from nareg.herta._train import fit as training
+from nareg.herta._train import cost_model, method
 from nareg.results import Status
 from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, fit, problem, propagated
 
@@ -92,7 +91,7 @@ def test_a_sketch_of_fewer_rows_than_the_rank_is_refused_with_the_rank(size, see
     """A Hadamard sketch of 38 of 64 rows has a rank of 37 now and then: its own rank says nothing of the features'."""
     rng = np.random.default_rng(seed)
     graph, X = nareg.graphs.erdos_renyi(60, 0.1, rng=rng), rng.standard_normal((60, 40))
-    told = {"train": np.arange(45), "preconditioner": "sketched", "sketch_size": size}
+    told = {"train": np.arange(45), "preconditioner": "sketched", "rows": size}
     for loss in ("mse", "ce"):
         with pytest.raises(InputError, match=f"the sketch has {size} rows but the propagated features have rank 40"):
             fit(graph, X, np.arange(60) % 3, loss=loss, optimizer="gd", **told)
@@ -103,10 +102,13 @@ def test_a_sketch_of_as_many_rows_as_the_rank_is_taken(rng):
     X = X[:, :6] @ rng.standard_normal((6, 30))
     told = {"lam": 2.0, "train": train, "optimizer": "pcg"}
     best = best_squared(propagated(graph, X, 2.0)[train], ONE_HOT[labels[train]])
-    assert fit(graph, X, labels, preconditioner="sketched", sketch_size=12, **told).loss == pytest.approx(best, rel=1e-7)
-    remedy = r"sees 5: take Sketched\(rows\), or sketch_size of precondition, of at least 12"
+    assert fit(graph, X, labels, preconditioner="sketched", rows=12, **told).loss == pytest.approx(best, rel=1e-7)
+    remedy = r"sees 5: take Sketched\(rows\) with rows of at least 12"
     with pytest.raises(InputError, match="rank 6, of which such a sketch " + remedy):
-        fit(graph, X, labels, preconditioner="sketched", sketch_size=5, **told)
+        fit(graph, X, labels, preconditioner="sketched", rows=5, **told)
+    with pytest.raises(InputError, match="rank 6, of which such a sketch " + remedy):
+        herta.precondition(graph, X, lam=2.0, train=train, how=herta.Sketched(5))
+    assert herta.precondition(graph, X, lam=2.0, train=train, how=herta.Sketched(12)).rows == 12
 
 
 @pytest.mark.parametrize(
@@ -190,7 +192,7 @@ def test_propagated_features_that_do_not_fit_are_not_formed(rng, monkeypatch):
         return form(system, features, nodes, tol=tol)
 
     monkeypatch.setattr(build, "form", formed)
-    monkeypatch.setattr(training, "form", formed)
+    monkeypatch.setattr(method, "form", formed)
     for loss in ("mse", "ce"):
         found = fit(graph, X, labels, train=train, loss=loss)
         assert found.preconditioner in ("sketched", "none")

@@ -9,7 +9,7 @@ import torch
 from nareg.herta._model import tall_products
 
 
-@pytest.mark.parametrize("columns", [0, 1, 2, tall_products.SOME - 1, tall_products.SOME, 40])
+@pytest.mark.parametrize("columns", [0, 1, 2, tall_products.FEW - 1, tall_products.FEW, 40])
 @pytest.mark.parametrize("by_columns", [False, True])
 @pytest.mark.parametrize("shape", [(30, 50), (50, 30)])
 def test_products_are_numpys_and_contiguous(columns, by_columns, shape, rng):

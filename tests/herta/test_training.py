@@ -18,7 +18,7 @@ from tests.herta.helpers import ONE_HOT, best_cross_entropy, best_squared, cross
         {},
         {"optimizer": "direct"},
         {"optimizer": "pcg", "preconditioner": "exact"},
-        {"optimizer": "pcg", "preconditioner": "sketched", "sketch_size": 40},
+        {"optimizer": "pcg", "preconditioner": "sketched", "rows": 40},
         {"optimizer": "pcg", "preconditioner": "none"},
         {"optimizer": "lbfgs", "preconditioner": "exact"},
         {"optimizer": "gd", "preconditioner": "exact"},
@@ -44,7 +44,7 @@ def test_the_squared_error_reaches_the_dense_optimum(kind, weight_decay, told, r
     [
         {},
         {"preconditioner": "exact"},
-        {"preconditioner": "sketched", "sketch_size": 100},
+        {"preconditioner": "sketched", "rows": 100},
         {"preconditioner": "none"},
         {"optimizer": "gd", "preconditioner": "exact", "max_iterations": 400},
         {"optimizer": "adam", "preconditioner": "exact", "max_iterations": 600},

@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from nareg.design._risk.problem import DesignProblem, local_status
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.design._risk.support import pair_products
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Without N x N matrices above this size, where H has low rank.
 DENSE_NODES = 500
@@ -40,7 +39,7 @@ class FitOptions:
 
     solver: str
     method: str
-    details: dict[str, Any]
+    details: DesignDetails
     timings: dict[str, float]
     progress: ProgressCallback | None
 

@@ -12,8 +12,7 @@ lower bound then needs no bound on Omega.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,7 +26,7 @@ from nareg.design._risk.descent import DescentResult, descend, feasible, interva
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import STATIONARY
 from nareg.progress import ProgressCallback
-from nareg.results import Status
+from nareg.results import DesignDetails, Status
 
 #: Columns of V at the start, on networks up to 500 nodes and on larger ones: more of them cost more and curve less.
 RANKS = (6, 12)
@@ -86,7 +85,7 @@ class LowRank:
         gap = np.inf if self.bound is None else (self.value - self.bound) / max(abs(self.value), self.scale)
         return Status.CONVERGED if self.gradient_norm <= STATIONARY or gap <= SOLVED else Status.INACCURATE
 
-    def details(self, factor: float = 1.0) -> dict[str, Any]:
+    def details(self, factor: float = 1.0) -> DesignDetails:
         """What a certificate tells about the program, for an objective ``factor`` times q."""
         bound = self.bound
         gap = None if bound is None else (self.value - bound) / max(abs(self.value), 1e-9 * self.scale)
@@ -240,7 +239,7 @@ def _polish(
 
 def _ended(quadratic: SupportQuadratic, v: np.ndarray, low: np.ndarray, high: np.ndarray, message: str) -> DescentResult:
     value, gradient = quadratic.weights_criterion(v)
-    return DescentResult(v, value, relative_gradient(v, value, gradient, *_interval(v, low, high)), 0, message, v)
+    return DescentResult(v, value, relative_gradient(v, value, gradient, *_interval(v, low, high)), 0, message)
 
 
 def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -254,5 +253,5 @@ def best(reached: Mapping[str, DescentResult]) -> DescentResult:
     """The lowest end; an interruption anywhere is said."""
     lowest = min(reached.values(), key=lambda d: d.value)
     if any(d.message == "interrupted" for d in reached.values()):
-        return DescentResult(lowest.w, lowest.value, lowest.gradient_norm, lowest.iterations, "interrupted", lowest.last)
+        return replace(lowest, message="interrupted")
     return lowest

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from nareg.design._edge.shrinkage import (
 )
 from nareg.design._risk.problem import STATIONARY, DesignProblem
 from nareg.progress import Progress, ProgressCallback
-from nareg.results import Status
+from nareg.results import DesignDetails, Status
 
 #: Fewer training signals than this are not worth splitting: the single weight is kept.
 FEWEST = 4
@@ -31,6 +31,8 @@ TOLERANCE = 0.1 * STATIONARY
 MAX_ITERATIONS = 300
 #: Part of the signal and noise power below which nothing is left to gain: the risk is a difference of such terms.
 NEGLIGIBLE = 1e-9
+#: Values of the criterion among the details: they change with the unit of the signals.
+CRITERION_VALUES: Final = ("held_out_risk", "held_out_scalar_risk", "best_scalar_risk", "best_two_parameter_likelihood")
 
 
 @dataclass(frozen=True)
@@ -83,10 +85,10 @@ class DenseDesign:
         outcome = replace(self, task=task)._solve(
             None if X is None else X / np.sqrt(unit), amount, None if progress is None else in_given_unit
         )
-        details = dict(outcome.details)
-        for name in ("held_out_risk", "held_out_scalar_risk", "best_scalar_mse", "best_two_parameter_likelihood"):
-            if details.get(name) is not None:
-                details[name] = self._given(details[name], unit)
+        details = outcome.details.copy()
+        for name in CRITERION_VALUES:
+            if name in details and (value := details[name]) is not None:
+                details[name] = self._given(value, unit)
         if self.by_risk and details["held_out_error"] is not None:
             details["held_out_error"] *= unit
         # a filter's S has no unit; where there is no noise, S is the precision matrix
@@ -148,19 +150,21 @@ class DenseDesign:
 
     def _details(
         self, family: Family, choice: Choice, point: NewtonPoint, scalar: NewtonPoint, reached: Reached, keeps_single: bool
-    ) -> dict[str, Any]:
+    ) -> DesignDetails:
         amount = 1.0 if keeps_single else choice.amount
         single = 1.0 if self.by_risk else 2.0
         effective = single if keeps_single else degrees_of_freedom(family, amount, point, nonnegative=self.nonnegative)
-        return {
+        details: DesignDetails = {
             "shrink": amount,
             "held_out_risk": choice.held_out,
             "held_out_scalar_risk": choice.held_out_scalar,
             "held_out_error": choice.error,
-            "degrees_of_freedom": {"parameters": point.u.size, "effective": effective},
-            "best_scalar_mse" if self.by_risk else "best_two_parameter_likelihood": scalar.value,
+            "degrees_of_freedom": point.u.size,
+            "effective_degrees_of_freedom": effective,
             "iterations": reached.iterations,
         }
+        details["best_scalar_risk" if self.by_risk else "best_two_parameter_likelihood"] = scalar.value
+        return details
 
 
 def _moment(X: np.ndarray) -> np.ndarray:

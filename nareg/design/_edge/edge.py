@@ -76,7 +76,7 @@ def edge(
     WeightDesign
         ``objective`` is the criterion on all training signals without shrinkage. ``certificate.details`` reports
         ``shrink``, ``held_out_risk``, ``held_out_scalar_risk``, ``held_out_error`` (standard error of their
-        difference), ``degrees_of_freedom``, ``best_scalar_mse``, ``iterations`` and ``smallest_eigenvalue_K``.
+        difference), ``degrees_of_freedom``, ``best_scalar_risk``, ``iterations`` and ``smallest_eigenvalue_K``.
         ``certificate.gradient_norm`` is ``||gradient|| ||u|| / |value|`` of the shrunk objective in the unknowns u,
         the edge weights ``-S_ij`` and row sums of S; for the likelihood ``tr(Theta R)`` stands for the value.
 

@@ -15,7 +15,7 @@ from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
 from nareg._version import __version__
 from nareg.graph import operator_hash
-from nareg.results import DesignCertificate, Status, WeightDesign, symmetric_from_entries
+from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign, symmetric_from_entries
 
 #: A sparse factor of a mesh of this size takes about a gigabyte.
 FACTOR_NODES = 50_000
@@ -31,7 +31,7 @@ class EdgeOutcome:
     solver: str
     message: str
     gradient_norm: float | None
-    details: dict[str, Any]
+    details: DesignDetails
 
 
 def pack(

@@ -235,10 +235,11 @@ def _descend(
             "held_out_risk": None if watch is None else float(watch.best.sum()),
             "held_out_scalar_risk": None if watch is None else float(watch.scalar.sum()),
             "held_out_error": None if watch is None else watch.error,
-            "degrees_of_freedom": {"parameters": u.size, "effective": None},
-            "best_scalar_mse": scalar,
+            "degrees_of_freedom": u.size,
+            "effective_degrees_of_freedom": None,
+            "best_scalar_risk": scalar,
             "iterations": iterations,
-            "probes": PROBES,
+            "n_probes": PROBES,
         },
     )
 

@@ -20,7 +20,7 @@ from nareg.design._risk.descent import DescentResult, descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 
 def prony_over_corners(
@@ -75,7 +75,8 @@ def prony_over_corners_tied(
             break
     result = best(reached)
     expanded = groups.expand(result.w)
-    details = {"degrees_of_freedom": groups.count, "starts": {name: d.value for name, d in reached.items()}}
+    starts = {name: d.value for name, d in reached.items()}
+    details: DesignDetails = {"degrees_of_freedom": groups.count, "starts": starts}
     return _packed(
         task, white, extremes, replace(result, w=expanded / root), expanded, Status.CONVERGED, low, high, scale, details,
         solver="L-BFGS-B (scipy)", solver_status=result.message, settings={"solver": solver, "scale": scale},
@@ -84,7 +85,7 @@ def prony_over_corners_tied(
 
 def _packed(
     task: DesignProblem, white: DesignProblem, extremes: np.ndarray, result: DescentResult, weights: np.ndarray, solved: Status,
-    low: np.ndarray, high: np.ndarray, scale: str, details: dict[str, Any], **parts: Any,
+    low: np.ndarray, high: np.ndarray, scale: str, details: DesignDetails, **parts: Any,
 ) -> WeightDesign:  # fmt: skip
     """The design of a descent in the coordinates ``C^1/2 x``, whose ``weights`` may be scaled by the mean MSE."""
     w, factor = scaled_by_mse(task, weights, low, high, scale)

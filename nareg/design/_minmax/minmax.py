@@ -32,7 +32,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
@@ -147,7 +147,7 @@ def minmax(
     if criterion == "mse":
         started = time.perf_counter()
         H, theta, worst = saddle_point(white, extremes)
-        details = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+        details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
         timings = {"step one": time.perf_counter() - started}
         options = FitOptions(solver, "min-max (corners, mse)", details, timings, progress)
         design = fit_weights_to(task, white, H, bound_low, bound_high, options, tied)
@@ -169,7 +169,7 @@ def _with_worst_of_box(
     U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
     seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
     worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
-    bounds = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
+    bounds: DesignDetails = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
     certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
     return replace(design, certificate=certificate)
 

@@ -24,7 +24,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.line_search import minimize_scale
 from nareg.design._risk.problem import DesignProblem
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 
 #: Up to here "prony" solves the program by default.
 AUTO_NODES = 40
@@ -79,7 +79,7 @@ def mse_over_set(
     if solver in ("sdp", "clarabel", "scs"):
         white = task.whitened()
         solved, H = bound_program(white, U, task.c, lower / task.c, solver, criterion="mse")
-        details = {"worst_mse": solved.value, "sdp_status": solved.solver_status}
+        details: DesignDetails = {"worst_mse": solved.value, "sdp_status": solved.solver_status}
         options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": solved.seconds}, progress)
         design = fit_weights_to(task, white, H, lower, upper, options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
@@ -106,7 +106,7 @@ def mse_over_set(
 
 def _packed(
     task: DesignProblem, U: SignalSet, criterion: str, w: np.ndarray, worst: WorstCase, groups: Groups,
-    reached: dict[str, ExchangeResult], status: Status, *, details: dict[str, Any], settings: dict[str, Any], **parts: Any,
+    reached: dict[str, ExchangeResult], status: Status, *, details: DesignDetails, settings: dict[str, Any], **parts: Any,
 ) -> WeightDesign:  # fmt: skip
     """The design with its proven worst case, the degrees of freedom, and what every start reached."""
     rounds = min(reached.values(), key=lambda e: e.bound).rounds
@@ -118,10 +118,12 @@ def _packed(
     )  # fmt: skip
 
 
-def worst_details(worst: WorstCase) -> dict[str, Any]:
+def worst_details(worst: WorstCase) -> DesignDetails:
     """What a certificate says about the worst case."""
-    shown = {"worst_signal": worst.signal.tolist()} if worst.signal.size <= SHOWN_NODES else {}
-    return {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper, **shown}
+    details: DesignDetails = {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper}
+    if worst.signal.size <= SHOWN_NODES:
+        details["worst_signal"] = worst.signal.tolist()
+    return details
 
 
 def set_settings(U: SignalSet) -> dict[str, Any]:

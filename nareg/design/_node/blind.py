@@ -1,10 +1,9 @@
 """Blind design: the exact design from noisy readings alone.
 
 With the noise covariance known, ``Y Y^T / T - Sigma`` is an unbiased estimate of R, and the risk computed from
-it is Stein's unbiased risk estimate (SURE). Minimizing N weights over few readings fits their noise, so some
-readings are held out: the descent on the others stops at the weights whose SURE on the held-out ones is
-smallest. The best single weight is among the candidates, so that the design falls back to it when the
-readings do not support more.
+it is Stein's unbiased risk estimate (SURE). Minimizing N weights over few readings fits their noise, so that
+readings are held out to choose a penalty on differences between weights (:mod:`nareg.design._node.penalty_path`).
+The design falls back to the best single weight when the readings do not support more.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ import numpy as np
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, penalty, refuse_singular
 from nareg.design._node.completion import Completion
-from nareg.design._node.early_stopping import FEWEST, KEEP, Steps, choose_steps, finish, split
+from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold, signal_fold
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import gap_details
-from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
+from nareg.design._node.penalty_path import Fold, Warm
+from nareg.design._node.sampled_path import SampledTask, checked_columns, design_sampled
 from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import DesignProblem, fit_weights
-from nareg.design._risk.sampled import blind_columns
+from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 
@@ -48,7 +47,7 @@ def blind(
     sampling: Sampling | None = None,
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
-    """Minimize Stein's unbiased risk estimate over node weights, stopped early on held-out readings.
+    """Minimize Stein's unbiased risk estimate over node weights, penalized as held-out readings prefer.
 
     Parameters
     ----------
@@ -78,16 +77,16 @@ def blind(
     Returns
     -------
     WeightDesign
-        ``objective`` is SURE at the weights, on all readings. ``certificate.details`` reports ``steps``,
-        ``held_out_sure`` (mean over the folds at that number of steps, for the noise covariance used; the
-        choice of the number makes it slightly optimistic), ``held_out_error`` (its standard error over folds)
-        and ``optimism`` (held-out minus in-sample).
+        ``objective`` is SURE at the weights, on all readings. ``certificate.details`` reports the ``penalty`` on
+        differences between weights, ``held_out_risk`` (SURE on held-out readings, the mean over folds; the choice of
+        the penalty makes it slightly optimistic), ``held_out_scalar_risk`` of the single weight there, ``held_out_gain``
+        and its standard error ``held_out_error``.
 
     Notes
     -----
     With gaps the second moment of the readings is their expected one given what was read, under a Gaussian model fitted to
     all readings (EM, started from and shrunk to the model of one weight). It is ``Y Y^T / T`` without gaps and tends to that
-    of the full readings as T grows, if readings are missing at random. The number of steps is chosen by moments over the
+    of the full readings as T grows, if readings are missing at random. The penalty is chosen by moments over the
     times that two stations share, which rest on no model. The sampled solver draws what is missing from the same model. With
     gaps N may be up to 3,000.
 
@@ -101,7 +100,7 @@ def blind(
     >>> g = nareg.graphs.grid((5, 5))
     >>> y = 10 + rng.standard_normal((25, 40))
     >>> d = nareg.design.blind(g, measurements=y, noise=1.0)
-    >>> bool(d.certificate.details["held_out_sure"] < 25.0)  # the noise power
+    >>> bool(d.certificate.details["held_out_risk"] < 25.0)  # the noise power
     True
     """
     base = penalty(graph)
@@ -128,7 +127,7 @@ def blind(
     power = float(Sigma.sum() if Sigma.ndim == 1 else np.trace(Sigma))
     if float(np.sum(Y**2)) <= _expected_noise(Sigma, seen, Y.shape[1]):
         raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
-    details = {"noise_estimated": estimated, "noise_power": power}
+    details: DesignDetails = {"noise_estimated": estimated, "noise_power": power}
     completion = None if seen is None else Completion(base.L.toarray(), Y, seen, sampling.generator)
     if seen is not None:
         details |= gap_details(base, seen)
@@ -143,18 +142,18 @@ def blind(
     def moment(columns: np.ndarray) -> np.ndarray:
         return Y[:, columns] @ Y[:, columns].T / columns.size if completion is None else completion.moment(columns)
 
-    judged = moment if completion is None else completion.shared_moment
     T = Y.shape[1] if completion is None else completion.n_times
     task = task_for(moment(np.arange(T)))
     low, high = task.squared_bounds(lower, upper, default_lower=None)
-    steps: Steps = KEEP
-    if T >= FEWEST:
-        pairs = [(task_for(moment(a)), task_for(judged(b))) for a, b in split(T, sampling.folds, sampling.generator)]
-        steps = choose_steps(pairs, low, high, tied)
-    return finish(
-        "blind", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out SURE",
-        names=("held_out_sure", "held_out_error"), details=details,
-    )  # fmt: skip
+
+    def fold(trained: np.ndarray, left_out: np.ndarray) -> Fold:
+        train = task_for(moment(trained))
+        if completion is not None:
+            return moment_fold(train, task_for(completion.shared_moment(left_out)))
+        return signal_fold(train, Y[:, left_out], task.covariance_with_filtered, constant=-power)
+
+    folds = [fold(*parts) for parts in sampling.split(T, DENSE_FOLDS)]
+    return design_dense("blind", task, folds, low, high, tied, progress=progress, details=details)
 
 
 def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) -> float:
@@ -165,26 +164,17 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
-    sampling: Sampling, progress: ProgressCallback | None, details: dict[str, Any],
+    sampling: Sampling, progress: ProgressCallback | None, details: DesignDetails,
     warm: Warm | None = None, completion: Completion | None = None,
 ) -> WeightDesign:  # fmt: skip
-    """The design from sample columns; a quarter of the readings is held out."""
+    """The design from sample columns."""
     started = time.perf_counter()
     T = Y.shape[1] if completion is None else completion.n_times
+    c = checked_columns(base, variance, fit, sampling, T)
 
-    def readings(times: np.ndarray) -> np.ndarray:
-        return Y[:, times] if completion is None else completion.draw(rng, times)
+    def columns(times: np.ndarray, Z: np.ndarray) -> SampleColumns:
+        readings = Y[:, times] if completion is None else completion.draw(sampling.generator, times)
+        return blind_columns(readings, variance, c, Z)
 
-    c, n_probes, rng = checked_columns(base, variance, fit, sampling, T), sampling.n_probes, sampling.generator
-    Z = probes(base.L, n_probes, rng)
-    search = None
-    if T >= FEWEST:
-        order = rng.permutation(T)
-        n_held_out = T // 4
-        held_out = blind_columns(readings(order[:n_held_out]), variance, c, probes(base.L, n_probes, rng))
-        search = (blind_columns(readings(order[n_held_out:]), variance, c, Z), held_out)
-    columns = blind_columns(readings(np.arange(T)), variance, c, Z)
-    stored = None if fit is None else c
-    task = LargeTask(base, c, stored, columns, search, started, groups, descend=search is not None, warm=warm)
-    settings = {"solver": "sampled", "n_probes": n_probes}
-    return design_large("blind", task, lower, upper, progress=progress, settings=settings, details=details)
+    task = SampledTask(base, c, None if fit is None else c, columns, T, groups, sampling, hold_out=True, warm=warm)
+    return design_sampled("blind", task, lower, upper, started=started, progress=progress, details=details)

@@ -18,14 +18,14 @@ import numpy as np
 
 from nareg import _checks
 from nareg._operator import Penalty, penalty
-from nareg.design._node.early_stopping import FEWEST, choose_steps, finish, split
-from nareg.design._node.penalty_path import LargeTask, Warm, checked_columns, design_large
-from nareg.design._node.sampling import Sampling
+from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
+from nareg.design._node.penalty_path import Warm
+from nareg.design._node.sampled_path import SampledTask, checked_columns, design_sampled
+from nareg.design._node.sampling import FEWEST, Sampling
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, problem
-from nareg.design._risk.sampled import oracle_columns
+from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
@@ -73,15 +73,16 @@ def exact(
         principal signal; ``"sampled"`` needs signals and independent noise, and has no N x N matrix. Auto: dense
         up to 500 nodes.
     sampling : Sampling, optional
-        Probes of the noise, early stopping on held-out signals, and the random generator.
+        Probes of the noise, signals to hold out, and the random generator.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
     Returns
     -------
     WeightDesign
-        ``objective`` is the mean squared error summed over nodes. ``certificate.details["starts"]`` holds
-        the value reached from every start: the problem is not convex, and the best is returned.
+        ``objective`` is the mean squared error summed over nodes. Where signals were held out, ``certificate.details``
+        has the ``penalty`` that they prefer, ``held_out_risk`` and ``held_out_error`` (:func:`nareg.design.blind`).
+        Elsewhere ``"starts"`` holds the value reached from every start: the problem is not convex, and the best is returned.
 
     Examples
     --------
@@ -112,16 +113,14 @@ def exact(
     low, high = task.squared_bounds(lower, upper, default_lower=None)
     extra = _checked_starts(starts, n)
     X = None if signals is None else np.asarray(signals, dtype=float).reshape(n, -1)
-    if _stops_early(sampling.early_stopping, X, n):
+    if _holds_out(sampling.hold_out, X, n):
         assert X is not None
-        parts = split(X.shape[1], sampling.folds, sampling.generator)
-        pairs = [(replace(task, R=_moment(X[:, a])), replace(task, R=_moment(X[:, b]))) for a, b in parts]
-        steps = choose_steps(pairs, low, high, tied)
-        return finish(
-            "exact", task, steps, low, high, tied, progress=progress, solver="L-BFGS-B (scipy), stopped on held-out signals",
-            names=("held_out_risk", "held_out_error"),
-        )  # fmt: skip
-    w_scalar, scalar_mse = best_scalar(task, low, high)
+        folds = [
+            signal_fold(replace(task, R=_moment(X[:, trained])), X[:, left_out], task.variance)
+            for trained, left_out in sampling.split(X.shape[1], DENSE_FOLDS)
+        ]
+        return design_dense("exact", task, folds, low, high, tied, progress=progress)
+    w_scalar, scalar_risk = best_scalar(task, low, high)
     candidates = {"best scalar": w_scalar, "inverse principal signal": inverse_signal(task, high)}
     candidates |= {f"given {i}": start for i, start in enumerate(extra)}
     reached: dict[str, DescentResult] = {}
@@ -149,20 +148,20 @@ def exact(
         gradient_norm=best.gradient_norm,
         details={
             "starts": {name: d.value for name, d in reached.items()},
-            "iterations": {name: d.iterations for name, d in reached.items()},
-            "best_scalar_mse": scalar_mse,
+            "iterations": sum(d.iterations for d in reached.values()),
+            "best_scalar_risk": scalar_risk,
             "degrees_of_freedom": tied.count,
         },
     )
 
 
-def _stops_early(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
+def _holds_out(wanted: bool | None, X: np.ndarray | None, n: int) -> bool:
     """Whether signals are to be held out; None decides by their number."""
     if wanted is None:
         return X is not None and FEWEST <= X.shape[1] < n
     if wanted and (X is None or X.shape[1] < FEWEST):
         raise InputError(
-            f"early_stopping needs at least {FEWEST} training signals to hold some out: pass Sampling(early_stopping=False)."
+            f"hold_out is True: it needs at least {FEWEST} training signals; pass more, or Sampling(hold_out=False)."
         )
     return wanted
 
@@ -180,20 +179,17 @@ def exact_sampled(
     n = base.n_nodes
     X = _checks.signals("signals", signals, n).astype(np.float64, copy=False).reshape(n, -1)
     variance = _checks.noise("noise", noise, n)
-    c, n_probes, rng = checked_columns(base, variance, fit, sampling, X.shape[1]), sampling.n_probes, sampling.generator
+    c = checked_columns(base, variance, fit, sampling, X.shape[1])
     if not X.any():
         raise InputError("signals are zero everywhere: there is no signal to design for.")
-    Z = probes(base.L, n_probes, rng)
-    search = None
-    if _stops_early(sampling.early_stopping, X, n):
-        order = rng.permutation(X.shape[1])
-        n_held_out = X.shape[1] // 4
-        held_out = oracle_columns(X[:, order[:n_held_out]], variance, probes(base.L, n_probes, rng))
-        search = (oracle_columns(X[:, order[n_held_out:]], variance, Z), held_out)
-    columns = oracle_columns(X, variance, Z)
-    task = LargeTask(base, c, None if fit is None else c, columns, search, started, groups, warm=warm)
-    settings = {"solver": "sampled", "n_probes": n_probes}
-    return design_large("exact", task, lower, upper, progress=progress, settings=settings)
+
+    def columns(times: np.ndarray, Z: np.ndarray) -> SampleColumns:
+        return oracle_columns(X[:, times], variance, Z)
+
+    hold_out = _holds_out(sampling.hold_out, X, n)
+    stored = None if fit is None else c
+    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm)
+    return design_sampled("exact", task, lower, upper, started=started, progress=progress)
 
 
 def _checked_starts(starts: Any, n: int) -> np.ndarray:

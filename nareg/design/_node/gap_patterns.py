@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +16,7 @@ from scipy.linalg import cho_factor, cho_solve, pinvh
 from scipy.sparse.csgraph import connected_components
 
 from nareg._operator import Penalty
+from nareg.results import DesignDetails
 
 #: Entries below this share of the largest are rounding.
 ROUNDING = 1e-14
@@ -128,7 +128,7 @@ def station_levels(Y: np.ndarray, seen: np.ndarray) -> np.ndarray:
     return np.where(live, level, level[live].mean())
 
 
-def gap_details(base: Penalty, seen: np.ndarray) -> dict[str, Any]:
+def gap_details(base: Penalty, seen: np.ndarray) -> DesignDetails:
     """What a design with gaps reports: readings, missing readings, and stations without any by name."""
     silent = np.flatnonzero(~seen.any(axis=1))
     return {

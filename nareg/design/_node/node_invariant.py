@@ -21,7 +21,7 @@ from nareg.design._node.node_invariant_gaps import GappyScalar
 from nareg.design._risk.line_search import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
@@ -175,7 +175,7 @@ def _at_bound(strength: float, search: tuple[float, float]) -> bool:
 
 
 def _packed(
-    task: DesignProblem, rule: str, strength: float, objective: float, at_bound: bool, details: dict[str, Any] | None = None
+    task: DesignProblem, rule: str, strength: float, objective: float, at_bound: bool, details: DesignDetails | None = None
 ) -> WeightDesign:
     n = task.n_nodes
     return task.pack(

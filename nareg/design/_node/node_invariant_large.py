@@ -17,7 +17,7 @@ from scipy.optimize import brentq
 from nareg import _checks
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import Penalty
-from nareg.design._node.penalty_path import ARRAYS
+from nareg.design._node.sampled_path import ARRAYS
 from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import fit_weights, pack, squared_bounds

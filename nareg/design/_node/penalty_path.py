@@ -1,39 +1,31 @@
-"""Exact and blind design on networks of any size: penalized descent on sampled risk, chosen on held-out columns.
+"""How exact and blind designs are chosen, on networks of any size: a path of penalties, judged on held-out data.
 
-Nothing here is N x N. The weights are ``w = s exp(u)`` around the best single weight s, and
+Minimizing N weights over few signals or readings fits their accidents. The weights are ``w = s exp(u)`` around the
+best single weight s, and
 
     risk(s exp(u)) + mu (||u||^2 + beta u^T L' u),    L' the graph's Laplacian over its mean degree,
 
-is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all
-columns agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where
-the risk insists, they part. The mu with the smallest risk on held-out columns is kept and the fit repeated on all
-of them. A design that does not lower the held-out risk of the single weight by more than its standard error
-is not returned (status NO_IMPROVEMENT).
+is minimized for a decreasing sequence of mu, each from the last: first the few degrees of freedom that all signals
+agree on, then more. Where weights vary smoothly over the network, neighbors share their evidence; where the risk
+insists, they part. Each fold of the data in turn is held out while a path runs on the rest; the mu with the smallest
+risk on what was held out is kept, and the fit repeated on all data. A design that does not lower the held-out risk of
+the single weight by more than its standard error is not returned (status NO_IMPROVEMENT).
 """
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
 from nareg._linear.held_out import standard_error, worthwhile
-from nareg._linear.threads import one_blas_thread
-from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._node.sampling import Sampling
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend_between
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import fit_weights, pack, squared_bounds
-from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.selection import STANDARD_ERRORS
-from nareg.design._risk.starts import best_single, carried_single
-from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status
 
 #: Penalties tried, times the single weight's risk per node.
 PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
@@ -45,12 +37,21 @@ PATIENCE = 2
 SEARCH_STEPS, FINAL_STEPS, FREE_STEPS = 8, 60, 500
 #: Norm of the gradient in u, times sqrt(N), over the risk, at which a descent has converged.
 STATIONARY = 1e-3
-#: Relative residual of the solves in the final fit: with looser ones line searches end above that gradient.
-FINAL_TOL = 1e-8
 #: No weight goes below this share of the single one.
 SMALLEST = 1e-8
-#: Arrays of one number per node and column that are held at once: columns, targets, both solutions, CG's own.
-ARRAYS = 7
+
+
+@dataclass(frozen=True)
+class Fold:
+    """The risk on the data that one path is fitted to, and the summands of the risk on the data held out from it."""
+
+    train: ValueAndGradient
+    held_out: Callable[[np.ndarray], np.ndarray]
+    #: So many summands, of which the first stand for signals and the rest for noise.
+    n_summands: int
+    n_signals: int
+    #: What the risk adds to the summands, whatever the weights.
+    constant: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -63,66 +64,52 @@ class Warm:
 
 
 @dataclass(frozen=True)
-class LargeTask:
-    """A checked problem: operator, data term, all columns, and those of the search: trained on and held out."""
+class PathEnd:
+    """The weights, how it ended in a status and in words, and the gradient there."""
 
-    base: Penalty
-    c: np.ndarray
-    fit: np.ndarray | None
-    columns: SampleColumns
-    search: tuple[SampleColumns, SampleColumns] | None
-    started: float
-    groups: Groups
-    #: False: too few columns to judge a design by, so that the single weight is kept.
-    descend: bool = True
-    warm: Warm | None = None
+    w: np.ndarray
+    status: Status
+    message: str
+    gradient_norm: float | None = None
 
 
-def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_signals: int) -> np.ndarray:
-    """The data term, after a look at the memory that the columns take."""
-    n = base.n_nodes
-    if variance.ndim == 2:
-        raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
-    columns = 2 * n_signals + 3 * sampling.n_probes
-    less = "pass fewer signals, fewer probes (Sampling(n_probes=...)), or a part of the network"
-    _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
-    c = fit_weights(fit, variance, n)
-    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
-    return c
+@dataclass(frozen=True)
+class _Best:
+    """The penalty that held-out data prefer, and the mean of the paths there."""
+
+    mu: float
+    u: np.ndarray
+    worthwhile: bool = False
+    interrupted: bool = False
 
 
 @dataclass
-class _Descents:
-    """Descents in u around one start, for any columns and penalty."""
+class PenaltyPath:
+    """Descents in u around the single weights ``start``, between bounds ``low`` and ``high`` on ``w_i^2``."""
 
-    risk: SampledRisk
+    L: sp.csr_array
     start: np.ndarray
-    groups: Groups
+    #: Risk of the start, which makes penalties the same in every unit.
+    start_risk: float
     low: np.ndarray
     high: np.ndarray
-    roughness: sp.csr_array
-    unit: float
+    groups: Groups
     progress: ProgressCallback | None
+    #: Descent steps of all paths so far, and where the last one ended: what an interrupt between descents keeps.
     steps: int = 0
-    #: Where the last descent ended: what an interrupt between descents keeps.
     reached: np.ndarray | None = None
+    selection: DesignDetails = field(default_factory=DesignDetails)
+
+    def __post_init__(self) -> None:
+        self.bounds = _log_bounds(self.start, self.low, self.high, self.groups)
+        self.roughness = _roughness(self.L)
+        self.unit = abs(self.start_risk) / self.start.size
 
     def weights(self, u: np.ndarray) -> np.ndarray:
+        """The nodes' weights for the groups' u."""
         return self.start * np.exp(self.groups.expand(u))
 
-    def objective(self, columns: SampleColumns, mu: float) -> ValueAndGradient:
-        """The penalized risk as a function of the groups' u."""
-
-        def value_and_gradient(u: np.ndarray) -> tuple[float, np.ndarray]:
-            spread = self.groups.expand(u)
-            w = self.start * np.exp(spread)
-            value, gradient = self.risk.value_and_gradient(w, columns)
-            pull = mu * self.unit * (spread + SMOOTHNESS * (self.roughness @ spread))
-            return value + float(spread @ pull), self.groups.reduce(gradient * w + 2.0 * pull)
-
-        return value_and_gradient
-
-    def run(self, columns: SampleColumns, mu: float, u: np.ndarray, max_iterations: int) -> DescentResult:
+    def run(self, risk: ValueAndGradient, mu: float, u: np.ndarray, max_iterations: int) -> DescentResult:
         """Descend from u for at most so many steps."""
         before = self.steps
 
@@ -131,158 +118,103 @@ class _Descents:
             if self.progress is not None:
                 self.progress(replace(now, step=self.steps))
 
+        def penalized(u: np.ndarray) -> tuple[float, np.ndarray]:
+            spread = self.groups.expand(u)
+            w = self.start * np.exp(spread)
+            value, gradient = risk(w)
+            pull = mu * self.unit * (spread + SMOOTHNESS * (self.roughness @ spread))
+            return value + float(spread @ pull), self.groups.reduce(gradient * w + 2.0 * pull)
+
         length = float(np.sqrt(self.start.size))
         result = descend_between(
-            self.objective(columns, mu), u, self.low, self.high,
+            penalized, u, *self.bounds,
             unit=length, length=length, stationary=STATIONARY, max_iterations=max_iterations, progress=counted,
         )  # fmt: skip
         self.reached = self.weights(result.w)
         return result
 
+    def follow(self, risk: ValueAndGradient, folds: list[Fold] | None, warm: Warm | None = None) -> PathEnd:
+        """The weights on all data, with the penalty that held-out data prefer.
 
-@dataclass
-class _Search:
-    """The penalty that held-out columns prefer, and what they said."""
+        Without folds (None) there is no penalty; with an empty list there are too few data to judge by, and the single
+        weight is kept.
+        """
+        try:
+            return self._follow(risk, folds, warm)
+        except KeyboardInterrupt:  # between descents, which handle their own
+            return PathEnd(self.start if self.reached is None else self.reached, Status.INTERRUPTED, "interrupted")
 
-    mu: float
-    u: np.ndarray
-    gain: float
-    error: float
-    worthwhile: bool
-    before: float
-    after: float
-    tried: dict[str, float]
-    interrupted: bool
-
-
-def _search(
-    descents: _Descents, train: SampleColumns, held_out: SampleColumns, penalties: tuple[float, ...], u: np.ndarray
-) -> _Search:
-    """Follow the penalties downwards, from u, until the held-out risk rises."""
-    risk = descents.risk
-    first = best = risk.column_values(descents.start, held_out)
-    best_mu, best_u, worse, tried, interrupted = np.inf, u, 0, {}, False
-    for mu in penalties:
-        result = descents.run(train, mu, u, SEARCH_STEPS)
-        u, interrupted = result.w, result.message == "interrupted"
-        values = risk.column_values(descents.weights(u), held_out)
-        tried[f"{mu:g}"] = float(values.sum()) + held_out.constant
-        if values.sum() < best.sum():
-            best, best_mu, best_u, worse = values, mu, u, 0
+    def _follow(self, risk: ValueAndGradient, folds: list[Fold] | None, warm: Warm | None) -> PathEnd:
+        single = PathEnd(self.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
+        if folds == []:
+            return single
+        mu, u, max_iterations = 0.0, np.zeros(self.bounds[0].size), FREE_STEPS
+        penalties: tuple[float, ...] = PENALTIES
+        if warm is not None:
+            mu, penalties = warm.penalty, (warm.penalty,)
+            ratio = np.divide(warm.weights, self.start, out=np.ones_like(self.start), where=self.start > 0)
+            u = np.clip(self.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), *self.bounds)
+        if folds is not None:
+            best = self._search(folds, penalties, u)
+            if best.interrupted:
+                return PathEnd(self.weights(best.u), Status.INTERRUPTED, "interrupted")
+            if not best.worthwhile:
+                return single
+            mu, u, max_iterations = best.mu, best.u, FINAL_STEPS
+        last = self.run(risk, mu, u, max_iterations)
+        if last.message == "interrupted":
+            status = Status.INTERRUPTED
         else:
-            worse += 1
-        if interrupted or worse >= PATIENCE:
-            break
-    difference = first - best
-    # over signals; the probes' own error is smaller by an order of magnitude
-    signals = slice(held_out.n_signals)
-    error = standard_error(difference[signals])
-    better = worthwhile(difference, standard_errors=STANDARD_ERRORS, scattered=signals)
-    before, after = (float(v.sum()) + held_out.constant for v in (first, best))
-    return _Search(best_mu, best_u, float(difference.sum()), error, better, before, after, tried, interrupted)
+            status = Status.CONVERGED if last.gradient_norm <= STATIONARY else Status.MAX_ITERATIONS
+        return PathEnd(self.weights(last.w), status, last.message, last.gradient_norm)
 
-
-@one_blas_thread
-def design_large(
-    method: str,
-    task: LargeTask,
-    lower: Any,
-    upper: Any,
-    *,
-    progress: ProgressCallback | None,
-    settings: dict[str, Any],
-    details: dict[str, Any] | None = None,
-) -> WeightDesign:
-    """Best single weight, search on held-out columns, fit on all."""
-    base, c, groups = task.base, task.c, task.groups
-    # Gershgorin's bound stands in for the largest eigenvalue
-    largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel(), initial=0.0))
-    low, high = squared_bounds(c, largest, lower, upper, default_lower=None)
-    # nodes that share a weight share its bounds, and start together
-    low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
-    risk = SampledRisk(base, c)
-    columns = risk.arranged(task.columns)
-    clock = [time.perf_counter()]
-    warm = task.warm
-    start = best_single(risk, columns, low, high) if warm is None else carried_single(risk, columns, low, high, warm.scalar)
-    scalar_risk = risk.value(start, columns)
-    clock.append(time.perf_counter())
-    descents = _Descents(
-        risk, start, groups, *_log_bounds(start, low, high, groups), _roughness(base.L),
-        abs(scalar_risk) / base.n_nodes, progress,
-    )  # fmt: skip
-    try:
-        w, status, message, reported = _fitted(descents, task, columns)
-    except KeyboardInterrupt:  # between descents, which handle their own
-        w = start if descents.reached is None else descents.reached
-        status, message, reported = Status.INTERRUPTED, "interrupted", {}
-    clock.append(time.perf_counter())
-    reported |= {
-        "best_scalar_risk": scalar_risk,
-        "best_scalar": float(np.abs(start).max()),
-        "iterations": descents.steps,
-        "degrees_of_freedom": groups.count,
-        "solves": {
-            "columns": risk.sequence.columns,
-            "iterations per column": risk.sequence.iterations / max(risk.sequence.columns, 1),
-            "factorizations": risk.sequence.factorizations,
-            "tolerance": risk.sequence.tol,
-        },
-    }
-    return pack(
-        method,
-        w,
-        risk.value(w, columns),
-        status,
-        base=base,
-        fit=task.fit,
-        started=task.started,
-        lower=low,
-        upper=high,
-        solver="L-BFGS-B (scipy) on sampled risk",
-        solver_status=message,
-        gradient_norm=reported.pop("gradient_norm", None),
-        details={**reported, **(details or {})},
-        timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
-        settings=settings,
-    )
-
-
-def _fitted(descents: _Descents, task: LargeTask, columns: SampleColumns) -> tuple[np.ndarray, Status, str, dict[str, Any]]:
-    """The weights, how it ended in a status and in words, and what was found on the way."""
-    single = (descents.start, Status.NO_IMPROVEMENT, "the best single weight is kept")
-    if not task.descend:
-        return *single, {}
-    mu, u, max_iterations, reported = 0.0, np.zeros(descents.low.size), FREE_STEPS, dict[str, Any]()
-    penalties: tuple[float, ...] = PENALTIES
-    if task.warm is not None:
-        mu, penalties = task.warm.penalty, (task.warm.penalty,)
-        ratio = np.divide(task.warm.weights, descents.start, out=np.ones_like(descents.start), where=descents.start > 0)
-        u = np.clip(task.groups.reduce_start(np.log(np.maximum(ratio, SMALLEST))), descents.low, descents.high)
-    if task.search is not None:
-        train, held_out = (descents.risk.arranged(part) for part in task.search)
-        result = _search(descents, train, held_out, penalties, u)
-        mu, u, max_iterations = result.mu, result.u, FINAL_STEPS
-        reported = {
-            "penalty": mu,
-            "held_out_risk": result.after,
-            "held_out_scalar_risk": result.before,
-            "held_out_gain": result.gain,
-            "held_out_error": result.error,
-            "held_out_path": result.tried,
+    def _search(self, folds: list[Fold], penalties: tuple[float, ...], u: np.ndarray) -> _Best:
+        """Follow the penalties downwards, from u in every fold, until the held-out risk rises."""
+        points = [u] * len(folds)
+        first = lowest = self._held_out(folds, [self.start] * len(folds))
+        best, worse, tried = _Best(np.inf, u), 0, dict[str, float]()
+        constant = sum(fold.constant for fold in folds) / len(folds)
+        for mu in penalties:
+            for k, fold in enumerate(folds):
+                result = self.run(fold.train, mu, points[k], SEARCH_STEPS)
+                points[k] = result.w
+                if result.message == "interrupted":
+                    return replace(best, u=result.w, interrupted=True)
+            values = self._held_out(folds, [self.weights(point) for point in points])
+            tried[f"{mu:g}"] = float(values.sum()) + constant
+            if values.sum() < lowest.sum():
+                lowest, best, worse = values, _Best(mu, np.mean(points, axis=0)), 0
+            else:
+                worse += 1
+            if worse >= PATIENCE:
+                break
+        difference = first - lowest
+        # over signals; the noise's own error is smaller by an order of magnitude
+        scattered = np.concatenate([np.arange(fold.n_summands) < fold.n_signals for fold in folds])
+        self.selection = {
+            "penalty": best.mu,
+            "held_out_risk": float(lowest.sum()) + constant,
+            "held_out_scalar_risk": float(first.sum()) + constant,
+            "held_out_gain": float(difference.sum()),
+            "held_out_error": standard_error(difference[scattered]),
+            "held_out_path": tried,
         }
-        if result.interrupted:
-            return descents.weights(u), Status.INTERRUPTED, "interrupted", reported
-        if not result.worthwhile:
-            return *single, reported
-    descents.risk.sequence.tol = FINAL_TOL
-    last = descents.run(columns, mu, u, max_iterations)
-    reported["gradient_norm"] = last.gradient_norm
-    if last.message == "interrupted":
-        status = Status.INTERRUPTED
-    else:
-        status = Status.CONVERGED if last.gradient_norm <= STATIONARY else Status.MAX_ITERATIONS
-    return descents.weights(last.w), status, last.message, reported
+        return replace(best, worthwhile=worthwhile(difference, standard_errors=STANDARD_ERRORS, scattered=scattered))
+
+    def _held_out(self, folds: list[Fold], weights: list[np.ndarray]) -> np.ndarray:
+        """Summands of the mean over folds of the held-out risk, each with the weights of its own path."""
+        values = [fold.held_out(w) for fold, w in zip(folds, weights, strict=True)]
+        return np.concatenate(values) / len(folds)
+
+    def details(self) -> DesignDetails:
+        """What the search said, and what it started from."""
+        return {
+            **self.selection,
+            "best_scalar_risk": self.start_risk,
+            "best_scalar": float(np.abs(self.start).max()),
+            "iterations": self.steps,
+            "degrees_of_freedom": self.groups.count,
+        }
 
 
 def _log_bounds(start: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups) -> tuple[np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from nareg.design._node.sampling import Sampling
 from nareg.design._risk.groups import Groups
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign
+from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Weights of the less common sign start at this part of the median.
@@ -42,6 +42,8 @@ def redesign(
     The penalty of ``previous`` is kept, and so is its single weight unless half or twice as much is better now: neither
     is searched for again. An exact design where signals are given, a blind one where measurements are. Design afresh when
     much has changed, or when ``previous`` has many weights of both signs: only the more common one is kept.
+
+    Provisional: no experiment uses it yet; arguments and results may change.
 
     Parameters
     ----------
@@ -104,7 +106,7 @@ def redesign(
         return exact_sampled(base, signals, noise, fit, lower, upper, groups, sampling, progress, warm)
     Y = _checks.signals("measurements", measurements, n).astype(float).reshape(n, -1)
     variance = estimate_noise(graph, Y) if noise is None else _checks.noise("noise", noise, n)
-    noise_details = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
+    noise_details: DesignDetails = {"noise_estimated": noise is None, "noise_power": float(variance.sum())}
     return blind_sampled(base, Y, variance, fit, lower, upper, groups, sampling, progress, noise_details, warm)
 
 

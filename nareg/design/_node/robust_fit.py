@@ -106,6 +106,8 @@ def robust_fit(
 ) -> RobustFit:
     """Find unreliable stations by leave-one-out prediction, and the data term that trusts them less.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Parameters
     ----------
     graph : Graph or (N, N) operator

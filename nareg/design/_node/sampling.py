@@ -8,6 +8,9 @@ import numpy as np
 
 from nareg import _checks
 
+#: Fewer signals or readings than this are not worth holding some out.
+FEWEST = 8
+
 
 @dataclass(frozen=True)
 class Sampling:
@@ -17,13 +20,14 @@ class Sampling:
     ----------
     n_probes : int
         Random probes for the noise term of the sampled solver, the same ones at every step; at least 2.
-    early_stopping : bool, optional
-        For exact designs: hold out some of the signals and stop at the step with the smallest risk on them. Default:
-        where there are at least 8 signals but fewer than nodes, so that R is singular and its minimizer fits accidents.
-    folds : int
-        On dense matrices, at least 2: each fold of the signals or readings in turn is held out to find how many descent
-        steps pay, and the final descent on all of them takes the number that was best on average. The sampled solver
-        holds out one quarter only, and takes the penalty that was best there.
+    hold_out : bool, optional
+        For exact designs: hold out signals to find the penalty on differences between weights, or minimize the risk of all
+        signals without one. Default: hold out where there are at least 8 signals but fewer than nodes, so that R is
+        singular and its minimizer fits accidents.
+    folds : int, optional
+        Each fold of the signals or readings in turn is held out while a design is fitted to the others. The penalty that
+        is best on average is the one of the final fit to all of them. One fold is a quarter, held out once. Default: 4
+        on dense matrices, 1 for the sampled solver, where a network has more numbers to judge by.
     rng : numpy.random.Generator, optional
         Draws the probes and what is held out; default ``numpy.random.default_rng(0)``.
 
@@ -42,18 +46,29 @@ class Sampling:
     """
 
     n_probes: int = 24
-    early_stopping: bool | None = None
-    folds: int = 4
+    hold_out: bool | None = None
+    folds: int | None = None
     rng: np.random.Generator | None = None
 
     def __post_init__(self) -> None:
         _checks.integer("n_probes", self.n_probes, low=2)
-        _checks.integer("folds", self.folds, low=2)
+        if self.folds is not None:
+            _checks.integer("folds", self.folds, low=1)
         _checks.generator(self.rng)
 
     def started(self) -> Sampling:
         """The same with a generator, from which draws may begin."""
         return replace(self, rng=_checks.generator(self.rng))
+
+    def split(self, n_columns: int, default_folds: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Training and held-out columns of every fold; none where there are too few columns."""
+        if n_columns < FEWEST:
+            return []
+        order, folds = self.generator.permutation(n_columns), self.folds or default_folds
+        if folds == 1:
+            return [(order[n_columns // 4 :], order[: n_columns // 4])]
+        parts = np.array_split(order, min(folds, n_columns // 2))
+        return [(np.setdiff1d(order, part), part) for part in parts]
 
     @property
     def generator(self) -> np.random.Generator:

@@ -35,7 +35,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
-from nareg.results import Status, WeightDesign
+from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where signals and independent noise are given.
@@ -184,7 +184,7 @@ def _by_low_rank(
     single = solver == "auto" and groups.index is None and inverse is not None
     if single and inverse is not None and square(L, A, inverse) <= zero_level(L, A, inverse):
         V, w, status, bound = inverse[:, None], inverse, Status.CONVERGED, 0.0
-        details: dict[str, Any] = {"rank_one_share": 1.0}
+        details: DesignDetails = {"rank_one_share": 1.0}
         timings: dict[str, float] = {}
         solver_name, message = "closed form", "S x = 0"
     else:

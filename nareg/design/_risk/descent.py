@@ -12,6 +12,9 @@ from nareg._linear.threads import few_threads
 from nareg.errors import SolverError
 from nareg.progress import Progress, ProgressCallback
 
+#: How SciPy's L-BFGS-B ended, by its status.
+ENDINGS = {0: "the objective no longer falls", 1: "the iteration limit was reached", 2: "the line search found no lower point"}
+
 ValueAndGradient = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
@@ -24,7 +27,6 @@ class DescentResult:
     gradient_norm: float
     iterations: int
     message: str
-    last: np.ndarray
 
 
 def interval(start: np.ndarray, lower: np.ndarray, upper: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -49,13 +51,9 @@ def descend(
     *,
     max_iterations: int = 2000,
     tolerance: float = 1e-9,
-    watch: Callable[[np.ndarray], bool] | None = None,
     progress: ProgressCallback | None = None,
 ) -> DescentResult:
-    """Minimize over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached.
-
-    ``watch(w)`` sees the start and every iterate and may return True to stop there.
-    """
+    """Minimize over weights from ``start`` (made feasible first). Ctrl-C keeps the best point reached."""
     start = feasible(start, lower, upper)
     low, high = interval(start, lower, upper)
     unit = float(np.abs(start).max()) or 1.0
@@ -67,7 +65,6 @@ def descend(
         unit=unit,
         max_iterations=max_iterations,
         tolerance=tolerance,
-        watch=watch,
         progress=progress,
     )
 
@@ -83,7 +80,6 @@ def descend_between(
     stationary: float = 0.0,
     max_iterations: int,
     tolerance: float = 1e-9,
-    watch: Callable[[np.ndarray], bool] | None = None,
     progress: ProgressCallback | None = None,
 ) -> DescentResult:
     """L-BFGS-B between ``low`` and ``high`` from a point between them. Ctrl-C keeps the best point reached.
@@ -119,16 +115,12 @@ def descend_between(
             report(progress, count, best_value, norm)
             if norm < stationary:
                 stop("the projected gradient is small")
-        if watch is not None and watch(last):
-            stop("stopped by held-out data")
 
     def stop(why: str) -> None:
         nonlocal reason
         reason = why
         raise StopIteration  # how scipy is told to stop
 
-    if watch is not None:
-        watch(start)
     try:
         with few_threads(start.size):
             result = minimize(
@@ -146,12 +138,12 @@ def descend_between(
                     "maxcor": 20,
                 },
             )
-        message = reason or result.message
+        message = reason or ENDINGS[result.status]
     except KeyboardInterrupt:
         message = "interrupted"
     best = np.clip(best, low, high)  # scaling back may miss a bound by a rounding
     norm = relative_gradient(best, *function(best), low, high, length)
-    return DescentResult(best, best_value, norm, count, str(message), last)
+    return DescentResult(best, best_value, norm, count, message)
 
 
 def report(progress: ProgressCallback | None, step: int, objective: float, gradient_norm: float) -> None:

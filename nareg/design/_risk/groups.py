@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -65,9 +64,3 @@ class Groups:
             return value, self.reduce(gradient)
 
         return of_groups
-
-    def watched(self, watch: Callable[[np.ndarray], bool] | None) -> Callable[[np.ndarray], bool] | None:
-        """The same for a callback that sees every iterate."""
-        if self.index is None or watch is None:
-            return watch
-        return lambda v: watch(self.expand(v))

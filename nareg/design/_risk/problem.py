@@ -27,7 +27,7 @@ from nareg._version import __version__
 from nareg.design._risk.descent import DescentResult
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import operator_hash
-from nareg.results import DesignCertificate, Status, WeightDesign
+from nareg.results import DesignCertificate, DesignDetails, Status, WeightDesign
 
 #: Default upper limit of ``w_i^2 lambda_max(L)``: the filter then has a condition number below 10^8 and
 #: still half of float64's digits. Without a limit a signal value near zero drives Prony's weight to infinity.
@@ -98,6 +98,16 @@ class DesignProblem:
     def risk_parts(self, w: np.ndarray) -> tuple[float, float]:
         """Bias and variance (sums over nodes) of the filter with node weights w."""
         return risk_parts(self.filter_matrix(w)[1], self.R, self.Sigma)
+
+    def variance(self, H: np.ndarray) -> float:
+        """``tr(H Sigma H^T)``, (13), of a filter matrix."""
+        assert self.Sigma is not None
+        return _variance(H, self.Sigma)
+
+    def covariance_with_filtered(self, H: np.ndarray) -> float:
+        """``2 tr(H Sigma)``, which Stein's estimate adds to the distance between readings and filtered readings."""
+        assert self.Sigma is not None
+        return 2.0 * float(np.diagonal(H) @ self.Sigma if self.Sigma.ndim == 1 else np.sum(H * self.Sigma))
 
     def mse(self, w: np.ndarray) -> float:
         """Mean squared error summed over nodes, (11)."""
@@ -215,7 +225,7 @@ def pack(
     omega: np.ndarray | None = None,
     relaxed_objective: float | None = None,
     gradient_norm: float | None = None,
-    details: dict[str, Any] | None = None,
+    details: DesignDetails | None = None,
     timings: dict[str, float] | None = None,
     settings: dict[str, Any] | None = None,
 ) -> WeightDesign:
@@ -263,10 +273,11 @@ def pack(
 def risk_parts(H: np.ndarray, R: np.ndarray, Sigma: np.ndarray | None) -> tuple[float, float]:
     """Bias ``tr((H - I) R (H - I)^T)`` and variance ``tr(H Sigma H^T)`` of a linear filter H."""
     error = H - np.eye(len(H))
-    bias = float(np.sum((error @ R) * error))
-    if Sigma is None:
-        return bias, 0.0
-    return bias, float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
+    return float(np.sum((error @ R) * error)), 0.0 if Sigma is None else _variance(H, Sigma)
+
+
+def _variance(H: np.ndarray, Sigma: np.ndarray) -> float:
+    return float(np.sum((H * Sigma if Sigma.ndim == 1 else H @ Sigma) * H))
 
 
 def problem(

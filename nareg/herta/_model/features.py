@@ -1,9 +1,8 @@
-"""Node features X as a torch matrix, sparse where most of it is zeros."""
+"""Node features X as a torch matrix, sparse where most entries are zero."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -14,6 +13,7 @@ from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.herta._model import tall_products
+from nareg.herta._model.types import Device, Matrix
 
 #: Share of non-zeros above which a dense product is the faster one.
 DENSE = 0.1
@@ -22,36 +22,34 @@ DENSE = 0.1
 class Features:
     """X, (N, F), with the products ``X V`` and ``X^T R``."""
 
-    def __init__(self, X: sp.csr_array | np.ndarray | torch.Tensor, *, dtype: torch.dtype, device: Any) -> None:
+    def __init__(self, X: sp.csr_array | np.ndarray | torch.Tensor, *, dtype: torch.dtype, device: Device) -> None:
         self.shape: tuple[int, int] = (int(X.shape[0]), int(X.shape[1]))
         self.dtype, self.device = dtype, torch.device(device)
         if sp.issparse(X):
             self._X, self._T = csr_tensor(X, dtype, self.device), csr_tensor(sp.csr_array(X.T), dtype, self.device)
             self._by_columns = sp.csc_array(X)
         else:
-            # torch has no tensors that cannot be written to, and warns of arrays that cannot
+            # torch warns of arrays that are read-only
             readable = X.copy() if isinstance(X, np.ndarray) and not X.flags.writeable else X
             self._X = torch.as_tensor(readable, dtype=dtype, device=self.device).contiguous()
 
     @classmethod
-    def read(cls, value: Any, *, dtype: torch.dtype, device: Any) -> Features:
-        """Features of a user, checked: (N, F) SciPy sparse, NumPy array or torch tensor, finite."""
+    def read(cls, value: Matrix, *, dtype: torch.dtype, device: Device) -> Features:
+        """A user's (N, F) features, checked: SciPy sparse, NumPy array or torch tensor, finite."""
         value = as_numpy(value)
         if sp.issparse(value):
             _checks.whole_sparse("features", value)
             matrix = sp.csr_array(value)
             if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
-                raise InputError(
-                    f"features have shape {matrix.shape} and dtype {matrix.dtype}: real (N, F) numbers are expected."
-                )
+                raise InputError(f"features have shape {matrix.shape} and dtype {matrix.dtype}: pass real (N, F) numbers.")
             matrix = matrix.astype(np.float64)
             matrix.sum_duplicates()
             if not np.isfinite(matrix.data).all():
                 at = int(np.argmin(np.isfinite(matrix.data)))
                 node, column = int(np.searchsorted(matrix.indptr, at, side="right")) - 1, int(matrix.indices[at])
-                raise InputError(f"features[{node}, {column}] is {matrix.data[at]}: fill or drop what is missing.")
+                raise InputError(f"features[{node}, {column}] is {matrix.data[at]}: replace or drop missing values.")
         else:
-            matrix = _checks.floats("features", value, ndim=(2,), remedy="fill or drop what is missing")
+            matrix = _checks.floats("features", value, ndim=(2,), remedy="replace or drop missing values")
         if 0 in matrix.shape:
             raise InputError(f"features have shape {matrix.shape}: at least one node and one feature are needed.")
         in_range("features", float(abs(matrix).max()), matrix.shape[0], dtype)
@@ -61,20 +59,25 @@ class Features:
         return cls(matrix.toarray() if sp.issparse(matrix) else matrix, dtype=dtype, device=device)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes per number."""
+        return torch.finfo(self.dtype).bits // 8
+
+    @property
     def nonzeros(self) -> int:
-        """How many numbers a product looks at."""
+        """Number of entries that a product reads."""
         return int(self._by_columns.nnz) if self.is_sparse else self.shape[0] * self.shape[1]
 
     @property
     def is_sparse(self) -> bool:
-        """Whether X is held sparse."""
+        """Whether X is stored sparse."""
         return self._X.layout == torch.sparse_csr
 
-    def doubled(self) -> Features:
-        """The same in double precision: itself where it is."""
+    def in_double(self) -> Features:
+        """The same in double precision."""
         if self.dtype == torch.float64:
             return self
-        if self.is_sparse:  # as they were rounded for the training
+        if self.is_sparse:  # as rounded for the training
             return Features(sp.csr_array(self._by_columns.astype(np.float32)), dtype=torch.float64, device=self.device)
         return Features(self._X, dtype=torch.float64, device=self.device)
 
@@ -101,15 +104,13 @@ class Features:
 
     def dropped(self, rate: float, generator: torch.Generator) -> Features:
         """X with every entry zero with probability ``rate``, the others divided by ``1 - rate``."""
-        if rate == 0:
-            return self
         other = object.__new__(Features)
         other.shape, other.dtype, other.device = self.shape, self.dtype, self.device
         if not self.is_sparse:
             other._X = self._X * self._mask(self._X, rate, generator)
             return other
         retained = sp.csr_array(self._by_columns)
-        retained.data = retained.data * self._mask(torch.as_tensor(retained.data), rate, generator).numpy()
+        retained.data = retained.data * as_numpy(self._mask(torch.as_tensor(retained.data), rate, generator))
         other._by_columns = sp.csc_array(retained)
         other._X, other._T = (csr_tensor(sp.csr_array(m), self.dtype, self.device) for m in (retained, retained.T))
         return other
@@ -121,7 +122,7 @@ class Features:
 
 
 def in_range(name: str, largest: float, n: int, dtype: torch.dtype) -> None:
-    """Refuse numbers whose squares, summed over nodes, leave the range of a dtype."""
+    """Refuse numbers whose squares, summed over nodes, are outside the range of a dtype."""
     limits = torch.finfo(dtype)
     if largest > 0 and not math.sqrt(limits.tiny / limits.eps) < largest < math.sqrt(limits.max * limits.eps / n):
-        raise InputError(f"{name} hold {largest:.3g}, whose square leaves the range of {dtype}: choose another unit.")
+        raise InputError(f"{name} hold {largest:.3g}, whose square is outside the range of {dtype}: choose another unit.")

@@ -1,25 +1,24 @@
-"""Fast Walsh-Hadamard transform, and the sketch that mixes rows by it and keeps a few (SRHT).
+"""Fast Walsh-Hadamard transform, and the sketch that mixes rows by it and samples them (SRHT).
 
     H_1 = 1,   H_2m = [[H_m, H_m], [H_m, -H_m]] / sqrt(2)              symmetric and orthonormal
     SRHT(Q) = sqrt(m / s) S H_m R Q        R random signs, S a choice of s of m rows        (HERTA, Appendix A.3)
 
-so that ``SRHT(Q)^T SRHT(Q)`` has ``Q^T Q`` as its mean. Rows of zeros fill up to the next power of two.
+so that ``SRHT(Q)^T SRHT(Q)`` has ``Q^T Q`` as its mean. Q is padded with rows of zeros to the next power of two.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from nareg import _checks
+from nareg._arrays import Array
 from nareg.errors import InputError
 
 
-def transform(Q: Any) -> Any:
+def transform(Q: Array) -> Array:
     """Orthonormal Walsh-Hadamard transform of the columns of an (m, ...) array or tensor, m a power of two.
 
-    Takes ``m log2(m)`` additions a column; transforming twice gives Q back.
+    Takes ``m log2(m)`` additions per column. Transforming twice gives Q.
 
     Raises
     ------
@@ -35,7 +34,7 @@ def transform(Q: Any) -> Any:
     """
     m = Q.shape[0]
     if m == 0 or m & (m - 1):
-        raise InputError(f"Q has {m} rows: the transform needs a power of two, fill up with rows of zeros.")
+        raise InputError(f"Q has {m} rows: the transform needs a power of two; append rows of zeros.")
     if isinstance(Q, np.ndarray):
         Q = _checks.floats("Q", Q, ndim=range(1, 4), finite=False)
         out = Q * Q.dtype.type(1 / np.sqrt(m))
@@ -59,9 +58,9 @@ class SRHT:
     Parameters
     ----------
     n_rows : int
-        Rows of what is sketched.
+        Rows of the matrix to sketch.
     size : int
-        Rows to keep, s; at most the next power of two above ``n_rows``.
+        Rows of the sketch, s; at most the next power of two above ``n_rows``.
     rng : numpy.random.Generator
 
     Examples
@@ -78,22 +77,22 @@ class SRHT:
     def __init__(self, n_rows: int, size: int, *, rng: np.random.Generator) -> None:
         n_rows, size = _checks.integer("n_rows", n_rows, low=1), _checks.integer("size", size, low=1)
         rng = _checks.generator(rng)
-        self.length = self.most(n_rows)
+        self.length = self.max_size(n_rows)
         if size > self.length:
-            raise InputError(f"size is {size}: {n_rows} rows are filled up to {self.length}, of which no more can be kept.")
+            raise InputError(f"size is {size}, but a sketch of {n_rows} rows has at most {self.length}: pass a smaller size.")
         self.signs = rng.choice([-1.0, 1.0], n_rows)
         self.rows = np.sort(rng.choice(self.length, size, replace=False))
 
     @staticmethod
-    def most(n_rows: int) -> int:
-        """The next power of two: how many rows can be kept."""
+    def max_size(n_rows: int) -> int:
+        """The next power of two: the most rows of a sketch."""
         return 1 << (n_rows - 1).bit_length()
 
-    def __call__(self, Q: Any) -> Any:
+    def __call__(self, Q: Array) -> Array:
         """Sketch of an (n_rows, F) array or tensor: (size, F), of its type and dtype."""
         n, scale = self.signs.size, np.sqrt(self.length / self.rows.size)
         if Q.shape[0] != n:
-            raise InputError(f"Q has {Q.shape[0]} rows, this sketch is one of {n}.")
+            raise InputError(f"Q has {Q.shape[0]} rows, but this sketch is for {n}: make one for Q.")
         if isinstance(Q, np.ndarray):
             Q = _checks.floats("Q", Q, ndim=(2,), finite=False)
             padded = np.zeros((self.length, *Q.shape[1:]), Q.dtype)

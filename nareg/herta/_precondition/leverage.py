@@ -3,14 +3,13 @@
     L = B^T B,  b_e = sqrt(w_e) (s_i delta_i - s_j delta_j)        s = D~^-1/2 ("augmented") or 1 ("combinatorial")
     l_e = b_e^T (L + I/lam)^-1 b_e = lam b_e^T H^-1 b_e            n_lam = sum_e l_e = tr(I - H^-1)      (HERTA C.36, 5.1)
 
-What the score of an edge says: how much of the regularized energy in some direction only this edge carries.
+The score of an edge is the largest share of the regularized energy in any direction that only this edge carries.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -18,11 +17,13 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg.herta._model.system import System, checked_kind, prepared
+from nareg._arrays import as_numpy
+from nareg.gnn.adjacency import GraphInput
+from nareg.herta._model.system import System, adjacency_of, checked_kind
 
-#: Solves behind a sketch or a trace: their error stays far below the sampling error.
+#: Tolerance of the solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3
-#: Columns that are solved for at a time, at most; numbers of an array of edges by columns, at most.
+#: Most columns per solve; most entries of an array of edges by columns.
 BLOCK, NUMBERS = 64, 2**26
 #: Random vectors of Hutchinson's estimate of a trace.
 PROBES = 30
@@ -30,7 +31,7 @@ PROBES = 30
 
 @dataclass(frozen=True)
 class Incidence:
-    """B, edge by edge: the edge between nodes i and j (i < j), its weight, and the scale of every node."""
+    """B by its edges: nodes i and j (i < j), weight per edge, scale per node."""
 
     i: np.ndarray
     j: np.ndarray
@@ -38,10 +39,10 @@ class Incidence:
     scale: np.ndarray
 
     @classmethod
-    def of(cls, graph: Any, kind: str, n_nodes: int | None = None) -> Incidence:
+    def of(cls, graph: GraphInput, kind: str, n_nodes: int | None = None) -> Incidence:
         """Of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; self-loops count in the degrees only."""
         kind = checked_kind(kind)
-        adjacency = prepared(graph, n_nodes)
+        adjacency = adjacency_of(graph, n_nodes)
         upper = sp.coo_array(sp.triu(adjacency.raw, k=1))
         scale = 1 / np.sqrt(adjacency.degrees) if kind == "augmented" else np.ones(adjacency.n_nodes)
         return cls(upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64), upper.data, scale)
@@ -60,7 +61,7 @@ class Incidence:
         return sp.csr_array((values, at), shape=(self.n_edges, self.scale.size))
 
     def laplacian(self, factors: np.ndarray | None = None) -> sp.csr_array:
-        """``B^T diag(factors) B``; edges of factor zero are left out."""
+        """``B^T diag(factors) B`` without edges of factor zero."""
         weight = self.weight if factors is None else self.weight * factors
         retained = weight > 0
         i, j, weight, n = self.i[retained], self.j[retained], weight[retained], self.scale.size
@@ -68,11 +69,6 @@ class Incidence:
         off = sp.csr_array(off + off.T)
         scale = sp.diags_array(self.scale)
         return sp.csr_array(scale @ (sp.diags_array(np.asarray(off.sum(axis=1)).ravel()) - off) @ scale)
-
-    def scores(self, inverse: np.ndarray) -> np.ndarray:
-        """``b_e^T K b_e`` for a dense symmetric K."""
-        a, b, diagonal = self.scale[self.i], self.scale[self.j], inverse.diagonal()
-        return self.weight * (a**2 * diagonal[self.i] + b**2 * diagonal[self.j] - 2 * a * b * inverse[self.i, self.j])
 
 
 def dense_inverse(system: System) -> np.ndarray:
@@ -84,7 +80,9 @@ def dense_inverse(system: System) -> np.ndarray:
 
 def exact_scores(incidence: Incidence, system: System) -> np.ndarray:
     """Ridge leverage scores of all edges from the dense inverse (small graphs)."""
-    return system.lam * incidence.scores(dense_inverse(system))
+    i, j, K = incidence.i, incidence.j, dense_inverse(system)
+    a, b, diagonal = incidence.scale[i], incidence.scale[j], K.diagonal()
+    return system.lam * (incidence.weight * (a**2 * diagonal[i] + b**2 * diagonal[j] - 2 * a * b * K[i, j]))
 
 
 def approximate_scores(
@@ -93,8 +91,8 @@ def approximate_scores(
     """Ridge leverage scores by k random projections (Johnson-Lindenstrauss; default ``k = ceil(4 ln M)``).
 
     ``l_e = lam ||C^T H^-1 b_e||^2`` on average over ``C = sqrt(lam) B^T G_1 + G_2`` with standard normal ``G_1``, ``G_2``, as
-    ``lam B^T B + I = H``. The paper's Algorithm 2 has a sketch each for the two terms of C.38; their sum here is one right-hand
-    side with the same mean and the same relative variance, for half the solves.
+    ``lam B^T B + I = H``. The paper's Algorithm 2 sketches the two terms of C.38 separately. Their sum has the same
+    mean and the same relative variance, for half the solves.
     """
     k = math.ceil(4 * math.log(max(incidence.n_edges, 2))) if projections is None else projections
     B, n = incidence.matrix, system.n_nodes
@@ -113,12 +111,11 @@ def effective_dimension(system: System, *, rng: np.random.Generator) -> tuple[fl
     if n <= _checks.DENSE_LIMIT:
         return float(n - np.trace(dense_inverse(system))), 0.0
     signs = rng.choice([-1.0, 1.0], (n, PROBES))
-    # I - H^-1 = lam L H^-1: no difference of nearly equal numbers where lam is small
+    # I - H^-1 = lam L H^-1 has no cancellation where lam is small
     traces = system.lam * ((system.laplacian @ signs) * solve_numpy(system, signs)).sum(axis=0)
     return float(traces.mean()), float(traces.std(ddof=1) / math.sqrt(PROBES))
 
 
 def solve_numpy(system: System, B: np.ndarray, tol: float = TOLERANCE) -> np.ndarray:
     """``H^-1 B`` for a NumPy array."""
-    result: np.ndarray = system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol).cpu().numpy()
-    return result
+    return as_numpy(system.solve(torch.as_tensor(B, dtype=system.dtype, device=system.device), tol=tol))

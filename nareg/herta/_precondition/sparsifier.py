@@ -1,13 +1,13 @@
-"""A graph with fewer edges whose regularized Laplacian is almost the same, and how far from the same it is, measured.
+"""A graph with fewer edges whose regularized Laplacian is almost the same, with the measured difference.
 
-Edges are drawn with probabilities in proportion to their ridge leverage scores, and weighted by how often they came over how
-often that was to be expected (HERTA, Algorithm 2, Lemma 5.2):
+Edges are drawn with probabilities in proportion to their ridge leverage scores. Their weights are multiplied by the number of
+draws over its mean (HERTA, Algorithm 2, Lemma 5.2):
 
     (1 - eps) (L~ + I/lam)  <=  L + I/lam  <=  (1 + eps) (L~ + I/lam)
 
-The published number of draws, ``C n_lam ln(n) / eps^2``, leaves C open; with the constant of the matrix Bernstein inequality
-it exceeds the number of edges of every citation graph at ``eps = 1/2``. Here the number of draws grows until the two ends of
-the inequality, measured, hold.
+The published number of draws, ``C n_lam ln(n) / eps^2``, leaves C open. With the constant of the matrix Bernstein inequality
+it exceeds the number of edges of every citation graph at ``eps = 1/2``. Here the number of draws grows until the measured
+inequality holds.
 """
 
 from __future__ import annotations
@@ -15,30 +15,29 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-import torch
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta._model.system import System, prepared
-from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores
+from nareg.gnn.adjacency import GraphInput
+from nareg.herta._model.system import System
+from nareg.herta._precondition.leverage import Incidence, approximate_scores, effective_dimension, exact_scores, solve_numpy
 
 SCORES = ("auto", "exact", "approximate", "uniform", "effective-resistance")
-#: What "effective-resistance" takes for lam -> infinity, in multiples of lam, as far as rounding lets it.
+#: "effective-resistance" stands for lam -> infinity: this multiple of lam, and its largest value for rounding.
 WITHOUT_RIDGE, LARGEST = 1e4, 1e10
-#: Draws at most.
-MOST = 2**40
-#: A graph that keeps more of its edges than this is kept whole.
-WORTHWHILE = 0.98
-#: Growth of the number of draws from one attempt to the next.
+#: Most draws.
+MAX_DRAWS = 2**40
+#: Share of the edges above which the whole graph is returned.
+LARGEST_SHARE = 0.98
+#: Growth of the number of draws per attempt.
 GROWTH = 1.4
-#: Dense eigenvalues up to this many nodes: 0.9 s for 800 where Lanczos takes 2.6 s at lam = 1 and 16 s at lam = 100 on a random
-#: graph with 0.4 of all edges, whose extreme eigenvalues are close to one another; on sparse graphs both take 2 s at 1,000.
+#: Most nodes for dense eigenvalues: 0.9 s for 800 where Lanczos takes 2.6 s at lam = 1 and 16 s at lam = 100 on a random graph
+#: with 0.4 of all edges, whose extreme eigenvalues are close to one another. On sparse graphs both take 2 s at 1,000.
 SMALL = 1000
 #: Relative accuracy of the eigenvalues of larger ones, and of the solves behind them.
 TIGHT, ACCURACY = 1e-6, 1e-8
@@ -53,20 +52,20 @@ class Sparsifier:
     laplacian : (N, N) CSR array
         ``L~ = B~^T B~``, of the same kind as that of the graph ("augmented": by the degrees of the whole graph).
     edges : (2, n_edges) array
-        The edges kept, i < j.
+        Retained edges, i < j.
     factors : (n_edges,) array
-        What their weights were multiplied by.
+        Factors of their weights.
     scores : (M,) array
-        Leverage scores that the draws were made with, of all edges of the graph.
+        Leverage scores of all edges, in proportion to which they were drawn.
     n_edges, n_edges_before : int
     effective_dimension, effective_dimension_error : float
         ``n_lam = tr L (L + I/lam)^-1``, and its standard error (0: exact).
     epsilon : float
-        What was asked for.
+        Requested spectral accuracy.
     error : float
-        What was measured: the smallest eps for which the inequality above holds.
+        Measured: the smallest eps for which ``(1 - eps) (L~ + I/lam) <= L + I/lam <= (1 + eps) (L~ + I/lam)``.
     draws : int
-        Number of draws; 0 if the whole graph was kept.
+        Number of draws; 0 if the whole graph is returned.
     lam : float
     kind : str
     timings : dict of seconds
@@ -76,8 +75,8 @@ class Sparsifier:
     >>> import numpy as np, nareg
     >>> from nareg import herta
     >>> rng = np.random.default_rng(0)
-    >>> found = herta.sparsify(nareg.graphs.erdos_renyi(300, 0.5, rng=rng), lam=1.0, epsilon=0.5, rng=rng)
-    >>> found.error <= 0.5, found.n_edges < 0.5 * found.n_edges_before, found.edges.shape[1] == found.n_edges
+    >>> sparse = herta.sparsify(nareg.graphs.erdos_renyi(300, 0.5, rng=rng), lam=1.0, epsilon=0.5, rng=rng)
+    >>> sparse.error <= 0.5, sparse.n_edges < 0.5 * sparse.n_edges_before, sparse.edges.shape[1] == sparse.n_edges
     (True, True, True)
     """
 
@@ -97,21 +96,21 @@ class Sparsifier:
 
     @property
     def n_edges(self) -> int:
-        """Number of edges kept."""
+        """Number of retained edges."""
         return int(self.factors.size)
 
     def summary(self) -> str:
         """Two lines for a person."""
-        sure = f" +- {self.effective_dimension_error:.2g}" if self.effective_dimension_error else ""
+        interval = f" +- {self.effective_dimension_error:.2g}" if self.effective_dimension_error else ""
         return (
             f"{self.n_edges} of {self.n_edges_before} edges ({self.n_edges / max(self.n_edges_before, 1):.1%}) after "
-            f"{self.draws} draws, effective dimension {self.effective_dimension:.4g}{sure}\n"
-            f"spectral error {self.error:.3g} measured, {self.epsilon:.3g} asked for, at lam = {self.lam:g} ({self.kind})"
+            f"{self.draws} draws, effective dimension {self.effective_dimension:.4g}{interval}\n"
+            f"spectral error {self.error:.3g} measured, {self.epsilon:.3g} requested, at lam = {self.lam:g} ({self.kind})"
         )
 
 
 def sparsify(
-    graph: Any,
+    graph: GraphInput,
     *,
     lam: float,
     epsilon: float,
@@ -122,26 +121,26 @@ def sparsify(
     measure: bool = True,
     n_nodes: int | None = None,
 ) -> Sparsifier:
-    """Drop edges of a graph that its regularized Laplacian ``L + I/lam`` hardly needs.
+    """Drop edges that the regularized Laplacian ``L + I/lam`` of a graph hardly needs.
 
     Parameters
     ----------
     graph : Graph, Adjacency, SciPy or torch sparse (N, N), or ``edge_index`` (2, E)
     lam : float
-        Strength of the denoiser ``(I + lam L)^-1``, above 0: what is small beside ``1/lam`` need not be kept.
+        Strength of the denoiser ``(I + lam L)^-1``, above 0. Energies below ``1/lam`` are not preserved.
     epsilon : float
         Spectral accuracy in (0, 1).
     rng : numpy.random.Generator
     kind : {"augmented", "combinatorial"}
         ``I - D~^-1/2 (A + I) D~^-1/2`` or ``D - A``.
     scores : {"auto", "exact", "approximate", "uniform", "effective-resistance"}
-        Probabilities of the draws: ridge leverage scores ("auto": exact up to 3,000 nodes, else by ``4 ln M`` random
-        projections); to compare with, all alike, or the scores without a ridge.
+        Probabilities of the draws. Ridge leverage scores: "exact", "approximate" (by ``4 ln M`` random projections), or "auto",
+        which is exact up to 3,000 nodes. For comparison: "uniform", or the scores without a ridge.
     draws : int, optional
-        So many draws, whatever their error. Default: as many as ``epsilon`` needs, measured; the whole graph where that would
-        keep nearly all of it.
+        Number of draws, whatever their error. Default: as many as ``epsilon`` needs, measured. The whole graph is returned
+        where these would retain nearly all of it.
     measure : bool
-        Whether to measure error and effective dimension; only with ``draws`` can this be left out (both are NaN then).
+        Whether to measure error and effective dimension. False needs ``draws``, and both are NaN then.
     n_nodes : int, optional
         For an ``edge_index`` whose last nodes have no edge.
 
@@ -162,59 +161,49 @@ def sparsify(
     >>> import numpy as np, nareg
     >>> from nareg.herta import sparsify
     >>> g = nareg.graphs.erdos_renyi(200, 0.5, rng=np.random.default_rng(0))
-    >>> found = sparsify(g, lam=1.0, epsilon=0.3, rng=np.random.default_rng(1))
-    >>> found.error <= 0.3, found.n_edges < 0.5 * g.n_edges
+    >>> sparse = sparsify(g, lam=1.0, epsilon=0.3, rng=np.random.default_rng(1))
+    >>> sparse.error <= 0.3, sparse.n_edges < 0.5 * g.n_edges
     (True, True)
     """
     lam = _checks.number("lam", lam, low=0, strict=True)
     epsilon = _checks.number("epsilon", epsilon, low=0, strict=True)
     if epsilon >= 1:
-        raise InputError(f"epsilon is {epsilon:g}, it must be below 1: the inequality says nothing from there on.")
+        raise InputError(f"epsilon is {epsilon:g}, it must be below 1: larger ones allow any graph.")
     rng = _checks.generator(rng)
     scores = _checks.choice("scores", scores, SCORES)
     if draws is not None:
         draws = _checks.integer("draws", draws, low=1)
-        if draws > MOST:
-            raise InputError(f"draws is {draws}, more than {MOST}: the whole graph is the better choice.")
+        if draws > MAX_DRAWS:
+            raise InputError(f"draws is {draws}, it must be at most {MAX_DRAWS}: use the whole graph.")
     if not measure and draws is None:
-        raise InputError("measure is False but draws is None: how many draws epsilon needs is found by measuring.")
+        raise InputError("measure is False but draws is None: pass draws, or measure=True to reach epsilon.")
     clock = time.perf_counter()
-    adjacency = prepared(graph, n_nodes)
-    incidence = Incidence.of(adjacency, kind)
+    incidence = Incidence.of(graph, kind, n_nodes)
     whole = incidence.laplacian()
-    likely, exact = _scores(incidence, whole, lam, scores, rng)
+    leverage, exact = _scores(incidence, whole, lam, scores, rng)
     timings = {"scores": time.perf_counter() - clock}
     clock = time.perf_counter()
-    # exact scores add up to it
-    n_lam, uncertainty = float(likely.sum()) if exact else math.nan, 0.0
+    # exact scores add up to the effective dimension
+    n_lam, uncertainty = float(leverage.sum()) if exact else math.nan, 0.0
     if measure and not exact:
         n_lam, uncertainty = effective_dimension(System(whole, lam), rng=rng)
     timings["effective dimension"] = time.perf_counter() - clock
     clock = time.perf_counter()
-    factors, made, error = _drawn(incidence, whole, lam, likely, n_lam, epsilon, draws, measure, rng)
+    factors, n_draws, error = _draw(incidence, whole, lam, leverage, n_lam, epsilon, draws, measure, rng)
     timings["draws"] = time.perf_counter() - clock
     retained = factors > 0
     return Sparsifier(
-        laplacian=incidence.laplacian(factors) if made else whole,
-        edges=np.stack([incidence.i[retained], incidence.j[retained]]),
-        factors=factors[retained],
-        scores=likely,
-        n_edges_before=incidence.n_edges,
-        effective_dimension=n_lam,
-        effective_dimension_error=uncertainty,
-        epsilon=epsilon,
-        error=error,
-        draws=made,
-        lam=lam,
-        kind=kind,
-        timings=timings,
-    )
+        laplacian=incidence.laplacian(factors) if n_draws else whole,
+        edges=np.stack([incidence.i[retained], incidence.j[retained]]), factors=factors[retained], scores=leverage,
+        n_edges_before=incidence.n_edges, effective_dimension=n_lam, effective_dimension_error=uncertainty,
+        epsilon=epsilon, error=error, draws=n_draws, lam=lam, kind=kind, timings=timings,
+    )  # fmt: skip
 
 
 def _scores(
     incidence: Incidence, L: sp.csr_array, lam: float, scores: str, rng: np.random.Generator
 ) -> tuple[np.ndarray, bool]:
-    """What the draws are made in proportion to, and whether these are the exact ridge leverage scores."""
+    """Scores in proportion to which edges are drawn, and whether they are the exact ridge leverage scores."""
     if scores == "uniform":
         return np.ones(incidence.n_edges), False
     bare = scores == "effective-resistance"
@@ -224,28 +213,21 @@ def _scores(
     return approximate_scores(incidence, system, rng=rng), False
 
 
-def _drawn(
-    incidence: Incidence,
-    L: sp.csr_array,
-    lam: float,
-    likely: np.ndarray,
-    n_lam: float,
-    epsilon: float,
-    draws: int | None,
-    measure: bool,
-    rng: np.random.Generator,
-) -> tuple[np.ndarray, int, float]:
+def _draw(
+    incidence: Incidence, L: sp.csr_array, lam: float, leverage: np.ndarray, n_lam: float, epsilon: float,
+    draws: int | None, measure: bool, rng: np.random.Generator,
+) -> tuple[np.ndarray, int, float]:  # fmt: skip
     """Factors of all edges, the number of draws (0: the graph as it is), the measured error."""
     m = incidence.n_edges
     whole = np.ones(m), 0, 0.0
     if m == 0:
         return whole
-    p = likely / likely.sum()
+    p = leverage / leverage.sum()
     # where many terms of norm n_lam / s are averaged, the error is near 2 sqrt(n_lam / s)
     s = draws or math.ceil(4 * max(n_lam, 1.0) / epsilon**2)
     while True:
         # the mean number of edges that are drawn at all
-        if draws is None and float(-np.expm1(s * np.log1p(-np.minimum(p, 1 - 1e-16))).sum()) > WORTHWHILE * m:
+        if draws is None and float(-np.expm1(s * np.log1p(-np.minimum(p, 1 - 1e-16))).sum()) > LARGEST_SHARE * m:
             return whole
         counts = rng.multinomial(s, p)
         factors = counts / (s * p)
@@ -258,8 +240,8 @@ def _drawn(
 def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np.random.Generator) -> float:
     """Smallest eps with ``(1 - eps) (L~ + I/lam) <= L + I/lam <= (1 + eps) (L~ + I/lam)``.
 
-    From the largest eigenvalues of the pencils (H, H~) and (H~, H): dense up to 1,000 nodes, above by Lanczos with solves,
-    which comes from inside: its last residual is added. Infinite where Lanczos does not converge.
+    From the largest eigenvalues of the pencils (H, H~) and (H~, H): dense up to 1,000 nodes, else by Lanczos with solves, plus
+    its last residual, because it approaches from inside. Infinite where Lanczos does not converge.
 
     Examples
     --------
@@ -278,16 +260,15 @@ def spectral_error(L: sp.csr_array, sparse: sp.csr_array, lam: float, *, rng: np
 
 
 def _largest(change: sp.csr_array, L: sp.csr_array, lam: float, rng: np.random.Generator) -> float:
-    """Largest eigenvalue of ``change v = theta H v`` with ``H = I + lam L``, moved outwards by its residual.
+    """Largest eigenvalue of ``change v = theta H v`` with ``H = I + lam L``, plus its residual.
 
-    LOBPCG without a solve gets stuck far below it where bridges carry little weight and lam is large.
+    LOBPCG without a solve stalls far below it where bridges carry little weight and lam is large.
     """
     n, system = L.shape[0], System(L, lam)
     H = sp.csr_array(sp.eye_array(n) + lam * L)
 
     def solved(b: np.ndarray) -> np.ndarray:
-        result: np.ndarray = system.solve(torch.as_tensor(b.reshape(-1, 1)), tol=ACCURACY).numpy()
-        return result[:, 0]
+        return solve_numpy(system, b.reshape(-1, 1), ACCURACY)[:, 0]
 
     inverse = LinearOperator((n, n), matvec=solved, dtype=np.float64)
     try:

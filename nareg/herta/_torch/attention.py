@@ -1,10 +1,10 @@
-"""Training with attention: edges between unlike nodes count less, the weights found by reweighting again and again.
+"""Training with attention: edges between unlike nodes count less, by iterative reweighting.
 
     E(Z) = lam/2 sum_e w_e rho(||b_e^T Z||^2 / w_e) + 1/2 ||Z - X W||_F^2,      rho concave      (HERTA D.4; TWIRLS)
 
-A concave penalty lies below its tangents: with edge weights ``g_e = rho'(||b_e^T Z||^2 / w_e)`` the energy is bounded by that
-of the quadratic penalty ``B^T diag(g) B``, a Laplacian again. So training alternates: weights from Z, a preconditioner and W
-for these weights in a handful of iterations, Z from W.
+A concave penalty lies below its tangents. With edge weights ``g_e = rho'(||b_e^T Z||^2 / w_e)`` the energy is bounded by that
+of the quadratic penalty ``B^T diag(g) B``, which is a Laplacian. Training alternates: weights from Z, then W for these weights
+with a new preconditioner in a few iterations, then Z from W.
 """
 
 from __future__ import annotations
@@ -18,33 +18,38 @@ from nareg import _checks
 from nareg._arrays import as_numpy
 from nareg._operator import Penalty as Operator
 from nareg.errors import InputError
+from nareg.gnn.adjacency import GraphInput
+from nareg.herta._model.types import Matrix
 from nareg.herta._precondition.leverage import Incidence
 from nareg.herta._train.fit import fit
 from nareg.herta._train.options import Optimizer, Unfolding
 from nareg.herta._train.result import TrainingResult
 from nareg.results import Status
 
-#: The weights have settled when they move by less than this share of their sum.
-SETTLED = 1e-3
+#: The attention has converged when it changes by less than this share of its sum.
+TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
 class AttentionPenalty:
     """``rho'`` of TWIRLS: 1 up to a distance ``tau``, then ``(distance / tau)^(p - 2)``, and 0 from ``cut`` on.
 
+    Provisional: no experiment uses it yet; arguments and results may change.
+
     Parameters
     ----------
     tau : float
-        Distance of the outputs at an edge's ends, in units of the outputs, above 0.
+        Distance of the outputs at an edge's ends up to which the edge keeps its weight, in units of the outputs, above 0.
     p : float
-        From 0 to 2. 1: a group-sparse total variation from tau on (Huber); below that not convex any more; 2: no attention.
+        From 0 to 2. With 1 the penalty is a group-sparse total variation from tau on (Huber). Below 1 it is not convex. With 2
+        there is no attention.
     cut : float
-        Edges at least that long are left out, above 0; infinity leaves out none.
+        Edges with at least this distance are dropped, above 0; infinity drops none.
 
     Raises
     ------
     InputError
-        If a number is outside its range.
+        If a value is outside its range.
 
     Examples
     --------
@@ -62,7 +67,7 @@ class AttentionPenalty:
         _checks.number("tau", self.tau, low=0, strict=True)
         _checks.number("p", self.p, low=0, high=2)
         if not (isinstance(self.cut, (int, float, np.number)) and self.cut > 0):
-            raise InputError(f"cut is {self.cut!r}: a distance above 0 is expected; infinity cuts nothing.")
+            raise InputError(f"cut is {self.cut!r}: a distance above 0 is expected; infinity drops no edge.")
 
     def weights(self, squared: np.ndarray) -> np.ndarray:
         """``rho'`` of squared distances."""
@@ -73,8 +78,10 @@ class AttentionPenalty:
 
 
 @dataclass(frozen=True, eq=False)
-class Attended:
-    """What :func:`fit_attention` found.
+class AttentionResult:
+    """The result of :func:`fit_attention`.
+
+    Provisional: no experiment uses it yet; arguments and results may change.
 
     Attributes
     ----------
@@ -83,19 +90,19 @@ class Attended:
     edges : (2, M) array
         i < j.
     attention : (M,) array
-        Factor of every edge's weight, as ``result`` was trained with.
+        Factor of every edge's weight in the training of ``result``.
     rounds : list of TrainingResult
-        All of them.
-    settled : bool
-        Whether its outputs ask for the same factors again.
+        Of all rounds.
+    converged : bool
+        Whether the outputs of ``result`` give the same factors again.
 
     Examples
     --------
     >>> import numpy as np, nareg
     >>> from nareg import herta
     >>> rng = np.random.default_rng(0)
-    >>> found = herta.fit_attention(nareg.graphs.grid((5, 6)), rng.standard_normal((30, 4)), rng.integers(0, 2, 30))
-    >>> found.edges.shape, found.attention.shape, found.result is found.rounds[-1]
+    >>> fitted = herta.fit_attention(nareg.graphs.grid((5, 6)), rng.standard_normal((30, 4)), rng.integers(0, 2, 30))
+    >>> fitted.edges.shape, fitted.attention.shape, fitted.result is fitted.rounds[-1]
     ((2, 49), (49,), True)
     """
 
@@ -103,21 +110,23 @@ class Attended:
     edges: np.ndarray
     attention: np.ndarray
     rounds: list[TrainingResult]
-    settled: bool
+    converged: bool
 
 
 def fit_attention(
-    graph: Any,
-    features: Any,
-    targets: Any,
+    graph: GraphInput,
+    features: Matrix,
+    targets: Matrix,
     *,
     penalty: AttentionPenalty | None = None,
     rounds: int = 10,
     kind: str = "augmented",
     lam: float = 1.0,
     **options: Any,
-) -> Attended:
-    """Train weights and edge attention in turns.
+) -> AttentionResult:
+    """Train weights and edge attention alternately.
+
+    Provisional: no experiment uses it yet; arguments and results may change.
 
     Parameters
     ----------
@@ -125,16 +134,16 @@ def fit_attention(
         As in :func:`nareg.herta.fit`.
     penalty : AttentionPenalty, optional
     rounds : int
-        Reweightings at most; each trains W for its weights, with a preconditioner of its own.
+        Most reweightings. Each trains W for its weights, with its own preconditioner.
     kind : {"augmented", "combinatorial"}
     lam : float
-        Strength of the graph.
+        Strength of the graph, at least 0.
     **options
-        Whatever else :func:`nareg.herta.fit` takes.
+        Further arguments of :func:`nareg.herta.fit`.
 
     Returns
     -------
-    Attended
+    AttentionResult
 
     Raises
     ------
@@ -148,47 +157,42 @@ def fit_attention(
     >>> g = nareg.graphs.stochastic_block((30, 30), np.array([[0.3, 0.05], [0.05, 0.3]]), rng=rng)
     >>> labels = np.repeat([0, 1], 30)
     >>> X = np.eye(2)[labels] + 0.3 * rng.standard_normal((60, 2))
-    >>> found = herta.fit_attention(g, X, labels, penalty=herta.AttentionPenalty(tau=0.1), kind="combinatorial")
-    >>> within = labels[found.edges[0]] == labels[found.edges[1]]
-    >>> bool(found.attention[within].mean() > 5 * found.attention[~within].mean())
+    >>> fitted = herta.fit_attention(g, X, labels, penalty=herta.AttentionPenalty(tau=0.1), kind="combinatorial")
+    >>> within = labels[fitted.edges[0]] == labels[fitted.edges[1]]
+    >>> bool(fitted.attention[within].mean() > 5 * fitted.attention[~within].mean())
     True
     """
     penalty = AttentionPenalty() if penalty is None else penalty
     if not isinstance(penalty, AttentionPenalty):
-        raise InputError(f"penalty is {penalty!r}: a nareg.herta.AttentionPenalty is expected, AttentionPenalty(tau=0.1) say.")
+        raise InputError(f"penalty is {penalty!r}: pass a nareg.herta.AttentionPenalty, for example AttentionPenalty(tau=0.1).")
     rounds = _checks.integer("rounds", rounds, low=1)
     optimizer = options.get("optimizer", "auto")
     name = optimizer.name if isinstance(optimizer, Optimizer) else optimizer
-    if isinstance(lam, Unfolding) or str(name).startswith("algorithm-1"):
-        raise InputError("fit_attention solves its systems, of edges that change: pass lam as a number, and no 'algorithm-1'.")
-    incidence = Incidence.of(graph, kind, _rows(features))
+    if isinstance(lam, Unfolding):
+        raise InputError(f"lam is {lam!r}, but fit_attention chooses the operator of every round itself: pass lam as a number.")
+    if str(name).startswith("algorithm-1"):
+        raise InputError(f"optimizer is {name!r}, but fit_attention drops its own edges: take another optimizer.")
+    # the number of nodes, where features are a matrix; anything else is refused where features are read
+    shape: tuple[int, ...] = getattr(features, "shape", ())
+    incidence = Incidence.of(graph, kind, int(shape[0]) if len(shape) == 2 else None)
     B = incidence.matrix
-    attention = following = np.ones(incidence.n_edges)
-    solution: list[TrainingResult] = []
-    settled = False
-    while not settled and len(solution) < rounds:
-        L = Operator(incidence.laplacian(following), is_laplacian=kind == "combinatorial", describe_node=_node)
+    attention = next_attention = np.ones(incidence.n_edges)
+    results: list[TrainingResult] = []
+    converged = False
+    while not converged and len(results) < rounds:
+        L: Any = Operator(incidence.laplacian(next_attention), kind == "combinatorial", "node {}".format)
         try:
             result = fit(L, features, targets, lam=Unfolding(lam, "operator"), **options)
-        except KeyboardInterrupt:  # before its first step, where a fit has nothing to return: the rounds before are kept
-            if not solution:
+        except KeyboardInterrupt:  # before its first step: the earlier rounds are returned
+            if not results:
                 raise
             break
-        attention = following
-        solution.append(result)
+        attention = next_attention
+        results.append(result)
         # distances of the scaled ends, without the edge's own weight
         squared = ((B @ as_numpy(result.outputs)) ** 2).sum(axis=1) / incidence.weight
-        following = penalty.weights(squared)
-        settled = float(np.abs(following - attention).sum()) <= SETTLED * float(attention.sum())
+        next_attention = penalty.weights(squared)
+        converged = float(np.abs(next_attention - attention).sum()) <= TOLERANCE * float(attention.sum())
         if result.status in (Status.INTERRUPTED, Status.DIVERGED):
             break
-    return Attended(solution[-1], np.stack([incidence.i, incidence.j]), attention, solution, settled)
-
-
-def _rows(features: Any) -> int | None:
-    """How many nodes there are, by the features; what is no matrix is refused where they are read."""
-    return int(features.shape[0]) if len(getattr(features, "shape", ())) == 2 else None
-
-
-def _node(i: int) -> str:
-    return f"node {i}"
+    return AttentionResult(results[-1], np.stack([incidence.i, incidence.j]), attention, results, converged)

@@ -1,4 +1,4 @@
-"""A PyTorch optimizer that works on other coordinates ``theta' = R^-1 theta`` than those the model is written in."""
+"""A PyTorch optimizer that works on preconditioned coordinates ``theta' = R^-1 theta`` of a model's parameters."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from nareg.errors import InputError
 Values = list[torch.Tensor]
 
 
-class InOtherCoordinates(ABC):
-    """Wraps an optimizer; the model's parameters stay what they are, its gradients too.
+class PreconditionedOptimizer(ABC):
+    """Wraps an optimizer; the model keeps its own parameters and gradients.
 
     Attributes
     ----------
     optimizer : torch.optim.Optimizer
-        What a learning rate scheduler is given.
+        The wrapped optimizer, for learning rate schedulers.
     """
 
     def __init__(self, optimizer: torch.optim.Optimizer, parameters: Values) -> None:
@@ -31,10 +31,10 @@ class InOtherCoordinates(ABC):
                     "add weight_decay / 2 * (W ** 2).sum() to the loss instead."
                 )
         self.optimizer, self._parameters = optimizer, parameters
-        #: of the model, before they are turned
+        #: the model's own
         self._gradients: list[torch.Tensor | None] = []
-        #: parameters as they were last written, and where the optimizer then stood
-        self._known: tuple[Values, Values] | None = None
+        #: parameters as last written, and in the optimizer's coordinates
+        self._written: tuple[Values, Values] | None = None
 
     @abstractmethod
     def _inner(self, values: Values) -> Values:
@@ -45,65 +45,66 @@ class InOtherCoordinates(ABC):
         """``R theta'``."""
 
     @abstractmethod
-    def _pulled(self, gradients: Values) -> Values:
+    def _pull_back(self, gradients: Values) -> Values:
         """``R^T g``."""
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """One step of the optimizer, from the gradients of the model's parameters; they stay as they are."""
-        self._gradients = self._own_gradients()
-        self._write(self._place())
+        """Take one step of the optimizer from the gradients of the model's parameters, which do not change."""
+        self._gradients = [p.grad for p in self._parameters]
+        self._write(self._position())
         if closure is None:
             self._pull()
         try:
             return self.optimizer.step() if closure is None else self.optimizer.step(self._outside(closure))
         finally:
-            moved = self._read()
-            self._write(self._outer(moved))
-            self._known = self._read(), moved
+            inner = self._read()
+            self._write(self._outer(inner))
+            self._written = self._read(), inner
             for p, gradient in zip(self._parameters, self._gradients, strict=True):
                 p.grad = gradient
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """As of the optimizer."""
+        """Reset the gradients, as the wrapped optimizer does."""
         self.optimizer.zero_grad(set_to_none=set_to_none)
 
     @property
     def param_groups(self) -> list[dict[str, Any]]:
-        """As of the optimizer: learning rates are changed here, by schedulers too."""
+        """Parameter groups of the wrapped optimizer, with their learning rates."""
         return self.optimizer.param_groups
 
     def state_dict(self) -> dict[str, Any]:
-        """The optimizer's, whose moments are those in its own coordinates, and what these coordinates are."""
+        """State of the wrapped optimizer, whose moments are in its own coordinates, and these coordinates."""
         return {"optimizer": self.optimizer.state_dict(), "coordinates": self._coordinates()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """What :meth:`state_dict` returned; the parameters themselves are in the model's state.
+        """Load what :meth:`state_dict` returned. The parameters themselves are in the model's state.
 
         Raises
         ------
         InputError
+            If it is the state of another kind of optimizer.
         """
         if not isinstance(state, dict) or set(state) != {"optimizer", "coordinates"}:
-            raise InputError("state is not one of this kind of optimizer: pass what its own state_dict() returned.")
+            raise InputError("state is not of this kind of optimizer: pass what its own state_dict() returned.")
         self.optimizer.load_state_dict(state["optimizer"])
         self._set_coordinates(state["coordinates"])
-        self._known = None
+        self._written = None
 
     def _coordinates(self) -> dict[str, Any]:
-        """What has to be kept of R; nothing where it never changes."""
+        """The state of R; empty where R never changes."""
         return {}
 
     def _set_coordinates(self, state: dict[str, Any]) -> None:
         """Take what :meth:`_coordinates` returned."""
         if state:
-            raise InputError("state holds coordinates that change, these do not: it is that of another kind of optimizer.")
+            raise InputError("state is not of this kind of optimizer: pass what its own state_dict() returned.")
 
-    def _place(self) -> Values:
-        """Where the optimizer stands: remembered, unless somebody else has changed the parameters since."""
+    def _position(self) -> Values:
+        """Parameters in the optimizer's coordinates: as stored, unless the model's were changed since."""
         now = self._read()
-        if self._known is not None and all(map(torch.equal, self._known[0], now)):
-            return self._known[1]
+        if self._written is not None and all(map(torch.equal, self._written[0], now)):
+            return self._written[1]
         return self._inner(now)
 
     def _read(self) -> Values:
@@ -113,19 +114,16 @@ class InOtherCoordinates(ABC):
         for p, value in zip(self._parameters, values, strict=True):
             p.copy_(value)
 
-    def _own_gradients(self) -> list[torch.Tensor | None]:
-        return [p.grad for p in self._parameters]
-
     def _pull(self) -> None:
-        """Gradients to the optimizer's coordinates; where only some are missing these count as zero."""
+        """Transform gradients to the optimizer's coordinates; a missing one counts as zero unless all are missing."""
         if all(p.grad is None for p in self._parameters):
             return
         gradients = [torch.zeros_like(p) if p.grad is None else p.grad for p in self._parameters]
-        for p, gradient in zip(self._parameters, self._pulled(gradients), strict=True):
+        for p, gradient in zip(self._parameters, self._pull_back(gradients), strict=True):
             p.grad = gradient
 
     def _outside(self, closure: Callable[[], Any]) -> Callable[[], Any]:
-        """The user's closure, which evaluates the model, for an optimizer that stands elsewhere."""
+        """The user's closure, which evaluates the model, for an optimizer in other coordinates."""
 
         def evaluate() -> Any:
             with torch.no_grad():
@@ -134,11 +132,11 @@ class InOtherCoordinates(ABC):
             try:
                 with torch.enable_grad():
                     result = closure()
-            finally:  # an interrupt leaves the optimizer where it was
+            finally:  # after an interrupt, too
                 with torch.no_grad():
                     self._write(inner)
             with torch.no_grad():
-                self._gradients = self._own_gradients()
+                self._gradients = [p.grad for p in self._parameters]
                 self._pull()
             return result
 
@@ -146,7 +144,7 @@ class InOtherCoordinates(ABC):
 
 
 def checked_parameters(optimizer: Any) -> Values:
-    """All parameters of an optimizer, refused if it is none."""
+    """All parameters of an optimizer, which has to be one of torch.optim."""
     if not isinstance(optimizer, torch.optim.Optimizer):
-        raise InputError(f"optimizer is {optimizer!r}: an optimizer of torch.optim is expected.")
+        raise InputError(f"optimizer is {optimizer!r}: pass an optimizer of torch.optim.")
     return [p for group in optimizer.param_groups for p in group["params"]]

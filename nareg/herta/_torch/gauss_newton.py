@@ -1,15 +1,14 @@
-"""Unfolded networks with any f(X; theta): the graph as a layer, and a preconditioner from f's Jacobian, renewed on the way.
+"""Unfolded networks with any f(X; theta): the graph as a layer, and a preconditioner from f's Jacobian, renewed in training.
 
     Z = H^-1 f(X; theta)          P ~ J^T H^-1 M D M H^-1 J,      J = df/dtheta,  D = a bound of the loss' curvature in Z
 
-HERTA D.4 proposes to put the Jacobian in the place of X. J has as many columns as the network has parameters, too many for a
-Gram matrix: what is kept are the leading eigenvectors of P, by a randomized Nystrom approximation from a few products with P.
+HERTA D.4 replaces X by the Jacobian. J has as many columns as the network has parameters, too many for a Gram matrix. So P is
+approximated by its leading eigenvectors: a randomized Nystrom approximation from a few products with P.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from copy import deepcopy
 from typing import Any
 
 import torch
@@ -18,18 +17,23 @@ from torch.func import functional_call, vjp, vmap
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
+from nareg.gnn.adjacency import GraphInput
+from nareg.gnn.training import checked_device
+from nareg.herta._model.losses import LOSSES
 from nareg.herta._model.system import System, laplacian_of
-from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
-from nareg.herta._train.inputs import LOSSES, checked_device, checked_dtype, fraction, node_index
+from nareg.herta._model.types import Device, Nodes, Precision
+from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
+from nareg.herta._train.inputs import checked_dtype, node_index
+from nareg.herta._train.options import Unfolding, fraction
 
 #: Accuracy of the solves behind a preconditioner.
 TOLERANCE = 1e-2
-#: Eigenvalues below the largest times this are noise of the approximation.
+#: Share of the largest eigenvalue below which eigenvalues are noise.
 NOISE = 1e-12
 
 
 class Unfold(torch.nn.Module):
-    """``Y -> (I + lam L)^-1 Y``, differentiable: a solve forward, a solve backward.
+    """The layer ``Y -> (I + lam L)^-1 Y``, differentiable by one more solve.
 
     Parameters
     ----------
@@ -38,9 +42,9 @@ class Unfold(torch.nn.Module):
         At least 0.
     kind : {"augmented", "combinatorial", "operator"}
     tol : float
-        Error of a column at most, in multiples of its length.
+        Largest error per column, relative to its length.
     dtype : torch.dtype
-        float64 or float32; ``.to()``, ``.float()`` and the like change it, as they do for any module.
+        float64 or float32. ``.to()``, ``.float()`` and the like change it, as for any module.
     device : str
     n_nodes : int, optional
         For an ``edge_index`` whose last nodes have no edge.
@@ -60,19 +64,19 @@ class Unfold(torch.nn.Module):
 
     def __init__(
         self,
-        graph: Any,
+        graph: GraphInput,
         *,
         lam: float = 1.0,
         kind: str = "augmented",
         tol: float = 1e-6,
-        dtype: torch.dtype = torch.float64,
-        device: Any = "cpu",
+        dtype: Precision = torch.float64,
+        device: Device = "cpu",
         n_nodes: int | None = None,
     ) -> None:
         super().__init__()
-        lam = _checks.number("lam", lam, low=0)
-        self.tol = fraction("tol", tol)
-        self.system = System(laplacian_of(graph, kind, n_nodes), lam, dtype=checked_dtype(dtype), device=checked_device(device))
+        unfolding, self.tol = Unfolding(lam, kind), fraction("tol", tol)
+        L = laplacian_of(graph, unfolding.kind, n_nodes)
+        self.system = System(L, float(unfolding.lam), dtype=checked_dtype(dtype), device=checked_device(device))
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""
@@ -80,45 +84,39 @@ class Unfold(torch.nn.Module):
         given = getattr(Y, "ndim", 0), getattr(Y, "dtype", None), getattr(Y, "device", None)
         if given != (2, system.dtype, system.device) or Y.shape[0] != system.n_nodes:
             options = f"shape {tuple(Y.shape)}, {Y.dtype} on {Y.device}" if isinstance(Y, torch.Tensor) else f"type {type(Y)}"
-            raise InputError(f"Y has {options}: ({system.n_nodes}, C), {system.dtype} on {system.device} is expected.")
+            raise InputError(f"Y has {options}: pass ({system.n_nodes}, C), {system.dtype} on {system.device}.")
         solved: torch.Tensor = Linear.apply(Y, self._solve, self._solve)
         return solved
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self.system.solve(B, tol=self.tol)
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Unfold:
-        """A copy with the same system, which nobody changes."""
-        other = type(self).__new__(type(self))
-        memo[id(self)] = other
-        other.__dict__.update(
-            {name: value if name == "system" else deepcopy(value, memo) for name, value in vars(self).items()}
-        )
-        return other
-
     def _apply(self, fn: Callable[[torch.Tensor], torch.Tensor], recurse: bool = True) -> Unfold:
-        """Move and convert the system with the module."""
+        """Move and convert the system with the module, as PyTorch does its parameters."""
         super()._apply(fn, recurse)
         probe = fn(torch.empty(0, dtype=self.system.dtype, device=self.system.device))
         if (probe.dtype, probe.device) != (self.system.dtype, self.system.device):
-            self.system = System(self.system.laplacian, self.system.lam, dtype=checked_dtype(probe.dtype), device=probe.device)
+            self.system = self.system.to(checked_dtype(probe.dtype), probe.device)
         return self
 
 
-class GaussNewton(InOtherCoordinates):
-    """A PyTorch optimizer in coordinates in which the leading curvature of the training problem is one, renewed as it changes.
+class GaussNewton(PreconditionedOptimizer):
+    """A PyTorch optimizer in coordinates in which the leading curvature of the training problem is one.
 
-    ``R = (V diag(values) V^T + d I)^-1/2`` for the ``rank`` leading eigenvalues of P, and d the smallest of them or ``damping``
-    times the largest. Learning rates near one suit gradient descent, whatever the features' units, where the network is
-    nearly linear over a step; otherwise start at 0.1, or take Adam. The optimizer's own memory (moments) is dropped when the
-    coordinates change.
+    ``R = (V diag(values) V^T + d I)^-1/2`` with the ``rank`` leading eigenvalues of P, and d the smallest of them or
+    ``damping`` times the largest. The coordinates are renewed in training, and the optimizer's moments are reset then.
+
+    Gradient descent takes learning rates near one, whatever the features' units, where the network is nearly linear over a
+    step. Otherwise start at 0.1, or take Adam.
+
+    Provisional: no experiment uses it yet; arguments and results may change.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
         Over parameters of ``network``.
     network : torch.nn.Module
-        f: (N, F) -> (N, C). It is evaluated as it is in ``eval()`` mode.
+        f: (N, F) -> (N, C), evaluated in ``eval()`` mode.
     features : (N, F) tensor
     unfold : Unfold
     train : (n,) indices or (N,) mask
@@ -126,12 +124,12 @@ class GaussNewton(InOtherCoordinates):
         ``1/2 ||Z - Y||^2`` or softmax cross-entropy, summed over the training nodes: D is the identity, or
         ``(I - 1 1^T / C) / 2``, which is never below the second derivative of cross-entropy (Bohning 1992).
     rank : int
-        Eigenvectors; a renewal takes about ``4 rank`` solves with C columns.
+        Number of eigenvectors. A renewal takes about ``4 rank`` solves with C columns.
     every : int
         Steps between renewals.
     damping : float
-        Curvature below which a direction counts as flat, in multiples of the largest. Where the loss rises, take more of it,
-        renew more often, or lower the learning rate: f is not linear.
+        Curvature below which a direction counts as flat, as a share of the largest. If the loss rises, f is far from linear:
+        increase the damping, renew more often, or lower the learning rate.
     generator : torch.Generator, optional
 
     Raises
@@ -161,7 +159,7 @@ class GaussNewton(InOtherCoordinates):
         features: torch.Tensor,
         unfold: Unfold,
         *,
-        train: Any,
+        train: Nodes,
         loss: str = "mse",
         rank: int = 50,
         every: int = 10,
@@ -170,23 +168,23 @@ class GaussNewton(InOtherCoordinates):
     ) -> None:
         stored = checked_parameters(optimizer)
         if not isinstance(network, torch.nn.Module):
-            raise InputError(f"network is {network!r}: a torch.nn.Module is expected.")
+            raise InputError(f"network is {network!r}: pass a torch.nn.Module.")
         if not isinstance(unfold, Unfold):
-            raise InputError(f"unfold is {unfold!r}: a nareg.herta.Unfold is expected.")
+            raise InputError(f"unfold is {unfold!r}: pass a nareg.herta.Unfold.")
         system = unfold.system
         place = getattr(features, "dtype", None), getattr(features, "device", None)
         strided = getattr(features, "layout", None) == torch.strided
         if place != (system.dtype, system.device) or not strided or features.shape[:1] != (system.n_nodes,):
             raise InputError(
-                f"features are no dense tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, as unfold is: "
-                "convert one or the other with .to()."
+                f"features are not a dense tensor of {system.n_nodes} rows of {system.dtype} on {system.device}, like unfold: "
+                "convert one of them with .to()."
             )
         if any((p.dtype, p.device) != place for p in stored):
             raise InputError(f"network holds parameters that are not {system.dtype} on {system.device}: convert it with .to().")
         named = dict(network.named_parameters())
         self._names = [name for p in stored for name, q in named.items() if q is p]
         if len(self._names) != len(stored):
-            raise InputError("optimizer holds a parameter that network does not have: pass one of network.parameters().")
+            raise InputError("optimizer holds a parameter that is not in network: make it from network.parameters().")
         super().__init__(optimizer, stored)
         self._network, self._features, self._unfold = network, features, unfold
         index = node_index("train", train, system.n_nodes)
@@ -194,14 +192,14 @@ class GaussNewton(InOtherCoordinates):
         self._loss = _checks.choice("loss", loss, LOSSES)
         self._rank = min(_checks.integer("rank", rank, low=1), sum(p.numel() for p in stored))
         if generator is not None and not isinstance(generator, torch.Generator):
-            raise InputError(f"generator is {generator!r}: a torch.Generator is expected.")
+            raise InputError(f"generator is {generator!r}: pass a torch.Generator.")
         self._every, self._count = _checks.integer("every", every, low=1), 0
         self._generator = torch.Generator().manual_seed(0) if generator is None else generator
         self._damping = _checks.number("damping", damping, low=0, high=1)
         self._V, self._scale, self._rest = features.new_zeros((0, 0)), features.new_zeros(0), 1.0
 
-    def step(self, closure: Any = None) -> Any:
-        """One step of the optimizer; every so many the coordinates are made anew first."""
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """Take one step of the optimizer; renew the coordinates first every ``every`` steps."""
         if self._count % self._every == 0:
             self._renew()
         self._count += 1
@@ -211,12 +209,12 @@ class GaussNewton(InOtherCoordinates):
         values, V = self.leading_curvature()
         flat = max(float(values[-1]), self._damping * float(values[0]))
         self._V, self._scale, self._rest = V, (values + flat) ** -0.5, flat**-0.5
-        self._known = None
+        self._written = None
         self.optimizer.state.clear()
 
     @torch.no_grad()
     def leading_curvature(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Leading eigenvalues, falling, and eigenvectors of ``P``, by a randomized Nystrom approximation."""
+        """Leading eigenvalues, in descending order, and eigenvectors of ``P``, by a randomized Nystrom approximation."""
         p, k = sum(q.numel() for q in self._parameters), self._rank
         like = self._features
         omega = torch.randn((p, k), generator=self._generator, dtype=like.dtype, device=self._generator.device).to(like.device)
@@ -230,23 +228,23 @@ class GaussNewton(InOtherCoordinates):
         U, singular, _ = torch.linalg.svd(B, full_matrices=False)
         values = (singular**2 - shift).clamp(min=0)
         retained = values > NOISE * values[0]
-        if not bool(retained.any()):  # nothing is curved: coordinates as they are
+        if not bool(retained.any()):  # no curvature: R is a multiple of the identity
             return torch.ones_like(values[:1]), U[:, :1] * 0
         return values[retained], U[:, retained]
 
     def _curvature(self, directions: torch.Tensor) -> torch.Tensor:
-        """``P V`` for (parameters, k) V: all directions in one block of solves each way."""
+        """``P V`` for (parameters, k) V, all directions in one block of solves per way."""
         modes = {module: module.training for module in self._network.modules()}
         self._network.eval()
         try:
-            here = dict(zip(self._names, self._read(), strict=True))
-            outputs, pull = vjp(self._apply, here)[:2]
+            parameters = dict(zip(self._names, self._read(), strict=True))
+            outputs, pull = vjp(lambda q: functional_call(self._network, q, (self._features,)), parameters)[:2]
             if outputs.ndim != 2 or outputs.shape[0] != self._unfold.system.n_nodes or not bool(outputs.isfinite().all()):
                 raise InputError(
-                    f"network returns a tensor of shape {tuple(outputs.shape)}: finite ({self._unfold.system.n_nodes}, C) "
-                    "numbers are expected."
+                    f"network returns a tensor of shape {tuple(outputs.shape)}: it has to return finite numbers of shape "
+                    f"({self._unfold.system.n_nodes}, C)."
                 )
-            # J V as the transpose of J^T: every layer has a reverse mode
+            # J V as the transpose of J^T, because every layer has a reverse mode
             push = vjp(lambda cotangent: pull(cotangent)[0], torch.zeros_like(outputs))[1]
             k, (n, c) = directions.shape[1], outputs.shape
             (moved,) = vmap(push)(self._split(directions.T))
@@ -259,10 +257,6 @@ class GaussNewton(InOtherCoordinates):
         finally:
             for module, mode in modes.items():
                 module.training = mode
-
-    def _apply(self, parameters: dict[str, torch.Tensor]) -> torch.Tensor:
-        result: torch.Tensor = functional_call(self._network, parameters, (self._features,))
-        return result
 
     def _solve(self, B: torch.Tensor) -> torch.Tensor:
         return self._unfold.system.solve(B.contiguous(), tol=TOLERANCE)
@@ -286,11 +280,11 @@ class GaussNewton(InOtherCoordinates):
     def _outer(self, values: Values) -> Values:
         return self._scaled(values, self._scale, self._rest)
 
-    def _pulled(self, gradients: Values) -> Values:
+    def _pull_back(self, gradients: Values) -> Values:
         return self._scaled(gradients, self._scale, self._rest)  # R is symmetric
 
     def _scaled(self, values: Values, factors: torch.Tensor, rest: float) -> Values:
-        """``V diag(factors) V^T + rest (I - V V^T)`` times the parameters in a row."""
+        """``V diag(factors) V^T + rest (I - V V^T)`` times the concatenated parameters."""
         flat = torch.cat([value.reshape(-1) for value in values])
         flat = rest * flat + self._V @ ((factors - rest) * (self._V.T @ flat))
         parts = torch.split(flat, [value.numel() for value in values])

@@ -1,50 +1,51 @@
-"""Precondition any PyTorch optimizer of an existing training loop: two more lines.
+"""Precondition any PyTorch optimizer of an existing training loop with two lines.
 
     P = herta.precondition(graph, X, lam=1.0, train=train)
     optimizer = herta.Preconditioned(torch.optim.Adam([layer.weight], lr=0.1), P)
 
-The optimizer works on ``W' = R^-1 W`` with ``R R^T = P^-1`` (HERTA, Algorithm 1, for any loss and optimizer: Section 6); the
-model keeps seeing W.
+The optimizer works on ``W' = R^-1 W`` with ``R R^T = P^-1`` (HERTA, Algorithm 1, for any loss and optimizer: Section 6). The
+model keeps W.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import torch
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.gnn.adjacency import GraphInput
 from nareg.herta._model.losses import SquaredError
+from nareg.herta._model.types import Device, Matrix, Nodes, Precision
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._precondition import build
-from nareg.herta._precondition.preconditioner import SKETCH, TOLERANCE, Preconditioner
-from nareg.herta._torch.coordinates import InOtherCoordinates, Values, checked_parameters
+from nareg.herta._precondition.preconditioner import SKETCH, Preconditioner
+from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
 from nareg.herta._train import cost_model
-from nareg.herta._train.inputs import model
+from nareg.herta._train.inputs import read_model
 from nareg.herta._train.objective import TrainingProblem
-from nareg.herta._train.spectrum import bent, spectrum
+from nareg.herta._train.options import Sketched, Unfolding
+from nareg.herta._train.spectrum import spectrum
 
 KINDS = ("auto", "exact", "sketched")
-#: Accuracy of solves that a preconditioner cannot do with less of.
+#: Accuracy of the solves that have to be accurate.
 TIGHT = 1e-6
 
 
 def precondition(
-    graph: Any,
-    features: Any,
+    graph: GraphInput,
+    features: Matrix,
     *,
     lam: float,
-    train: Any = None,
-    how: str = "auto",
+    train: Nodes | None = None,
+    how: str | Sketched = "auto",
     kind: str = "augmented",
-    sketch_size: int | None = None,
     weight_decay: float = 0.0,
-    device: Any = None,
-    dtype: Any = None,
+    device: Device | None = None,
+    dtype: Precision | None = None,
     rng: np.random.Generator | None = None,
 ) -> Preconditioner:
     """``P ~ X^T H^-1 M H^-1 X``, the Hessian of the squared error of an unfolded network, ``H = I + lam L``.
@@ -52,20 +53,19 @@ def precondition(
     Parameters
     ----------
     graph, features, lam, train, device, dtype, rng
-        As in :func:`nareg.herta.fit`; lam is a number.
+        As in :func:`nareg.herta.fit`, with lam a number.
     kind : {"augmented", "combinatorial", "operator"}
-        Of L, as in :class:`nareg.herta.Unfolding`.
-    sketch_size : int, optional
-        Rows of the sketch, default 8 F.
+        Which L, as in :class:`nareg.herta.Unfolding`.
     weight_decay : float
         As in :class:`nareg.herta.Regularized`.
-    how : {"auto", "exact", "sketched"}
+    how : {"auto", "exact", "sketched"} or Sketched
         From all training rows of ``H^-1 X``, or from a randomized Hadamard transform of them; "auto": the cheaper by estimate.
+        A :class:`Sketched` sets the number of rows.
 
     Returns
     -------
     Preconditioner
-        With the estimated condition number of the preconditioned Hessian, and why it was chosen.
+        With the estimated condition number of the preconditioned Hessian, and the reason of an "auto" choice.
 
     Raises
     ------
@@ -78,21 +78,19 @@ def precondition(
     >>> rng = np.random.default_rng(0)
     >>> X = rng.standard_normal((400, 10)) @ np.diag(10.0 ** np.arange(10))
     >>> P = herta.precondition(nareg.graphs.grid((20, 20)), X, lam=5.0, rng=rng)
-    >>> P.condition < 1.2  # 1e18 without
+    >>> P.condition < 1.2  # 1e18 without P
     True
     """
-    how = _checks.choice("how", how, KINDS)
+    size = how.rows if isinstance(how, Sketched) else None
+    how = "sketched" if isinstance(how, Sketched) else _checks.choice("how", how, KINDS)
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
-    rng = np.random.default_rng(0) if rng is None else _checks.generator(rng)
-    system, X, index = model(graph, features, lam=lam, train=train, kind=kind, unrolled=None, device=device, dtype=dtype)
+    rng = _checks.generator(rng)
+    system, X, index = read_model(graph, features, Unfolding(lam, kind), train=train, device=device, dtype=dtype)
     d, nodes = X.shape[1], torch.as_tensor(index, device=X.device)
-    rows = SKETCH * d if sketch_size is None else _checks.integer("sketch_size", sketch_size, low=1)
+    rows = SKETCH * d if size is None else size
     reason = ""
     if how == "auto":
-        sizes = cost_model.Sizes(
-            system=system, loss="mse", n_train=index.size, n_features=d, n_outputs=1, rows=rows, loose=TOLERANCE, tight=TIGHT,
-            itemsize=torch.finfo(X.dtype).bits // 8, nonzeros=X.nonzeros,
-        )  # fmt: skip
+        sizes = cost_model.Sizes(system, X, "mse", index.size, 1, rows=rows, tight=TIGHT)
         how, reason = cost_model.cheapest(sizes, ("exact", "sketched"))
     P = build.squared(
         system, X, nodes, rows=rows if how == "sketched" else None, tight=TIGHT, weight_decay=weight_decay, rng=rng
@@ -100,28 +98,26 @@ def precondition(
     target = SquaredError(torch.zeros((index.size, 1), dtype=X.dtype, device=X.device))
     problem = TrainingProblem(Implicit(system, X, nodes), target, X, weight_decay=weight_decay, tol=TIGHT)
     seed = torch.Generator().manual_seed(int(rng.integers(2**63 - 1)))
-    # features of deficient rank have directions in which the loss does not change at all; all of them, where X is zero
-    seen = bent(spectrum(problem, target.Y, P, generator=seed), X.dtype)
-    return replace(P, condition=float(seen.max() / seen.min()) if seen.numel() else None, reason=reason)
+    eigenvalues = spectrum(problem, target.Y, P, generator=seed)  # none where X is zero
+    return replace(P, condition=float(eigenvalues.max() / eigenvalues.min()) if eigenvalues.numel() else None, reason=reason)
 
 
-class Preconditioned(InOtherCoordinates):
+class Preconditioned(PreconditionedOptimizer):
     """A PyTorch optimizer that works in preconditioned coordinates.
 
     Parameters
     ----------
     optimizer : torch.optim.Optimizer
-        Over the weights, and whatever else: parameters without a dimension of the size of the features stay as they are.
+        Over the weights, and any other parameters, which stay as they are.
     preconditioner : Preconditioner
         From :func:`precondition`.
     parameters : iterable of tensors, optional
-        Which parameters to precondition; default: the one of ``optimizer`` with F columns, as ``torch.nn.Linear`` has them, or
-        F rows.
+        Parameters to precondition. Default: the one of ``optimizer`` with F columns, as in ``torch.nn.Linear``, or F rows.
 
     Raises
     ------
     InputError
-        If no parameter fits, or more than one and none is named.
+        If no parameter fits, or several do and ``parameters`` is left out.
 
     Examples
     --------
@@ -137,41 +133,39 @@ class Preconditioned(InOtherCoordinates):
     """
 
     def __init__(
-        self,
-        optimizer: torch.optim.Optimizer,
-        preconditioner: Preconditioner,
-        parameters: Iterable[torch.Tensor] | None = None,
+        self, optimizer: torch.optim.Optimizer, preconditioner: Preconditioner, parameters: Iterable[torch.Tensor] | None = None
     ) -> None:
         stored = checked_parameters(optimizer)
         if not isinstance(preconditioner, Preconditioner) or len(preconditioner.factors) != 1:
-            raise InputError("preconditioner is none for all outputs: pass what nareg.herta.precondition returns.")
+            name = type(preconditioner).__name__
+            raise InputError(f"preconditioner is a {name} without a factor for all outputs: pass herta.precondition(...).")
         d = preconditioner.n_features
-        chosen = stored if parameters is None else list(parameters)
-        if any(all(p is not q for q in stored) for p in chosen):
-            raise InputError("parameters hold one that the optimizer does not have: pass the optimizer's own.")
-        fitting = [p for p in chosen if p.ndim == 2 and d in p.shape]
-        if not fitting or (parameters is not None and len(fitting) != len(chosen)):
-            shapes = ", ".join(str(tuple(p.shape)) for p in chosen)
+        selected = stored if parameters is None else list(parameters)
+        if any(all(p is not q for q in stored) for p in selected):
+            raise InputError("parameters holds one that is not in optimizer: pass parameters of the optimizer.")
+        fitting = [p for p in selected if p.ndim == 2 and d in p.shape]
+        if not fitting or (parameters is not None and len(fitting) != len(selected)):
+            shapes = ", ".join(str(tuple(p.shape)) for p in selected)
             raise InputError(
                 f"parameters of shapes {shapes} do not fit a preconditioner for {d} features: pass one of (C, {d})."
             )
         if parameters is None and len(fitting) > 1:
             shapes = ", ".join(str(tuple(p.shape)) for p in fitting)
-            raise InputError(f"parameters of shapes {shapes} all fit {d} features: name those that the features go into.")
+            raise InputError(f"parameters of shapes {shapes} all fit {d} features: pass the right one as parameters.")
         super().__init__(optimizer, fitting)
         self.preconditioner = preconditioner
 
     def _inner(self, values: Values) -> Values:
-        return [self._turned(value, self.preconditioner.unroot) for value in values]
+        return [self._along_features(value, self.preconditioner.unroot) for value in values]
 
     def _outer(self, values: Values) -> Values:
-        return [self._turned(value, self.preconditioner.root) for value in values]
+        return [self._along_features(value, self.preconditioner.root) for value in values]
 
-    def _pulled(self, gradients: Values) -> Values:
-        return [self._turned(gradient, self.preconditioner.root_transposed) for gradient in gradients]
+    def _pull_back(self, gradients: Values) -> Values:
+        return [self._along_features(gradient, self.preconditioner.root_transposed) for gradient in gradients]
 
-    def _turned(self, value: torch.Tensor, apply: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    def _along_features(self, value: torch.Tensor, apply: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
         """``apply`` along the dimension of the features, in the preconditioner's precision."""
         by_columns = value.shape[1] == self.preconditioner.n_features
-        turned = apply((value.T if by_columns else value).to(self.preconditioner.dtype)).to(value.dtype)
-        return turned.T.contiguous() if by_columns else turned
+        transformed = apply((value.T if by_columns else value).to(self.preconditioner.dtype)).to(value.dtype)
+        return transformed.T.contiguous() if by_columns else transformed

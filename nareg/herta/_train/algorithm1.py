@@ -2,14 +2,12 @@
 
     L~ <- Sparsify(L);  Q <- (I + lam L~)^-1 X;  P <- SRHT(Q)^T SRHT(Q);  gradient descent on W' = P^1/2 W
 
-As printed, targets and the first of the two solves of a gradient use L~, so that it descends towards another optimum; its P
-knows nothing of a training mask; and it returns W' in place of ``W = P^-1/2 W'``. Corrected, L~ is for P only, P is of the
-training rows, and W is returned. Both are for the squared error; both return W here.
+As printed, targets and the first of the two solves of a gradient use L~, so that it descends towards another optimum. Its P
+ignores the training mask, and it returns W' instead of ``W = P^-1/2 W'``. Corrected, L~ is for P only, P is of the training
+rows, and W is returned. Both are for the squared error, and both return W here.
 """
 
 from __future__ import annotations
-
-import time
 
 import numpy as np
 import torch
@@ -24,53 +22,43 @@ from nareg.herta._precondition.sparsifier import sparsify
 from nareg.herta._train.inputs import TrainingInputs
 from nareg.herta._train.objective import TrainingProblem
 
-#: Draws of the sparsifier a edge: with the constants of the proofs nothing would be left out of any graph.
+#: Draws of the sparsifier per edge. With the constants of the proofs no graph would lose an edge.
 DRAWS = 4
 
 
 class _Sparsified(TrainingProblem):
-    """The problem beside a sparsified system; as printed, residuals are that system's, pulled back through the true one.
+    """The problem with a sparsified system beside the true one, and the true loss.
 
-    The loss that is told is the true one in both.
+    As printed, residuals are the sparsified system's, pulled back through the true one.
     """
 
-    def __init__(self, sparse: Implicit, printed: bool, *options: object, **more: object) -> None:
-        super().__init__(*options, **more)  # type: ignore[arg-type]
-        self._sparse, self._printed = sparse, printed
+    def __init__(self, task: TrainingInputs, sparse: System, tol: float, *, printed: bool) -> None:
+        true = Implicit(task.system, task.features, task.train)
+        super().__init__(true, task.loss, task.features, weight_decay=task.weight_decay, tol=tol)
+        self._sparse, self._printed = Implicit(sparse, task.features, task.train), printed
 
     @property
-    def elsewhere(self) -> int:
+    def other_products(self) -> int:
         """Products with the sparsified system."""
         return self._sparse.system.products
 
-    def evaluate(self, W: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
-        """True value, corrected or printed gradient, true outputs."""
-        if not self._printed:
-            return super().evaluate(W)
-        self.evaluations += 1
-        Z = self.model.apply(W, self.tol, again=True)
-        pulled = self.model.adjoint(self.loss.gradient(self._sparse.apply(W, self.tol, again=True)), self.tol, again=True)
-        value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
-        return value, pulled + self.weight_decay * W, Z
+    def _outputs_of_gradient(self, W: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        return self._sparse.apply(W, self.tol, warm_start=True) if self._printed else Z
 
 
 def prepare(
     task: TrainingInputs, *, rows: int, tol: float, printed: bool, rng: np.random.Generator
 ) -> tuple[TrainingProblem, Preconditioner]:
-    """The problem that gradient descent is run on, and P."""
-    began = time.perf_counter()
-    X, lam, like = task.features, task.system.lam, task.like
-    system = System(task.system.laplacian, lam, dtype=like.dtype, device=like.device)
+    """The problem for gradient descent, and P."""
+    X, lam, like, L = task.features, task.system.lam, task.like, task.system.laplacian
     if lam > 0:
-        adjacency = as_adjacency(task.graph, system.n_nodes)
-        edges = DRAWS * max(adjacency.raw.nnz // 2, 1)
-        result = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=edges, measure=False)
-        system = System(result.laplacian, lam, dtype=like.dtype, device=like.device)
+        adjacency = as_adjacency(task.graph, task.system.n_nodes)
+        draws = DRAWS * max(adjacency.raw.nnz // 2, 1)
+        L = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=draws, measure=False).laplacian
+    system = System(L, lam, dtype=like.dtype, device=like.device)
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
-    sketch = SRHT(nodes.numel(), min(rows, SRHT.most(nodes.numel())), rng=rng)
+    sketch = SRHT(nodes.numel(), min(rows, SRHT.max_size(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)
     check_sketch(system, X, nodes, Q, rng=rng)
-    P = Preconditioner([GramFactor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0], time.perf_counter() - began)
-    sparse, true = Implicit(system, X, task.train), Implicit(task.system, X, task.train)
-    options = {"weight_decay": task.weight_decay, "tol": tol}
-    return _Sparsified(sparse, printed, true, task.loss, X, **options), P
+    P = Preconditioner([GramFactor(Q, weight_decay=task.weight_decay)], "algorithm-1", Q.shape[0])
+    return _Sparsified(task, system, tol, printed=printed), P

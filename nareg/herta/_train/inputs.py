@@ -1,8 +1,9 @@
-"""What a user asks to be trained, checked once."""
+"""The training problem that a user describes, checked once."""
 
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,21 +12,24 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._arrays import Array, as_numpy, is_tensor
 from nareg.errors import InputError
+from nareg.gnn.adjacency import GraphInput
+from nareg.gnn.training import checked_device
 from nareg.graph import node_indices
 from nareg.herta._model.features import Features, in_range
 from nareg.herta._model.losses import CrossEntropy, SquaredError, TrainingLoss
 from nareg.herta._model.system import System, Unrolled, laplacian_of, largest_eigenvalue
-
-LOSSES = ("mse", "ce")
+from nareg.herta._model.types import Device, Matrix, Nodes, Precision
+from nareg.herta._model.unfolded import Implicit
+from nareg.herta._train.options import Regularized, Unfolding
 
 
 @dataclass(frozen=True, eq=False)
 class TrainingInputs:
     """A training problem: the graph's system, features, training nodes and the loss at them."""
 
-    graph: Any
+    graph: GraphInput
     kind: str
     system: System
     features: Features
@@ -40,90 +44,90 @@ class TrainingInputs:
         """An empty tensor of the dtype and device of the weights."""
         return torch.empty(0, dtype=self.features.dtype, device=self.features.device)
 
-    def returned(self, value: torch.Tensor) -> Any:
+    def returned(self, value: torch.Tensor) -> Array:
         """A result in the kind of array that the features came in."""
-        return value if self.as_tensors else value.cpu().numpy()
+        return value if self.as_tensors else as_numpy(value)
+
+    def accuracy_at(self, validation: Nodes, tol: float) -> Callable[[torch.Tensor], float]:
+        """Accuracy at the validation nodes, as a function of W."""
+        nodes = torch.as_tensor(node_index("validation", validation, self.system.n_nodes), device=self.train.device)
+        if self.labels is None:
+            raise InputError("validation needs classes, but targets are numbers: pass labels, or one-hot rows, as targets.")
+        if bool((self.labels[nodes] < 0).any()):
+            raise InputError("validation holds a node whose label is not known (-1): leave it out.")
+        model, labels = Implicit(self.system, self.features, nodes), self.labels[nodes]
+        return lambda W: float((model.apply(W, max(tol, 1e-4), warm_start=True).argmax(1) == labels).double().mean())
 
 
-def model(
-    graph: Any, features: Any, *, lam: float, train: Any, kind: str, unrolled: int | None, device: Any, dtype: Any
-) -> tuple[System, Features, np.ndarray]:
-    """System, features and training nodes, checked; float64 on the CPU unless told."""
-    lam = _checks.number("lam", lam, low=0)
-    place = checked_device(device if device is not None else getattr(features, "device", "cpu"))
-    number = checked_dtype(dtype)
-    X = Features.read(features, dtype=number, device=place)
+def read_model(
+    graph: GraphInput, features: Matrix, unfolding: Unfolding, *,
+    train: Nodes | None = None, device: Device | None = None, dtype: Precision | None = None,
+) -> tuple[System, Features, np.ndarray]:  # fmt: skip
+    """System, features and training nodes, checked; float64 on the features' device by default."""
+    lam, kind = float(unfolding.lam), unfolding.kind
+    place = checked_device(getattr(features, "device", "cpu") if device is None else device)
+    precision = checked_dtype(dtype)
+    X = Features.read(features, dtype=precision, device=place)
     n = X.shape[0]
     L = laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
-    if unrolled is None:
-        return System(L, lam, dtype=number, device=place), X, index
-    top = 2.0 if kind == "augmented" else largest_eigenvalue(L)
-    steps = _checks.integer("unrolled", unrolled, low=1)
-    return Unrolled(L, lam, steps, dtype=number, device=place, top=top), X, index
+    if unfolding.unrolled is None:
+        return System(L, lam, dtype=precision, device=place), X, index
+    largest = 2.0 if kind == "augmented" else largest_eigenvalue(L)
+    return Unrolled(L, lam, unfolding.unrolled, dtype=precision, device=place, largest=largest), X, index
 
 
 def read(
-    graph: Any, features: Any, targets: Any, *, loss: str, kind: str, weight_decay: float, **options: Any
+    graph: GraphInput, features: Matrix, targets: Matrix, unfolding: Unfolding, objective: Regularized, **options: Any
 ) -> TrainingInputs:
-    """Check everything that describes the problem; ``options`` is what :func:`model` takes."""
-    loss = _checks.choice("loss", loss, LOSSES)
-    system, X, index = model(graph, features, kind=kind, **options)
-    Y, labels = _targets(as_numpy(targets), X.shape[0], index, loss)
-    if loss == "mse":
+    """Everything that describes the problem, checked; ``options`` is what :func:`read_model` takes."""
+    system, X, index = read_model(graph, features, unfolding, **options)
+    Y, labels = _targets(as_numpy(targets), X.shape[0], index, objective.loss)
+    if objective.loss == "mse":
         in_range("targets", float(abs(Y[index]).max()), index.size, X.dtype)
-        target: TrainingLoss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
+        loss: TrainingLoss = SquaredError(torch.as_tensor(Y[index], dtype=X.dtype, device=X.device))
     else:
         assert labels is not None
-        n_classes = int(labels.max()) + 1
-        target = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), n_classes)
+        loss = CrossEntropy(torch.as_tensor(labels[index], dtype=torch.int64, device=X.device), int(labels.max()) + 1)
     return TrainingInputs(
-        graph=graph,
-        kind=kind,
-        system=system,
-        features=X,
-        train=torch.as_tensor(index, device=X.device),
-        loss=target,
+        graph=graph, kind=unfolding.kind, system=system, features=X, train=torch.as_tensor(index, device=X.device), loss=loss,
         labels=None if labels is None else torch.as_tensor(labels, device=X.device),
-        weight_decay=_checks.number("weight_decay", weight_decay, low=0),
-        as_tensors=hasattr(features, "detach"),
-    )
+        weight_decay=float(objective.weight_decay), as_tensors=is_tensor(features),
+    )  # fmt: skip
 
 
 def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """One row of targets a node, and classes if there are any: (N,) labels, or (N, C) numbers."""
+    """One row of targets per node, and classes if there are any: (N,) labels, or (N, C) numbers."""
     array = _checks.array_of("targets", value.toarray() if sp.issparse(value) else value)
     if array.shape[:1] != (n,):
-        raise InputError(
-            f"targets have shape {array.shape} but there are {n} nodes: (N,) labels or (N, C) numbers are expected."
-        )
+        raise InputError(f"targets have shape {array.shape} but there are {n} nodes: pass (N,) labels or (N, C) numbers.")
     if array.ndim == 2 and loss == "mse":
         Y = _checks.floats("targets", array, ndim=(2,), finite=False).astype(np.float64)
         if Y.shape[1] == 0:
-            raise InputError("targets have no columns: at least one output is needed.")
-        bad = ~np.isfinite(Y[index]).all(axis=1)
-        if bad.any():
-            raise InputError(
-                f"targets[{int(index[bad][0])}] is not finite but node {int(index[bad][0])} is trained on: leave it out."
-            )
+            raise InputError(f"targets have shape {Y.shape}: at least one column is needed.")
+        bad = index[~np.isfinite(Y[index]).all(axis=1)]
+        if bad.size:
+            raise InputError(f"targets[{int(bad[0])}] is not finite but node {int(bad[0])} is in train: leave it out.")
         return Y, _classes(Y)
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        wanted = "(N,) integer labels" + (" or (N, C) numbers" if loss == "mse" else "")
-        raise InputError(f"targets have shape {array.shape} and dtype {array.dtype}: {wanted} are expected for loss={loss!r}.")
+        expected = "(N,) integer labels" + (" or (N, C) numbers" if loss == "mse" else "")
+        form = f"shape {array.shape} and dtype {array.dtype}"
+        raise InputError(f"targets have {form}: {expected} are expected for loss={loss!r}.")
     labels = array.astype(np.int64)
-    if (labels[index] < 0).any():
-        node = int(index[labels[index] < 0][0])
-        raise InputError(f"targets[{node}] is {labels[node]}, no class, but node {node} is trained on: leave it out of train.")
+    bad = index[labels[index] < 0]
+    if bad.size:
+        node = int(bad[0])
+        raise InputError(f"targets[{node}] is {labels[node]}, no class, but node {node} is in train: leave it out.")
     n_classes = int(labels.max()) + 1
     if n_classes < 2 and loss == "ce":
-        raise InputError("targets hold a single class: there is nothing to tell apart.")
+        raise InputError("targets hold a single class: cross-entropy needs at least two.")
     if n_classes > n:
         raise InputError(f"targets hold class {n_classes - 1} for {n} nodes: number the classes from 0 without gaps.")
-    unseen = np.setdiff1d(np.arange(n_classes), labels[index])
-    if unseen.size:
+    absent = np.setdiff1d(np.arange(n_classes), labels[index])
+    if absent.size:
         warnings.warn(
-            f"targets hold {n_classes} classes, but no node of train has class {', '.join(map(str, unseen[:10]))}"
-            f"{', ...' if unseen.size > 10 else ''}: nothing is learned of it; number the classes from 0 without gaps, or "
+            f"targets hold {n_classes} classes, but no node of train has class {', '.join(map(str, absent[:10]))}"
+            f"{', ...' if absent.size > 10 else ''}: nothing is learned of it; number the classes from 0 without gaps, or "
             "train on nodes of each.", stacklevel=4,
         )  # fmt: skip
     Y = np.zeros((n, n_classes))
@@ -139,46 +143,21 @@ def _classes(Y: np.ndarray) -> np.ndarray | None:
     return np.where(one_hot, Y.argmax(axis=1), -1) if (one_hot | unknown).all() else None
 
 
-def node_index(name: str, value: Any, n: int) -> np.ndarray:
+def node_index(name: str, value: Nodes, n: int) -> np.ndarray:
     """Node indices without repeats, at least one, from indices or a boolean mask, array or tensor."""
-    array = node_indices(name, _integers(as_numpy(value)), n)
-    if array.size == 0:
+    array = as_numpy(value)
+    index = node_indices(name, array, n) if np.size(array) else np.empty(0)
+    if index.size == 0:
         raise InputError(f"{name} is empty: name at least one node.")
-    return array.astype(np.int64)
+    return index.astype(np.int64)
 
 
-def _integers(value: Any) -> Any:
-    """An empty list as one of indices."""
-    return np.empty(0, dtype=np.int64) if np.size(value) == 0 else value
-
-
-def checked_device(value: Any) -> torch.device:
-    """A device that is there."""
-    try:
-        device = torch.device(value)
-    except (RuntimeError, TypeError) as error:
-        raise InputError(f"device is {value!r}, no device of torch ({error}): 'cpu' or 'cuda'.") from None
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device is {value!r} but torch finds no GPU here: take device='cpu'.")
-    if device.type not in ("cpu", "cuda"):
-        raise InputError(f"device is {value!r}: 'cpu' or 'cuda' is expected.")
-    return device
-
-
-def checked_dtype(value: Any) -> torch.dtype:
+def checked_dtype(value: Precision | None) -> torch.dtype:
     """float64 (default) or float32, named by torch, NumPy or a string."""
     if value is None:
         return torch.float64
-    named = {"float32": torch.float32, "float64": torch.float64}
+    by_name = {"float32": torch.float32, "float64": torch.float64}
     try:
-        return named[str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else np.dtype(value).name]
+        return by_name[str(value).removeprefix("torch.") if isinstance(value, torch.dtype) else np.dtype(value).name]
     except (KeyError, TypeError):
         raise InputError(f"dtype is {value!r}: float32 or float64 is expected.") from None
-
-
-def fraction(name: str, value: Any) -> float:
-    """A number in (0, 1)."""
-    number = _checks.number(name, value, low=0, high=1, strict=True)
-    if number == 1:
-        raise InputError(f"{name} is {value!r}: it must be below 1.")
-    return number

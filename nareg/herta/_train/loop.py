@@ -1,172 +1,136 @@
-"""Run an optimizer's steps: keep the curve, decide when to stop, keep the best weights."""
+"""Run an optimizer's steps: record the curve, decide when to stop, choose the weights to return."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import torch
 
-from nareg.herta._model.losses import TrainingLoss
+from nareg.herta._train.method import TrainingMethod
 from nareg.herta._train.optimizers import Step
+from nareg.herta._train.remaining_gap import SAFETY
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 
-#: Steps over which the loss must fall by more than ``tol`` times itself, where nothing better is known.
-WINDOW = 4
-#: Ratio of the true gap to its estimate with a preconditioner, at most: the smallest preconditioned eigenvalue is above 0.1.
-SAFETY = 10.0
-#: Fall of the gradient after which the gap is looked at again, at most.
-LEAST = 0.3
-
-
-@dataclass(frozen=True)
-class Rules:
-    """When to stop, and which weights to keep.
-
-    Attributes
-    ----------
-    loss : TrainingLoss
-    tol : float
-    zero : float
-        Outputs this near to their targets, in multiples of the targets' size, are equal to them.
-    max_steps : int
-    stop_below : float or None
-    patience : int
-    bounded : bool
-        Whether the loss has a minimum above zero by construction (weight decay).
-    monotone : bool
-        The loss falls with every step: the last weights are kept.
-    random : bool
-        The loss is stochastic (dropout). The last weights are returned, and nothing is said about convergence.
-    """
-
-    loss: TrainingLoss
-    tol: float
-    zero: float
-    max_steps: int
-    stop_below: float | None
-    patience: int
-    bounded: bool
-    monotone: bool
-    random: bool
+#: Steps over which the loss must fall by more than ``tol`` times itself, where no gap is known.
+PLATEAU = 4
+#: Fall of the gradient, at most, after which the gap is computed again.
+LEAST_FALL = 0.3
+#: Optimizers whose loss falls with every step.
+MONOTONE = ("direct", "pcg", "lbfgs")
+#: Outputs count as equal to targets within this multiple of the accuracy of the inner solves.
+TARGET_MARGIN = 5.0
 
 
 @dataclass
 class Curve:
-    """What a run has seen so far."""
+    """The course of a run, and the weights to return."""
 
     W: torch.Tensor
     status: Status = Status.MAX_ITERATIONS
     losses: list[float] = field(default_factory=list)
     seconds: list[float] = field(default_factory=list)
     validation: list[float] | None = None
-    W_is_last: bool = True
+    last_returned: bool = True  # W is that of the last step
     first_gradient: float = 0.0
-    next_proof: float = math.inf  # gradients above this are not worth another look at the gap
-    taken: list[float] = field(default_factory=list)  # losses of steps that moved W
+    gap_check_below: float = math.inf  # larger gradients are not worth another gap
+    accepted: list[float] = field(default_factory=list)  # losses of steps that moved W
 
 
 def run(
-    steps: Iterator[Step],
-    rules: Rules,
-    *,
-    watched: Callable[[torch.Tensor], float] | None,
-    clock: float,
+    method: TrainingMethod, *, validation: Callable[[torch.Tensor], float] | None, clock: float,
     progress: ProgressCallback | None,
-) -> Curve:
-    """Take steps until one of the reasons to stop holds; Ctrl-C is one of them.
+) -> Curve:  # fmt: skip
+    """Take steps until a stopping rule holds, or Ctrl-C.
 
-    With validation the weights of the best accuracy are kept; else those of the lowest loss, or the last (see :class:`Rules`).
+    With validation the weights of the best accuracy are returned. Otherwise those of the lowest loss, or the last ones where
+    the loss falls with every step or is stochastic.
     """
+    steps, options = method.steps(), method.options
+    last_is_best = method.stochastic or method.plan.optimizer in MONOTONE
     step = next(steps)
-    curve = Curve(step.W, validation=None if watched is None else [], first_gradient=step.gradient)
-    best, best_accuracy, since = math.inf, -math.inf, 0
+    curve = Curve(step.W, validation=None if validation is None else [], first_gradient=step.gradient)
+    best, best_accuracy, steps_since_best = math.inf, -math.inf, 0
     try:
         while True:
             seconds, finite = time.perf_counter() - clock, math.isfinite(step.loss)
-            accuracy = watched(step.W) if watched is not None and finite else 0.0
+            accuracy = validation(step.W) if validation is not None and finite else 0.0
             curve.losses.append(step.loss)
             curve.seconds.append(seconds)
             if curve.validation is not None:
                 curve.validation.append(accuracy)
             if progress is not None:
-                progress(Progress("training", len(curve.losses) - 1, rules.max_steps, values={"loss": step.loss}))
+                progress(Progress("training", len(curve.losses) - 1, options.max_iterations, values={"loss": step.loss}))
             if not finite:
-                curve.status, curve.W_is_last = Status.DIVERGED, False
+                curve.status, curve.last_returned = Status.DIVERGED, False
                 return curve
             if curve.validation is not None:
-                since = 0 if accuracy > best_accuracy else since + 1
+                steps_since_best = 0 if accuracy > best_accuracy else steps_since_best + 1
                 if accuracy > best_accuracy:
                     best_accuracy, curve.W = accuracy, step.W
-                curve.W_is_last = curve.W is step.W
-                if since >= rules.patience:
+                curve.last_returned = curve.W is step.W
+                if steps_since_best >= options.patience:
                     curve.status = Status.STOPPED_EARLY
                     return curve
             elif step.trial:
                 pass
-            elif rules.monotone or rules.random or step.loss < best:
-                best, curve.W, curve.W_is_last = min(best, step.loss), step.W, True
+            elif last_is_best or step.loss < best:
+                best, curve.W, curve.last_returned = min(best, step.loss), step.W, True
             else:
-                curve.W_is_last = False
+                curve.last_returned = False
             if not step.trial:
-                curve.taken.append(step.loss)
-                status = _reason(step, curve, rules)
+                curve.accepted.append(step.loss)
+                status = _stopping_status(step, curve, method)
                 if status is not None:
                     curve.status = status
                     return curve
-            if len(curve.losses) > rules.max_steps:
+            if len(curve.losses) > options.max_iterations:
                 return curve
             step = next(steps)
-    except StopIteration:  # nothing left to gain, as far as the method can tell
-        curve.next_proof = math.inf
-        curve.status = _ended(step, curve, rules.tol) or Status.STALLED
+    except StopIteration:  # the method has no step that lowers the loss
+        curve.gap_check_below = math.inf
+        curve.status = _convergence(step, curve, method.accuracy.tol) or Status.STALLED
     except KeyboardInterrupt:
         if not curve.losses:
             raise
-        curve.status, curve.W_is_last = Status.INTERRUPTED, False  # it may have come before the last W was kept
+        curve.status, curve.last_returned = Status.INTERRUPTED, False  # perhaps before the last W was recorded
     return curve
 
 
-def _reason(step: Step, curve: Curve, rules: Rules) -> Status | None:
-    """Why to stop here, if there is a reason."""
-    losses, loss = curve.taken, step.loss
-    if rules.stop_below is not None and loss <= rules.stop_below:
+def _stopping_status(step: Step, curve: Curve, method: TrainingMethod) -> Status | None:
+    """The status to stop with after this step, if a rule holds."""
+    task, tol, losses, loss = method.task, method.accuracy.tol, curve.accepted, step.loss
+    stop_below, zero = method.options.stop_below, max(tol, TARGET_MARGIN * method.accuracy.inner_tol)
+    if stop_below is not None and loss <= stop_below:
         return Status.TARGET_REACHED
-    if rules.loss.name == "mse" and loss <= rules.zero**2 * losses[0]:
+    if task.loss.name == "mse" and loss <= zero**2 * losses[0]:
         return Status.ZERO_LOSS
-    # all nodes told apart, and nothing that bounds W: a growing multiple of it takes cross-entropy to zero
-    far = not rules.bounded and step.outputs is not None and loss <= rules.tol * losses[0]
-    if far and step.outputs is not None and rules.loss.separated(step.outputs):
+    # classes separated, and nothing bounds W: growing multiples of it take cross-entropy to zero
+    if task.weight_decay == 0 and step.outputs is not None and loss <= tol * losses[0] and task.loss.separated(step.outputs):
         return Status.SEPARABLE
-    if rules.random:
+    if method.stochastic:
         return None
-    settled = step.gap is not None or (len(losses) > WINDOW and abs(losses[-1 - WINDOW] - loss) <= rules.tol * abs(loss))
-    return _ended(step, curve, rules.tol) if settled else None
+    plateau = len(losses) > PLATEAU and abs(losses[-1 - PLATEAU] - loss) <= tol * abs(loss)
+    return _convergence(step, curve, tol) if step.gap is not None or plateau else None
 
 
-def _ended(step: Step, curve: Curve, tol: float) -> Status | None:
-    """Whether what is left to gain is small; where the gradient is, and nothing tells what is left, that it is not known."""
+def _convergence(step: Step, curve: Curve, tol: float) -> Status | None:
+    """CONVERGED where the gap is small; UNPROVED where the gradient is small and no gap can be computed."""
     bound = tol * abs(step.loss) / SAFETY
-    if step.gap is not None:
-        if step.gap <= bound and step.confirmed is not None:
-            gap = step.confirmed()
-            return Status.CONVERGED if gap is not None and gap <= bound else None
-        return Status.CONVERGED if step.gap <= bound else None
-    if not small_gradient(step.gradient, curve.first_gradient, tol) or step.gradient > curve.next_proof:
+    if step.gap is None:  # losses and gaps go with the gradient's square
+        candidate = step.gradient <= math.sqrt(tol) * curve.first_gradient and not step.gradient > curve.gap_check_below
+    else:
+        candidate = step.gap <= bound
+    if not candidate:
         return None
-    gap = None if step.confirmed is None else step.confirmed()
-    if gap is None:
-        return Status.UNPROVED
-    if gap <= bound:
+    gap = step.gap if step.accurate_gap is None else step.accurate_gap()
+    if gap is not None and gap <= bound:
         return Status.CONVERGED
-    # gaps go with the gradient's square
-    curve.next_proof = step.gradient * max(math.sqrt(bound / gap), LEAST)
+    if step.gap is None:
+        if gap is None:
+            return Status.UNPROVED
+        curve.gap_check_below = step.gradient * max(math.sqrt(bound / gap), LEAST_FALL)
     return None
-
-
-def small_gradient(gradient: float, first: float, tol: float) -> bool:
-    """Whether a gradient counts as zero beside the first: losses go with its square."""
-    return gradient <= math.sqrt(tol) * first

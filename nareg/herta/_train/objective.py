@@ -11,34 +11,32 @@ from nareg.herta._precondition.preconditioner import inverse_or_one
 
 
 class TrainingProblem:
-    """What every optimizer sees.
+    """Value, gradient and Hessian product for the optimizers.
 
     Attributes
     ----------
     tol : float
         Accuracy of the inner solves.
     evaluations, hessian_products : int
-        Values with gradients, and products with the Hessian: two inner solves each where J is not formed.
-    elsewhere : int
-        Products with other systems than the model's.
+        Number of values with gradients, and of products with the Hessian. Each takes two inner solves where J is not formed.
     """
 
     def __init__(
         self, model: Implicit | Formed, loss: TrainingLoss, features: Features, *, weight_decay: float, tol: float
     ) -> None:
         self.model, self.loss, self.n_features = model, loss, features.shape[1]
-        self.unit = inverse_or_one(features.lengths())[:, None]
+        self._inverse_lengths = inverse_or_one(features.lengths())[:, None]
         self.weight_decay, self.tol = weight_decay, tol
         self.evaluations = self.hessian_products = 0
 
     @property
-    def elsewhere(self) -> int:
-        """None."""
+    def other_products(self) -> int:
+        """Products with other systems than the model's."""
         return 0
 
-    def length(self, gradient: torch.Tensor) -> float:
-        """Of a gradient, in units in which the features' columns are of length one."""
-        return float((self.unit * gradient).norm())
+    def scaled_norm(self, gradient: torch.Tensor) -> float:
+        """Norm of a gradient in units in which the features' columns have length one."""
+        return float((self._inverse_lengths * gradient).norm())
 
     def zeros(self, like: torch.Tensor) -> torch.Tensor:
         """The start, W = 0."""
@@ -47,9 +45,14 @@ class TrainingProblem:
     def evaluate(self, W: torch.Tensor) -> tuple[float, torch.Tensor, torch.Tensor]:
         """Value, gradient (F, C), and outputs at the training nodes (n_train, C)."""
         self.evaluations += 1
-        Z = self.model.apply(W, self.tol, again=True)
+        Z = self.model.apply(W, self.tol, warm_start=True)
         value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
-        return value, self.model.adjoint(self.loss.gradient(Z), self.tol, again=True) + self.weight_decay * W, Z
+        residual = self.loss.gradient(self._outputs_of_gradient(W, Z))
+        return value, self.model.adjoint(residual, self.tol, warm_start=True) + self.weight_decay * W, Z
+
+    def _outputs_of_gradient(self, W: torch.Tensor, Z: torch.Tensor) -> torch.Tensor:
+        """Outputs at which the loss is differentiated."""
+        return Z
 
     def hessian(self, Z: torch.Tensor, V: torch.Tensor, tol: float | None = None) -> torch.Tensor:
         """``J^T loss''(Z) J V + weight_decay V``."""

@@ -1,6 +1,6 @@
 """Descent methods for the training problem, all from W = 0 and all preconditioned by ``P^-1`` or ``W = R W'``.
 
-Each is a generator of steps: the caller keeps the curve, stops it, and keeps the last W when interrupted.
+Each is a generator of steps. The caller records them, stops, and chooses the weights to return.
 """
 
 from __future__ import annotations
@@ -8,47 +8,45 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import torch
 
+from nareg._linear.lbfgs import MEMORY, Pair, two_loop
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._train.objective import TrainingProblem
 from nareg.herta._train.spectrum import Ritz
 
-#: Pairs that L-BFGS remembers.
-MEMORY = 20
 #: Sufficient decrease and curvature conditions of the line search (weak Wolfe).
 DECREASE, CURVATURE = 1e-4, 0.9
-#: Trial steps of a line search before it is given up: rounding leaves nothing to gain.
-TRIALS = 25
-#: Sufficient decrease of a step without a search along curvature, which has to be a good deal of what a parabola promises.
+#: Trial steps of a line search, at most; more meet rounding.
+MAX_TRIALS = 25
+#: Sufficient decrease of a step that does not check curvature; half of what a parabola promises.
 SUFFICIENT = 0.25
-#: Steps of Adam after which it asks for a new preconditioner first.
-ASKED = 10
-#: Relaxed inner solves never get looser than this.
+#: Steps of Adam before its first new preconditioner.
+FIRST_RENEWAL = 10
+#: Loosest tolerance of relaxed inner solves.
 LOOSEST = 1e-3
-#: Conjugate gradients start again from the residual of W itself after so many steps, or a fall of the recurred one to this.
-REPLACED, DRIFTED = 50, 1e-20
+#: Conjugate gradients restart from the true residual after so many steps, or when the recurred one has fallen to this share.
+RESTART_AFTER, RESTART_BELOW = 50, 1e-20
 
 
 @dataclass(frozen=True)
 class Step:
-    """Where a method stands: W, the loss there, the size of its gradient, and more where it is known.
+    """One step of a method.
 
     Attributes
     ----------
     W : (F, C) tensor
     loss, gradient : float
-        The gradient's length in units in which the features' columns are of length one.
+        The loss at W, and the norm of its gradient in units in which the features' columns have length one.
     gap : float or None
-        Where P is near the Hessian, what is left to gain: ``<g, P^-1 g> / 2``.
+        Estimated distance from the minimum, ``<g, P^-1 g> / 2``, where P is near the Hessian.
     outputs : (n_train, C) tensor or None
     trial : bool
-        Of a line search: W was not moved.
-    confirmed : callable or None
-        The gap by a preconditioner that is made for this W, where ``gap`` is by one that is kept for longer.
+        A trial of a line search, which does not move W.
+    accurate_gap : callable or None
+        Computes the gap with a preconditioner for this W, where P is older.
     """
 
     W: torch.Tensor
@@ -57,37 +55,30 @@ class Step:
     gap: float | None = None
     outputs: torch.Tensor | None = None
     trial: bool = False
-    confirmed: Callable[[], float | None] | None = None
-
-
-#: A step, the difference of the gradients at its ends, and their inner product.
-Pair = tuple[torch.Tensor, torch.Tensor, float]
+    accurate_gap: Callable[[], float | None] | None = None
 
 
 class Refresh(Protocol):
     """A preconditioner that follows the outputs Z."""
 
     def __call__(self, Z: torch.Tensor) -> Preconditioner:
-        """One that is good enough to go on with."""
-        ...
+        """One that is accurate enough for the next steps."""
 
-    def anew(self, Z: torch.Tensor) -> Preconditioner:
-        """One that tells the gap."""
-        ...
+    def up_to_date(self, Z: torch.Tensor) -> Preconditioner:
+        """One that is accurate enough to estimate the gap."""
 
-    def started(self) -> bool:
-        """Whether there is one to go on with, where there was none so far."""
-        ...
+    def start(self) -> bool:
+        """Build one for the next steps if there is none, and say whether there is one now."""
 
 
 def conjugate_gradients(
     problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, ritz: Ritz, *, fresh: bool = False
 ) -> Iterator[Step]:
-    """Preconditioned conjugate gradients on the normal equations of the squared error, every output by itself.
+    """Preconditioned conjugate gradients on the normal equations of the squared error, for every output by itself.
 
-    The loss falls by ``alpha <r, P^-1 r> / 2`` a step. The inner solves get looser as the residual gets smaller: an error in a
-    product counts times the residual's size (inexact Krylov methods). Now and then the residual is computed anew, where that
-    costs no solves (``fresh``) in every step; where the loss does not fall between the two, the iteration is at its end.
+    The loss falls by ``alpha <r, P^-1 r> / 2`` per step. The inner solves get looser as the residual gets smaller, because the
+    error of a product counts in multiples of the residual (inexact Krylov methods). Every 50 steps the residual is computed
+    from W; with ``fresh``, where that costs no solves, in every step. The iteration ends when the loss has not fallen.
     """
     loss, gradient, Z = problem.evaluate(W)
     while True:
@@ -95,15 +86,15 @@ def conjugate_gradients(
         U = P.solve(R)
         D, ru = U, (R * U).sum(0)
         first = float(ru.sum())
-        retained = Step(W, loss, problem.length(R), 0.5 * first if P.factors else None)
-        yield retained
+        verified = Step(W, loss, problem.scaled_norm(R), 0.5 * first if P.factors else None)
+        yield verified
         if not first > 0:
             return
-        for _ in range(REPLACED):
+        for _ in range(RESTART_AFTER):
             relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
             Q = problem.hessian(Z, D, relaxed)
-            bend = (D * Q).sum(0)
-            alpha = torch.where(bend > 0, ru / bend, torch.zeros_like(ru))
+            curvature = (D * Q).sum(0)
+            alpha = torch.where(curvature > 0, ru / curvature, torch.zeros_like(ru))
             W = W + D * alpha
             if fresh:
                 loss, gradient, Z = problem.evaluate(W)
@@ -115,16 +106,16 @@ def conjugate_gradients(
             new = (R * U).sum(0)
             beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
             ritz.add(alpha, beta)
-            left = float(new.sum())
-            if not (loss > 0 and left > DRIFTED * first) or (fresh and not loss < retained.loss):
-                break  # the recurred residual has lost touch with that of W, or there is nothing to gain
-            step = Step(W, loss, problem.length(R), 0.5 * left if P.factors else None)
+            remaining = float(new.sum())
+            if not (loss > 0 and remaining > RESTART_BELOW * first) or (fresh and not loss < verified.loss):
+                break  # the recurred residual is no longer that of W, or the loss does not fall
+            step = Step(W, loss, problem.scaled_norm(R), 0.5 * remaining if P.factors else None)
             yield step
-            retained = step if fresh else retained
+            verified = step if fresh else verified
             D, ru = U + D * beta, new
         loss, gradient, Z = problem.evaluate(W)
-        if not loss < retained.loss:  # rounding, or the accuracy of the solves
-            yield retained
+        if not loss < verified.loss:  # rounding, or the accuracy of the solves
+            yield verified
             return
         ritz.restart()
 
@@ -132,19 +123,19 @@ def conjugate_gradients(
 def gradient_descent(
     problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, step: float, refresh: Refresh | None = None
 ) -> Iterator[Step]:
-    """``W <- W - step P^-1 gradient``: gradient descent in ``W'``, whose coordinates follow P where that is renewed."""
+    """``W <- W - step P^-1 gradient``: gradient descent in ``W'``, in new coordinates whenever P is renewed."""
     while True:
         loss, gradient, Z = problem.evaluate(W)
         P = P if refresh is None else refresh(Z)
         change = P.solve(gradient)
-        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * float((gradient * change).sum()), refresh)
+        yield _step(problem, W, loss, gradient, Z, P, float((gradient * change).sum()), refresh)
         W = W - step * change
 
 
 def searched_descent(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh) -> Iterator[Step]:
-    """The same for a P that is renewed, whose spectrum at the start tells no step that is safe later on.
+    """Gradient descent with a P that is renewed, so that its spectrum at the start gives no safe step for later.
 
-    A step that does not lower the loss enough (Armijo) is halved and taken again; the next one starts twice as long.
+    A step that does not lower the loss enough (Armijo) is halved; the next step starts at twice the accepted length.
     """
     loss, gradient, Z = problem.evaluate(W)
     t = 1.0
@@ -152,15 +143,15 @@ def searched_descent(problem: TrainingProblem, P: Preconditioner, W: torch.Tenso
         P = refresh(Z)
         change = P.solve(gradient)
         slope = float((gradient * change).sum())
-        size = problem.length(gradient)
-        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * slope, refresh)
+        step = _step(problem, W, loss, gradient, Z, P, slope, refresh)
+        yield step
         if not slope > 0:
             return
-        for _ in range(TRIALS):
+        for _ in range(MAX_TRIALS):
             trial, after, Z_after = problem.evaluate(W - t * change)
             if trial <= loss - SUFFICIENT * t * slope:
                 break
-            yield Step(W, loss, size, trial=True)
+            yield Step(W, loss, step.gradient, trial=True)
             t *= 0.5
         else:
             return
@@ -172,66 +163,59 @@ def adam(
 ) -> Iterator[Step]:
     """PyTorch's Adam on ``W'``.
 
-    A P that is renewed is asked for at steps 10, 20, 40 and so on: each takes an eigendecomposition, and Adam starts afresh, as
-    its averages are of other coordinates.
+    P is renewed at steps 10, 20, 40 and so on, because each renewal takes an eigendecomposition. Adam restarts then, as its
+    averages belong to the old coordinates.
     """
-    inner, optimizer = _begun(P, W, lr)
-    due = ASKED
+    inner, optimizer = _inner_adam(P, W, lr)
+    next_renewal = FIRST_RENEWAL
     for count in itertools.count():
         loss, gradient, Z = problem.evaluate(W)
-        if refresh is not None and count == due:
-            renewed, due = refresh(Z), 2 * due
+        if refresh is not None and count == next_renewal:
+            renewed, next_renewal = refresh(Z), 2 * next_renewal
             if renewed is not P:
                 P = renewed
-                inner, optimizer = _begun(P, W, lr)
+                inner, optimizer = _inner_adam(P, W, lr)
         inner.grad = P.root_transposed(gradient)
-        yield _stepped(problem, W, loss, gradient, Z, P, 0.5 * float((inner.grad * inner.grad).sum()), refresh)
+        yield _step(problem, W, loss, gradient, Z, P, float((inner.grad * inner.grad).sum()), refresh)
         optimizer.step()
         W = P.root(inner.detach())
 
 
-def _begun(P: Preconditioner, W: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.optim.Optimizer]:
-    """``W'``, and Adam on it without memory."""
+def _inner_adam(P: Preconditioner, W: torch.Tensor, lr: float) -> tuple[torch.Tensor, torch.optim.Optimizer]:
+    """``W'``, and a new Adam on it."""
     inner = P.unroot(W).clone().requires_grad_(True)
     return inner, torch.optim.Adam([inner], lr=lr)
 
 
-def _stepped(
-    problem: TrainingProblem,
-    W: torch.Tensor,
-    loss: float,
-    gradient: torch.Tensor,
-    Z: torch.Tensor,
-    P: Preconditioner,
-    gap: float,
-    refresh: Refresh | None,
-) -> Step:
-    """A step, with the gap where P is the Hessian's: that of cross-entropy moves away from a P that is not renewed."""
+def _step(
+    problem: TrainingProblem, W: torch.Tensor, loss: float, gradient: torch.Tensor, Z: torch.Tensor, P: Preconditioner,
+    slope: float, refresh: Refresh | None,
+) -> Step:  # fmt: skip
+    """A step with ``slope = <g, P^-1 g>``; half of it is the gap, for cross-entropy only if P is renewed."""
     known = P.factors and (problem.loss.name == "mse" or refresh is not None)
-    confirmed = None if refresh is None else partial(_gap, refresh, Z, gradient)
-    return Step(W, loss, problem.length(gradient), gap if known else None, Z, confirmed=confirmed)
+    accurate_gap = None if refresh is None else lambda: refresh.up_to_date(Z).gap(gradient)
+    return Step(W, loss, problem.scaled_norm(gradient), 0.5 * slope if known else None, Z, accurate_gap=accurate_gap)
 
 
 def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refresh: Refresh | None = None) -> Iterator[Step]:
-    """Limited-memory BFGS whose first inverse Hessian is ``P^-1``; a weak Wolfe line search.
+    """Limited-memory BFGS whose first inverse Hessian is ``P^-1``, with a weak Wolfe line search.
 
-    Pairs of steps and gradient differences are kept in W's own coordinates, so that they outlive a refreshed preconditioner.
-    Every evaluation is a step of the curve, those of the line search too; steps that were not taken repeat the best loss.
+    Pairs of steps and gradient changes are in W's own coordinates, so that they outlive a renewed preconditioner. Every
+    evaluation is a step of the curve. Trials of the line search repeat the best loss.
     """
     loss, gradient, Z = problem.evaluate(W)
-    memory: list[Pair] = []
+    pairs: list[Pair] = []
     while True:
         P = P if refresh is None else refresh(Z)
-        direction = -_two_loops(gradient, memory, P)
+        direction = -two_loop(gradient, pairs, _inverse_metric(P, pairs))
         slope = float((direction * gradient).sum())
-        size = problem.length(gradient)
-        confirmed = None if refresh is None else partial(_gap, refresh, Z, gradient)
-        yield Step(W, loss, size, -0.5 * slope if P.factors else None, Z, confirmed=confirmed)
+        step = _step(problem, W, loss, gradient, Z, P, -slope, refresh)
+        yield step
         if not slope < 0:
             return
-        # a first step without any scale: as far as a straight line would take the loss to zero
-        t, low, high = 1.0 if memory or P.factors else loss / -slope, 0.0, float("inf")
-        for _ in range(TRIALS):
+        # without a scale: as far as a straight line would take the loss to zero
+        t, low, high = 1.0 if pairs or P.factors else loss / -slope, 0.0, float("inf")
+        for _ in range(MAX_TRIALS):
             trial, after, Z_after = problem.evaluate(W + t * direction)
             if not trial <= loss + DECREASE * t * slope:
                 high = t
@@ -242,35 +226,22 @@ def lbfgs(problem: TrainingProblem, P: Preconditioner, W: torch.Tensor, *, refre
                 t = 2 * t if high == float("inf") else (low + high) / 2
             else:
                 break
-            yield Step(W, loss, size, trial=True)
+            yield Step(W, loss, step.gradient, trial=True)
         else:
-            if P.factors or refresh is None or not refresh.started():
+            if P.factors or refresh is None or not refresh.start():
                 return
-            memory = []  # in these coordinates nothing is left to gain; in others there may be
+            pairs = []  # no descent in these coordinates; try others
             continue
-        s, y = t * direction, after - gradient
-        bend = float((s * y).sum())
-        if bend > 0:
-            memory = [*memory, (s, y, bend)][-MEMORY:]
-        W, loss, gradient, Z = W + s, trial, after, Z_after
+        move, change = t * direction, after - gradient
+        curvature = float((move * change).sum())
+        if curvature > 0:
+            pairs = [*pairs, Pair(move, change, curvature)][-MEMORY:]
+        W, loss, gradient, Z = W + move, trial, after, Z_after
 
 
-def _gap(refresh: Refresh, Z: torch.Tensor, gradient: torch.Tensor) -> float | None:
-    return refresh.anew(Z).gap(gradient)
-
-
-def _two_loops(gradient: torch.Tensor, memory: list[Pair], P: Preconditioner) -> torch.Tensor:
-    """The inverse Hessian of L-BFGS times the gradient."""
-    q, shares = gradient.clone(), []
-    for s, y, bend in reversed(memory):
-        share = float((s * q).sum()) / bend
-        q -= share * y
-        shares.append(share)
-    if P.factors or not memory:
-        q = P.solve(q)
-    else:
-        _, y, bend = memory[-1]
-        q *= bend / float((y * y).sum())
-    for (s, y, bend), share in zip(memory, reversed(shares), strict=True):
-        q += (share - float((y * q).sum()) / bend) * s
-    return q
+def _inverse_metric(P: Preconditioner, pairs: list[Pair]) -> Callable[[torch.Tensor], torch.Tensor]:
+    """The first inverse Hessian of L-BFGS: ``P^-1``, or without P a multiple of the identity from the last pair."""
+    if P.factors or not pairs:
+        return P.solve
+    change = pairs[-1].change
+    return lambda q: q * (pairs[-1].curvature / float((change * change).sum()))

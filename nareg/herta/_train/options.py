@@ -1,13 +1,14 @@
-"""What :func:`nareg.herta.fit` can be told beyond a name: model, loss, optimizer, preconditioner."""
+"""The options of :func:`nareg.herta.fit` that need more than a name: model, loss, optimizer, preconditioner."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.herta._train.inputs import fraction
+from nareg.herta._model.losses import LOSSES
+from nareg.herta._model.system import OPERATORS, checked_kind
+from nareg.herta._model.types import Nodes
 
 #: The names of optimizers.
 OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "algorithm-1-as-printed")
@@ -15,17 +16,22 @@ OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "al
 
 @dataclass(frozen=True)
 class Unfolding:
-    """The model ``Z* = (I + lam L)^-1 X W``, in the place of ``lam=`` where its strength alone does not say which.
+    """The model ``Z* = (I + lam L)^-1 X W``. Pass it as ``lam`` to choose another L, or unrolled steps.
 
     Attributes
     ----------
     lam : float
         Strength of the graph, at least 0 (0: no graph).
     kind : {"augmented", "combinatorial", "operator"}
-        ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``D - A``, or ``graph`` is the positive semidefinite matrix L itself: the
-        ``matrix`` of a :class:`~nareg.results.WeightDesign`, say.
+        ``L = I - D~^-1/2 (A + I) D~^-1/2``, or ``L = D - A``. With "operator", ``graph`` is L itself: a positive semidefinite
+        matrix, for example the ``matrix`` of a :class:`~nareg.results.WeightDesign`.
     unrolled : int or None
-        This number of gradient steps of the inner problem in the place of its solution, as TWIRLS is trained: another model.
+        Number of gradient steps on the inner problem. They replace its solution, as in TWIRLS, and give another model.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -41,16 +47,27 @@ class Unfolding:
     kind: str = "augmented"
     unrolled: int | None = None
 
+    def __post_init__(self) -> None:
+        _checks.number("lam", self.lam, low=0)
+        checked_kind(self.kind, OPERATORS)
+        if self.unrolled is not None:
+            _checks.integer("unrolled", self.unrolled, low=1)
+
 
 @dataclass(frozen=True)
 class Regularized:
-    """A loss with ``weight_decay / 2 ||W||_F^2`` added, in the place of its name.
+    """A loss plus ``weight_decay / 2 ||W||_F^2``. Pass it as ``loss``.
 
     Attributes
     ----------
     loss : {"mse", "ce"}
     weight_decay : float
         At least 0.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -66,17 +83,26 @@ class Regularized:
     loss: str = "mse"
     weight_decay: float = 0.0
 
+    def __post_init__(self) -> None:
+        _checks.choice("loss", self.loss, LOSSES)
+        _checks.number("weight_decay", self.weight_decay, low=0)
+
 
 @dataclass(frozen=True)
 class Sketched:
-    """The sketched preconditioner with a number of rows, in the place of ``"sketched"``.
+    """A sketched preconditioner with a number of rows.
 
-    Algorithm 1 takes it too, for its own sketch.
+    Pass it as ``preconditioner`` to ``fit`` (Algorithm 1 takes it for its own sketch), or as ``how`` to ``precondition``.
 
     Attributes
     ----------
     rows : int or None
-        Rows of the sketch; default 8 F. With little more than F has rank the preconditioner is a poor one.
+        Rows of the sketch; default 8 F. Fewer than twice the rank of the features make a poor preconditioner.
+
+    Raises
+    ------
+    InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -90,40 +116,46 @@ class Sketched:
 
     rows: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.rows is not None:
+            _checks.integer("rows", self.rows, low=1)
+
 
 @dataclass(frozen=True)
 class Optimizer:
-    """An optimizer and when it stops, in the place of its name.
+    """An optimizer with its settings and its stopping rules. Pass it as ``optimizer``.
 
     Attributes
     ----------
     name : str
         As in :func:`nareg.herta.fit`.
     learning_rate : float or None
-        Of "gd" and "adam", in preconditioned coordinates. Default: for "gd" from the estimated ends of the spectrum, or where
-        the preconditioner is renewed by a line search; for "adam" 0.1 (0.01 without preconditioner).
+        Of "gd" and "adam", in preconditioned coordinates. Default of "gd": from the estimated ends of the spectrum, or a line
+        search where the preconditioner is renewed. Default of "adam": 0.1, and 0.01 without preconditioner.
     dropout : float
-        Share of the features that "gd" and "adam" leave out, others at every step.
+        Share of the features that "gd" and "adam" leave out, drawn anew at every step.
     tol : float or None
-        In (0, 1), default 1e-8, in float32 1e-4. Converged when the loss is within ``tol`` times itself of its minimum, as the
-        preconditioner estimates it (``<g, P^-1 g> / 2``, with a margin of ten). Without one, when four steps lowered the loss
-        by less than that and the gradient, for columns of length one, is below ``sqrt(tol)`` times the first, one is made to
-        tell. Where it says that much is left to gain, training goes on: with it for ``preconditioner="auto"``.
+        In (0, 1); default 1e-8, and 1e-4 in float32. The run converges when the loss is within ``tol`` times itself of its
+        minimum. The distance is estimated with a preconditioner (``<g, P^-1 g> / 2``, with a safety factor of ten). A run
+        without one builds it when four steps lower the loss by less than that and the gradient, for columns of length one, is
+        below ``sqrt(tol)`` times the first. If the distance is still large, training continues, with that preconditioner for
+        ``preconditioner="auto"``.
     inner_tol : float or None
-        Error of the solves behind values and gradients, relative. Default ``sqrt(tol) / (50 kappa max(lam, 1))`` after
+        Relative error of the solves behind values and gradients. Default ``sqrt(tol) / (50 kappa max(lam, 1))`` after
         Lemma 5.1, with ``kappa = 10``, or what rounding allows.
     max_iterations : int
         Iterations of "pcg", evaluations of the others.
     stop_below : float or None
-        Stop once the loss is at most this.
+        Stop when the loss is at most this.
     validation : (n,) indices or (N,) mask, optional
-        Nodes with labels at which the accuracy is watched; the weights with the best are returned, however training ended.
+        Nodes with labels at which the accuracy is measured. The weights with the best accuracy are returned.
     patience : int
-        Steps without a better validation accuracy after which training stops.
+        Number of steps without a better validation accuracy after which training stops.
 
     Raises
     ------
     InputError
+        If a value is outside its range.
 
     Examples
     --------
@@ -143,19 +175,27 @@ class Optimizer:
     inner_tol: float | None = None
     max_iterations: int = 1000
     stop_below: float | None = None
-    validation: Any = None
+    validation: Nodes | None = None
     patience: int = 20
 
     def __post_init__(self) -> None:
         _checks.choice("optimizer", self.name, OPTIMIZERS)
         if self.learning_rate is not None:
             _checks.number("learning_rate", self.learning_rate, low=0, strict=True)
-        for name in ("tol", "inner_tol"):
-            if getattr(self, name) is not None:
-                fraction(name, getattr(self, name))
+        for name, value in (("tol", self.tol), ("inner_tol", self.inner_tol)):
+            if value is not None:
+                fraction(name, value)
         if self.stop_below is not None:
             _checks.number("stop_below", self.stop_below)
         _checks.integer("max_iterations", self.max_iterations, low=1)
         _checks.integer("patience", self.patience, low=1)
         if _checks.number("dropout", self.dropout, low=0) >= 1:
-            raise InputError(f"dropout is {self.dropout!r}: it must be below 1, or nothing is left to learn from.")
+            raise InputError(f"dropout is {self.dropout!r}: it must be below 1, or no feature is left.")
+
+
+def fraction(name: str, value: float) -> float:
+    """A number in (0, 1)."""
+    number = _checks.number(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name} is {value!r}, it must be above 0 and below 1.")
+    return number

@@ -1,12 +1,12 @@
-"""What training returns, and how it ended."""
+"""The result of a training run."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
+from nareg._arrays import Array
 from nareg.errors import InputError
 from nareg.results import Status
 
@@ -18,37 +18,35 @@ class TrainingResult:
     Attributes
     ----------
     weights : (F, C) array or tensor
-        W, of the kind of the features (tensor for tensors).
+        W; a tensor where the features are one.
     outputs : (N, C) array or tensor
         Z* at all nodes.
     loss : float
         At the returned weights, from accurate solves in double precision.
     losses : (T,) array
-        Loss at the start, then after every iteration (pcg) or evaluation (the others), as training saw it; where the last
-        weights are those returned, the last is ``loss``.
+        Loss at the start, then after every iteration (pcg) or evaluation (the others), as training computed it. Where the last
+        weights are returned, the last entry is ``loss``.
     seconds : (T,) array
-        When each was known, from the start of the call, everything built before it included.
+        Time of each loss since the start of the call, setup included.
     status : Status
     optimizer, preconditioner : str
-        What was used.
+        The ones that were used.
     reason : str
-        Why, where it was chosen by estimated cost.
+        Why, where they were chosen by estimated cost.
     condition : float or None
         Estimated condition number of the preconditioned Hessian at the start (Lanczos; from below).
     gap : float or None
-        Estimate of how far the loss is above its minimum, ``<g, P^-1 g> / 2`` from accurate solves in double precision, with a
-        preconditioner made for these weights. Runs without one make one before they are called converged; None where none
-        was made.
+        Estimated distance of the loss from its minimum: ``<g, P^-1 g> / 2`` from accurate solves in double precision, with a
+        preconditioner for the returned weights. None where none was built.
     gradient_norm : float
         At the returned weights, from accurate solves.
     rank : int or None
-        Of the features as a preconditioner sees them, the propagated ones at the training nodes: directions longer than the
-        root of the ridge. Where it is below F more than one W has this loss. None where no Gram matrix of them was factorized,
-        and with weight decay, with which there is one W.
+        Numerical rank of the propagated features at the training nodes: directions longer than the root of the ridge. Below F
+        several W have this loss. None with weight decay, and where no Gram matrix was factorized.
     evaluations, hessian_products : int
-        Values with gradients, and products with the Hessian.
+        Number of values with gradients, and of products with the Hessian.
     products : int
-        Products of H with one column, in the whole run.
+        Number of products of H with one column in the whole run.
     validation : (T,) array or None
         Accuracy at the validation nodes along the way.
     lam : float
@@ -66,8 +64,8 @@ class TrainingResult:
     (True, 9, (10, 3), (400, 3), True)
     """
 
-    weights: Any
-    outputs: Any
+    weights: Array
+    outputs: Array
     loss: float
     losses: np.ndarray
     seconds: np.ndarray
@@ -86,32 +84,32 @@ class TrainingResult:
     lam: float
     timings: dict[str, float] = field(default_factory=dict)
 
-    def predict(self) -> Any:
+    def predict(self) -> Array:
         """Class of every node: its largest output.
 
         Raises
         ------
         InputError
-            If there is a single output: it is a number, no class.
+            If there is a single output, which is a number and not a class.
         """
         if self.outputs.shape[1] < 2:
-            raise InputError("outputs have a single column, which is a number a node and no class: read result.outputs.")
+            raise InputError("outputs have a single column, a number per node and not a class: read result.outputs.")
         return self.outputs.argmax(1)
 
     def summary(self) -> str:
         """A few lines for a person."""
-        gap = ", what is left to gain not known" if self.gap is None else f", about {self.gap:.1g} above the minimum"
+        gap = ", distance from the minimum not known" if self.gap is None else f", about {self.gap:.1g} above the minimum"
         condition = "" if self.condition is None else f", condition number {self.condition:.3g}"
         d = self.weights.shape[0]
-        unsure = self.rank is not None and self.rank < d
-        rank = f"; features of rank {self.rank}, less than their number {d}: more than one W has this loss" if unsure else ""
+        deficient = self.rank is not None and self.rank < d
+        rank = f"; features of rank {self.rank}, less than their number {d}: more than one W has this loss" if deficient else ""
         return "\n".join(
             (
                 f"{self.optimizer}: {self.status.value}",
                 f"  loss {self.losses[0]:.6g} -> {self.loss:.10g}{gap}; {self.losses.size - 1} steps, {self.seconds[-1]:.3g} s",
                 f"  preconditioner {self.preconditioner}{condition}{rank}",
                 f"  {self.evaluations} evaluations, {self.hessian_products} Hessian products, {self.products} products",
-                f"  {self.reason}" if self.reason else "  as asked for",
+                f"  {self.reason}" if self.reason else "  as requested",
                 "  " + ", ".join(f"{name} {seconds:.3g} s" for name, seconds in self.timings.items()),
             )
         )

@@ -1,9 +1,8 @@
-"""How well a problem is preconditioned: eigenvalues of ``P^-1 Hessian``, estimated."""
+"""Estimated eigenvalues of the preconditioned Hessian ``P^-1 Hessian``."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import scipy.linalg
@@ -12,14 +11,14 @@ import torch
 from nareg.herta._precondition.preconditioner import Preconditioner
 from nareg.herta._train.objective import TrainingProblem
 
-#: Steps of the Lanczos iteration behind the estimated ends of a spectrum.
+#: Steps of the Lanczos iteration for the ends of a spectrum.
 LANCZOS = 12
-#: Eigenvalues below this share of the largest are flat directions: features of deficient rank, a softmax' outputs moved alike.
+#: Eigenvalues below this share of the largest are zero: features of deficient rank, or equal shifts of all softmax outputs.
 FLAT = {torch.float64: 1e-6, torch.float32: 1e-3}
 
 
 class Ritz:
-    """Ends of the spectrum of ``P^-1 Hessian`` that conjugate gradients have seen, from their step lengths, for nothing."""
+    """Ends of the spectrum of ``P^-1 Hessian`` from the step lengths of conjugate gradients, at no cost."""
 
     def __init__(self) -> None:
         self._alphas: list[torch.Tensor] = []
@@ -32,7 +31,7 @@ class Ritz:
         self._betas.append(beta)
 
     def restart(self) -> None:
-        """The iteration starts again: what was seen before counts no more, unless little is seen afterwards."""
+        """Start a new sequence of steps; the longest one counts."""
         if len(self._alphas) > len(self._longest[0]):
             self._longest = self._alphas, self._betas
         self._alphas, self._betas = [], []
@@ -54,27 +53,17 @@ class Ritz:
         return float(np.concatenate(values).max() / np.concatenate(values).min()) if values else None
 
 
-def bent(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """The eigenvalues of directions that are not flat, as far as products in this dtype tell; none of a Hessian of zeros."""
-    return values[values > FLAT[dtype] * values.max()]
-
-
 def spectrum(
-    problem: TrainingProblem,
-    Z: torch.Tensor,
-    preconditioner: Preconditioner,
-    *,
-    generator: torch.Generator,
-    steps: int = LANCZOS,
+    problem: TrainingProblem, Z: torch.Tensor, preconditioner: Preconditioner, *, generator: torch.Generator
 ) -> torch.Tensor:
-    """Ritz values of ``R^T Hessian R`` after some Lanczos steps from a random start, reorthogonalized."""
+    """Ritz values of ``R^T Hessian R`` above zero, after Lanczos steps from a random start, reorthogonalized."""
     shape = (problem.n_features, problem.loss.n_outputs)
     v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
     basis: list[torch.Tensor] = []
     alphas: list[float] = []
     betas: list[float] = []
     v = v / v.norm()
-    for _ in range(min(steps, v.numel())):
+    for _ in range(min(LANCZOS, v.numel())):
         basis.append(v)
         u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v).to(Z.dtype)).double())
         alphas.append(float((u * v).sum()))
@@ -86,7 +75,6 @@ def spectrum(
             break
         betas.append(beta)
         v = u / beta
-    T: Any = torch.diag(torch.tensor(alphas, dtype=torch.float64))
-    for i, beta in enumerate(betas[: len(alphas) - 1]):
-        T[i, i + 1] = T[i + 1, i] = beta
-    return torch.linalg.eigvalsh(T)
+    off = torch.tensor(betas[: len(alphas) - 1], dtype=torch.float64)
+    values = torch.linalg.eigvalsh(torch.diag(torch.tensor(alphas, dtype=torch.float64)) + off.diag(1) + off.diag(-1))
+    return values[values > FLAT[Z.dtype] * values.max()]

@@ -1,0 +1,142 @@
+"""Exact and blind designs from sample columns, on networks of any size: nothing here is N x N."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg._linear.threads import one_blas_thread
+from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._node.penalty_path import Fold, PenaltyPath, Warm
+from nareg.design._node.sampling import Sampling
+from nareg.design._risk.groups import Groups
+from nareg.design._risk.probes import probes
+from nareg.design._risk.problem import fit_weights, pack, squared_bounds
+from nareg.design._risk.sampled import SampleColumns, SampledRisk
+from nareg.design._risk.starts import best_single, carried_single
+from nareg.errors import InputError
+from nareg.progress import ProgressCallback
+from nareg.results import DesignDetails, WeightDesign
+
+#: Folds where the caller names no number: on networks of this solver's size one judges as well as four
+#: (``python benchmarks/selection.py``), and takes a third of the time.
+SAMPLED_FOLDS = 1
+#: Relative residual of the solves in the final fit: with looser ones line searches end above that gradient.
+FINAL_TOL = 1e-8
+#: Arrays of one number per node and column that are in memory at once: columns, targets, both solutions, CG's own.
+ARRAYS = 7
+
+
+@dataclass(frozen=True)
+class SampledTask:
+    """A checked problem: operator, data term, and the columns of the risk for any of the times and probes."""
+
+    base: Penalty
+    c: np.ndarray
+    fit: np.ndarray | None
+    columns: Callable[[np.ndarray, np.ndarray], SampleColumns]
+    n_times: int
+    groups: Groups
+    sampling: Sampling
+    #: False: the risk of all columns is minimized, without a penalty.
+    hold_out: bool
+    warm: Warm | None = None
+
+
+def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> np.ndarray:
+    """The data term, after a look at the memory that the columns take."""
+    n = base.n_nodes
+    if variance.ndim == 2:
+        raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
+    columns = 2 * n_times + 3 * sampling.n_probes
+    less = "pass fewer signals, fewer probes (Sampling(n_probes=...)), or a part of the network"
+    _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
+    c = fit_weights(fit, variance, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    return c
+
+
+@one_blas_thread
+def design_sampled(
+    method: str,
+    task: SampledTask,
+    lower: Any,
+    upper: Any,
+    *,
+    started: float,
+    progress: ProgressCallback | None,
+    details: DesignDetails | None = None,
+) -> WeightDesign:
+    """Best single weight, search on held-out columns, fit on all."""
+    base, c, groups, rng, warm = task.base, task.c, task.groups, task.sampling.generator, task.warm
+    # Gershgorin's bound stands in for the largest eigenvalue
+    largest = float(np.max(np.asarray(abs(base.L).sum(axis=1)).ravel(), initial=0.0))
+    low, high = squared_bounds(c, largest, lower, upper, default_lower=None)
+    # nodes that share a weight share its bounds, and start together
+    low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
+    risk = SampledRisk(base, c)
+    Z = probes(base.L, task.sampling.n_probes, rng)
+    folds = _folds(task, risk, Z) if task.hold_out else None
+    columns = risk.arranged(task.columns(np.arange(task.n_times), Z))
+    clock = [time.perf_counter()]
+    start = best_single(risk, columns, low, high) if warm is None else carried_single(risk, columns, low, high, warm.scalar)
+    path = PenaltyPath(base.L, start, risk.value(start, columns), low, high, groups, progress)
+    clock.append(time.perf_counter())
+
+    def all_columns(w: np.ndarray) -> tuple[float, np.ndarray]:
+        risk.sequence.tol = FINAL_TOL
+        return risk.value_and_gradient(w, columns)
+
+    end = path.follow(all_columns, folds, warm)
+    clock.append(time.perf_counter())
+    solves: dict[str, float] = {
+        "columns": risk.sequence.columns,
+        "iterations per column": risk.sequence.iterations / max(risk.sequence.columns, 1),
+        "factorizations": risk.sequence.factorizations,
+        "tolerance": risk.sequence.tol,
+    }
+    return pack(
+        method,
+        end.w,
+        risk.value(end.w, columns),
+        end.status,
+        base=base,
+        fit=task.fit,
+        started=started,
+        lower=low,
+        upper=high,
+        solver="L-BFGS-B (scipy) on sampled risk",
+        solver_status=end.message,
+        gradient_norm=end.gradient_norm,
+        details={**path.details(), "solves": solves, **(details or {})},
+        timings={"single weight": clock[1] - clock[0], "descent": clock[2] - clock[1]},
+        settings={"solver": "sampled", "n_probes": task.sampling.n_probes},
+    )
+
+
+def _folds(task: SampledTask, risk: SampledRisk, Z: np.ndarray) -> list[Fold]:
+    """Columns to train on and held out, for other probes."""
+    parts = task.sampling.split(task.n_times, SAMPLED_FOLDS)
+    if not parts:
+        return []
+    others = probes(task.base.L, task.sampling.n_probes, task.sampling.generator)
+    folds = []
+    for trained, left_out in parts:
+        train, held_out = risk.arranged(task.columns(trained, Z)), risk.arranged(task.columns(left_out, others))
+        n_summands = held_out.inputs.shape[1] + (0 if held_out.sure is None else held_out.sure.shape[1])
+        folds.append(
+            Fold(
+                partial(risk.value_and_gradient, columns=train),
+                partial(risk.column_values, columns=held_out),
+                n_summands,
+                held_out.n_signals,
+                held_out.constant,
+            )
+        )
+    return folds
