@@ -74,21 +74,13 @@ def _fit_by_sdp(
     w = feasible(scale * result.w, low_white, high_white)
     half = np.sqrt(task.c)
     return task.pack(
-        options.method,
-        feasible(w * half, low, high),
-        objective(w)[0],
-        local_status(result, solved_status),
-        lower=low,
-        upper=high,
-        solver=solved.solver,
-        solver_status=solved.solver_status,
-        omega=half[:, None] * omega * half,
-        relaxed_objective=relaxed,
-        gradient_norm=result.gradient_norm,
+        options.method, feasible(w * half, low, high), objective(w)[0], local_status(result, solved_status),
+        lower=low, upper=high, solver=solved.solver, solver_status=solved.solver_status,
+        omega=half[:, None] * omega * half, relaxed_objective=relaxed, gradient_norm=result.gradient_norm,
         details={**options.details, **rounding, "scale_factor": scale},
         timings={**options.timings, "build": program.build_seconds, "sdp": solved.seconds},
         settings={"solver": options.solver},
-    )
+    )  # fmt: skip
 
 
 def fit_dense(
@@ -148,21 +140,15 @@ def fit_low_rank(
         "scale_factor": scale,
     }
     return task.pack(
-        options.method,
-        feasible(w * half, low, high),
-        objective(groups.reduce_start(w))[0],
-        local_status(result, omega.status),
-        lower=low,
-        upper=high,
-        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)",
-        solver_status=result.message,
+        options.method, feasible(w * half, low, high), objective(groups.reduce_start(w))[0],
+        local_status(result, omega.status), lower=low, upper=high,
+        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)", solver_status=result.message,
         omega=low_rank.dense_omega(half[:, None] * V),
-        relaxed_objective=None if omega.bound is None else 2 * omega.bound,
-        gradient_norm=result.gradient_norm,
+        relaxed_objective=None if omega.bound is None else 2 * omega.bound, gradient_norm=result.gradient_norm,
         details=details,
         timings={**options.timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
         settings={"solver": options.solver},
-    )
+    )  # fmt: skip
 
 
 def fit_quadratic(L: sp.csr_array, step: StepOne, groups: Groups) -> SupportQuadratic:
