@@ -1,7 +1,8 @@
-"""Checks of an adjacency matrix that comes from a user."""
+"""Checks of an adjacency matrix and of node numbers that come from a user; Laplacians and hashes of matrices."""
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -75,3 +76,40 @@ def read_only(matrix: sp.csr_array) -> sp.csr_array:
     for part in (matrix.data, matrix.indices, matrix.indptr):
         part.flags.writeable = False
     return matrix
+
+
+def laplacian(adjacency: sp.csr_array, degrees: np.ndarray, kind: str) -> sp.csr_array:
+    """Laplacian of a kind; rows of isolated nodes are zero."""
+    if kind == "combinatorial":
+        return sp.csr_array(sp.diags_array(degrees) - adjacency)
+    if kind == "augmented":
+        half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
+        return sp.csr_array(sp.diags_array(degrees / (degrees + 1.0)) - half @ adjacency @ half)
+    scale = np.zeros_like(degrees)
+    np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
+    half = sp.diags_array(scale)
+    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - half @ adjacency @ half)
+
+
+def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
+    """Distinct node indices from a boolean mask or an integer array."""
+    array = np.atleast_1d(np.asarray(value))
+    if array.dtype == bool and array.shape == (n_nodes,):
+        return np.flatnonzero(array)
+    if array.dtype.kind not in "iu" or array.ndim != 1:
+        raise InputError(f"{name} has shape {array.shape} and dtype {array.dtype}: pass a mask ({n_nodes},) or node numbers.")
+    if array.size and (array.min() < -n_nodes or array.max() >= n_nodes):
+        bad = array.max() if array.max() >= n_nodes else array.min()
+        raise InputError(f"{name} holds {bad} but there are {n_nodes} nodes: pass numbers from 0 to {n_nodes - 1}.")
+    array = array.astype(np.int64) % n_nodes
+    if np.unique(array).size != array.size:
+        raise InputError(f"{name} lists a node twice: pass each node once.")
+    return array
+
+
+def operator_hash(matrix: sp.csr_array) -> str:
+    """Hash of a sparse matrix's shape, pattern and values (SHA-256, first 16 hex digits)."""
+    digest = hashlib.sha256(str(matrix.shape).encode())
+    for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
+        digest.update(part.tobytes())
+    return digest.hexdigest()[:16]

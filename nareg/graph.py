@@ -4,8 +4,8 @@ Conventions, written once and followed everywhere
 -------------------------------------------------
 * A graph is simple, undirected and weighted: ``A`` is symmetric with finite non-negative entries and a
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
-* Nothing is symmetrized silently. :meth:`Graph.from_knn` joins i and j when either is among the other's
-  k nearest; every other builder refuses an asymmetric input.
+* No builder symmetrizes silently. :meth:`Graph.from_knn` joins i and j when either is among the other's k nearest; every
+  other builder refuses an asymmetric input.
 * Three Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
   leaves an isolated node's reading as it is:
 
@@ -16,24 +16,24 @@ Conventions, written once and followed everywhere
                        a self-loop of weight one at every node, as graph neural networks use it
   ===================  ==============================================================================
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
-* Isolated nodes and several components are allowed; where an operation cannot work on them it says so.
+* A graph may have isolated nodes and several components; an operation that cannot work on them says so.
 * On the sphere, coordinates are (latitude, longitude) in degrees and distances are in kilometers.
 """
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from nareg import _adjacency, _checks
-from nareg._arrays import as_numpy
-from nareg._neighbors import nearest
-from nareg.errors import InputError, MissingDependencyError
+from nareg import _adjacency, _checks, _conversions
+from nareg._adjacency import node_indices as node_indices
+from nareg._adjacency import operator_hash as operator_hash
+from nareg._conversions import METRICS, Kernel
+from nareg.errors import InputError
 
 if TYPE_CHECKING:
     import networkx
@@ -42,11 +42,6 @@ if TYPE_CHECKING:
 
     from nareg.typing import ArrayLike, Sparse
 
-Kernel = Callable[[np.ndarray], np.ndarray]
-
-
-#: Ways to measure how far two positions are apart.
-METRICS = ("euclidean", "haversine")
 #: Laplacians that :meth:`Graph.laplacian` offers.
 LAPLACIANS = ("combinatorial", "normalized", "augmented")
 
@@ -59,11 +54,11 @@ class Graph:
     adjacency : (N, N) array or sparse matrix
         Symmetric, non-negative, finite, zero diagonal.
     coordinates : (N, d) array, optional
-        Node positions; (latitude, longitude) in degrees for networks on the Earth.
+        Node positions, or latitude and longitude in degrees.
     names : sequence of N distinct strings, optional
         Station names.
     metric : {"euclidean", "haversine"}
-        How far two positions are apart: in the coordinates' unit, or on the sphere (degrees in, kilometers out).
+        Distance in the coordinates' unit, or on the sphere in kilometers.
 
     Raises
     ------
@@ -103,23 +98,21 @@ class Graph:
         if coordinates is not None:
             points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
             if points.shape[0] != n:
-                raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes.")
+                raise InputError(f"coordinates has {points.shape[0]} rows but the graph has {n} nodes: pass one row per node.")
             points.flags.writeable = False
             self._coordinates = points
         if names is not None:
             if isinstance(names, str) or not hasattr(names, "__iter__"):
-                raise InputError(f"names is {names!r}, a sequence of {n} strings is expected.")
+                raise InputError(f"names is {names!r}: pass a sequence of {n} strings.")
             labels = tuple(names)
             if len(labels) != n:
-                raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes.")
+                raise InputError(f"names has {len(labels)} entries but the graph has {n} nodes: pass one per node.")
             if not all(isinstance(label, str) for label in labels):
                 raise InputError("names must be strings: pass [str(name) for name in names].")
             if len(set(labels)) != n:
                 twice = next(label for label in labels if labels.count(label) > 1)
-                raise InputError(f"names holds {twice!r} more than once: names must be distinct.")
+                raise InputError(f"names has {twice!r} more than once: pass distinct names.")
             self._names = labels
-
-    # -- what it is ---------------------------------------------------------------------------------
 
     @property
     def adjacency(self) -> sp.csr_array:
@@ -133,7 +126,7 @@ class Graph:
 
     @property
     def metric(self) -> str:
-        """How positions are measured: ``"euclidean"`` or ``"haversine"``."""
+        """Distance between positions: ``"euclidean"`` or ``"haversine"``."""
         return self._metric
 
     @property
@@ -173,7 +166,7 @@ class Graph:
 
     @property
     def hash(self) -> str:
-        """Hash of the weighted adjacency: two graphs have the same hash when they have the same edges."""
+        """Hash of the weighted adjacency; graphs with the same edges and weights have the same hash."""
         return operator_hash(self._adjacency)
 
     def laplacian(self, kind: Literal["combinatorial", "normalized", "augmented"] = "combinatorial") -> sp.csr_array:
@@ -203,18 +196,7 @@ class Graph:
         """
         _checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:
-            degrees = self.degrees
-            if kind == "combinatorial":
-                matrix = sp.diags_array(degrees) - self._adjacency
-            elif kind == "augmented":
-                half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
-                matrix = sp.diags_array(degrees / (degrees + 1.0)) - half @ self._adjacency @ half
-            else:
-                scale = np.zeros_like(degrees)
-                np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
-                half = sp.diags_array(scale)
-                matrix = sp.diags_array((degrees > 0).astype(float)) - half @ self._adjacency @ half
-            self._cache[kind] = _adjacency.read_only(sp.csr_array(matrix))
+            self._cache[kind] = _adjacency.read_only(_adjacency.laplacian(self._adjacency, self.degrees, kind))
         return self._cache[kind]
 
     def subgraph(self, nodes: ArrayLike) -> Graph:
@@ -224,10 +206,6 @@ class Graph:
         ----------
         nodes : (N,) bool array or sequence of distinct int
             The nodes, in the order of the new graph.
-
-        Returns
-        -------
-        Graph
 
         Examples
         --------
@@ -273,8 +251,6 @@ class Graph:
     def __hash__(self) -> int:
         return hash(self.hash)
 
-    # -- builders and converters --------------------------------------------------------------------
-
     @classmethod
     def from_knn(
         cls,
@@ -286,7 +262,7 @@ class Graph:
         scale: float | None = None,
         names: Sequence[str] | None = None,
     ) -> Graph:
-        """Join each node with its k nearest neighbors; i and j are joined if either has the other.
+        """Join each node with its k nearest neighbors; one of i and j that has the other joins both.
 
         Parameters
         ----------
@@ -305,15 +281,11 @@ class Graph:
         names : sequence of str, optional
             Node names.
 
-        Returns
-        -------
-        Graph
-
         Raises
         ------
         InputError
-            For k outside 1 .. N - 1, latitudes beyond 90 degrees, a scale that is not positive, or a kernel
-            that gives a weight that is zero, negative or not finite.
+            If k is not in 1 .. N - 1, a latitude is beyond 90 degrees, the scale is not positive, or the kernel gives a
+            weight that is zero, negative or not finite.
 
         Examples
         --------
@@ -321,47 +293,14 @@ class Graph:
         >>> nareg.Graph.from_knn([[0.0, 0.0], [1.0, 0.0], [3.0, 0.0]], k=1)
         Graph(n_nodes=3, n_edges=2)
         """
-        points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
-        n = points.shape[0]
-        k = _checks.integer("k", k, low=1)
-        if points.shape[1] == 0 or n < 2:
-            raise InputError(
-                f"coordinates has shape {points.shape}: at least two nodes with coordinates are needed to join them."
-            )
-        if k >= n:
-            raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
-        if scale is not None and kernel != "gaussian":
-            raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
-        metric = _checks.choice("metric", metric, METRICS)
-        neighbors, distances = nearest(points, k, metric)
-        rows = np.repeat(np.arange(n), k)
-        cols, d = neighbors.ravel(), distances.ravel()
-        if callable(kernel):
-            weights = np.asarray(kernel(d.copy()), dtype=np.float64)
-            if weights.shape != d.shape:
-                raise InputError(f"kernel returned shape {weights.shape} for {d.shape} distances.")
-        elif _checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
-            length = float(d.mean()) if scale is None else _checks.number("scale", scale, low=0, strict=True)
-            # all points in one place: any length gives weight one
-            weights = np.exp(-((d / (length or 1.0)) ** 2))
-        else:
-            local = np.maximum(distances[:, -1], np.finfo(float).tiny)
-            weights = np.exp(-(d / local[rows]) * (d / local[cols]))
-        bad = ~np.isfinite(weights) | (weights <= 0)
-        if bad.any():
-            e = int(np.flatnonzero(bad)[0])
-            raise InputError(
-                f"kernel gives weight {weights[e]:g} to the edge between nodes {rows[e]} and {cols[e]} at distance "
-                f"{d[e]:g}: choose a larger scale or another kernel."
-            )
-        directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
-        return cls(directed.maximum(directed.T), coordinates=points, names=names, metric=metric)
+        parts = _conversions.nearest_neighbors(coordinates, k, metric, kernel, scale)
+        return cls(**parts, names=names, metric=metric)
 
     @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:
-        """From an undirected networkx graph: edge attribute ``weight`` (1 if absent), node ``pos``.
+        """Convert an undirected networkx graph: edge attribute ``weight`` (1 if absent), node attribute ``pos``.
 
-        Node labels 0 .. N - 1 in order leave :attr:`names` empty; any other labels become names, as strings.
+        Node labels become names, as strings; labels 0 .. N - 1 in order do not.
 
         Examples
         --------
@@ -369,30 +308,10 @@ class Graph:
         >>> nareg.Graph.from_networkx(nx.path_graph(["a", "b", "c"])).names
         ('a', 'b', 'c')
         """
-        import networkx as nx
-
-        if not isinstance(graph, nx.Graph):
-            raise InputError(f"graph is a {type(graph).__name__}, a networkx.Graph is expected.")
-        if graph.is_directed() or graph.is_multigraph():
-            raise InputError("graph is a directed or multigraph: pass graph.to_undirected() or networkx.Graph(graph).")
-        labels: list[Hashable] = list(graph.nodes)
-        if not labels:
-            raise InputError("graph has no nodes.")
-        # a given weight of zero would vanish in the sparse matrix just as no edge does: same convention
-        try:
-            matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
-        except (TypeError, ValueError) as error:
-            raise InputError(f"graph has an edge whose 'weight' is not a real number ({error}).") from None
-        positions = [graph.nodes[label].get("pos") for label in labels]
-        plain = labels == list(range(len(labels)))
-        return cls(
-            matrix,
-            coordinates=None if any(p is None for p in positions) else _checks.floats("pos", positions, ndim=(2,)),
-            names=None if plain else [str(label) for label in labels],
-        )
+        return cls(**_conversions.from_networkx(graph))
 
     def to_networkx(self) -> networkx.Graph:
-        """A networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
+        """Convert to a networkx graph: nodes are the names (or 0 .. N - 1), attributes ``weight`` and ``pos``.
 
         Examples
         --------
@@ -400,42 +319,20 @@ class Graph:
         >>> sorted(nareg.graphs.grid((3,)).to_networkx().edges)
         [(0, 1), (1, 2)]
         """
-        import networkx as nx
-
-        result = nx.from_scipy_sparse_array(self._adjacency)
-        if self._coordinates is not None:
-            nx.set_node_attributes(result, {i: tuple(map(float, p)) for i, p in enumerate(self._coordinates)}, "pos")
-        if self._names is not None:
-            result = nx.relabel_nodes(result, dict(enumerate(self._names)))
-        return result
+        return _conversions.to_networkx(self._adjacency, self._coordinates, self._names)
 
     @classmethod
     def from_pygsp(cls, graph: pygsp.graphs.Graph) -> Graph:
-        """From an undirected PyGSP graph: its ``W`` and ``coords``.
+        """Convert an undirected PyGSP graph: its ``W`` and ``coords``.
 
-        A nareg graph offers every Laplacian, so that it has no ``lap_type`` of its own: a PyGSP graph with another one
-        than ``"combinatorial"`` is refused, because filters would use a Laplacian that it does not have.
+        Its ``lap_type`` must be ``"combinatorial"``. A nareg graph has every Laplacian and no ``lap_type`` of its own, and
+        filters would not use the one of the PyGSP graph.
         """
-        if not all(hasattr(graph, part) for part in ("W", "is_directed")):
-            raise InputError(f"graph is a {type(graph).__name__}, a pygsp.graphs.Graph is expected.")
-        if graph.is_directed():
-            raise InputError("graph is directed: symmetrize its W before converting.")
-        kind = getattr(graph, "lap_type", "combinatorial")
-        if kind != "combinatorial":
-            raise InputError(
-                f"graph has lap_type={kind!r}, which a nareg.Graph does not carry: pass graph.L in the place of a graph, or "
-                "convert nareg.Graph(graph.W) and take its laplacian('normalized')."
-            )
-        coordinates = getattr(graph, "coords", None)
-        return cls(graph.W, coordinates=coordinates if coordinates is not None and len(coordinates) else None)
+        return cls(**_conversions.from_pygsp(graph))
 
     def to_pygsp(self) -> pygsp.graphs.Graph:
-        """A ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
-        try:
-            from pygsp import graphs
-        except ImportError:
-            raise MissingDependencyError("to_pygsp needs PyGSP: pip install 'nareg[pygsp]'.") from None
-        return graphs.Graph(sp.csr_matrix(self._adjacency.copy()), coords=self._coordinates)
+        """Convert to a ``pygsp.graphs.Graph`` with the same weights and coordinates (PyGSP has no node names)."""
+        return _conversions.to_pygsp(self._adjacency, self._coordinates)
 
     @classmethod
     def from_edge_index(
@@ -445,7 +342,7 @@ class Graph:
         n_nodes: int | None = None,
         edge_weight: ArrayLike | torch.Tensor | None = None,
     ) -> Graph:
-        """From PyTorch Geometric's ``edge_index`` (2, 2M), both directions listed.
+        """Convert PyTorch Geometric's ``edge_index`` (2, 2M), which lists both directions of every edge.
 
         Parameters
         ----------
@@ -461,30 +358,10 @@ class Graph:
         >>> nareg.Graph.from_edge_index([[0, 1], [1, 0]], n_nodes=3)
         Graph(n_nodes=3, n_edges=1)
         """
-        index = _checks.array_of("edge_index", as_numpy(edge_index))
-        if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-            raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}, integers (2, 2M) are expected.")
-        if index.size == 0 and n_nodes is None:
-            raise InputError("edge_index is empty: pass n_nodes.")
-        if index.size and index.min() < 0:
-            raise InputError(f"edge_index holds {index.min()}: node indices start at 0.")
-        n = int(index.max()) + 1 if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1)
-        if index.size and index.max() >= n:
-            raise InputError(f"edge_index holds node {index.max()} but n_nodes is {n}.")
-        if edge_weight is None:
-            weights = np.ones(index.shape[1])
-        else:
-            weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
-            if weights.shape[0] != index.shape[1]:
-                raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges.")
-        index = index.astype(np.int64)
-        ranks = index[0] * n + index[1]
-        if np.unique(ranks).size != ranks.size:
-            raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
-        return cls(sp.csr_array((weights, (index[0], index[1])), shape=(n, n)))
+        return cls(_conversions.from_edge_index(edge_index, n_nodes, edge_weight))
 
     def to_edge_index(self) -> tuple[np.ndarray, np.ndarray]:
-        """Edges as PyTorch Geometric has them.
+        """Convert to PyTorch Geometric's edges.
 
         Returns
         -------
@@ -501,30 +378,3 @@ class Graph:
         """
         coo = self._adjacency.tocoo()
         return np.vstack(coo.coords).astype(np.int64), coo.data.copy()
-
-
-def node_indices(name: str, value: ArrayLike, n_nodes: int) -> np.ndarray:
-    """Distinct node indices from a boolean mask or an integer array."""
-    array = np.atleast_1d(np.asarray(value))
-    if array.dtype == bool and array.shape == (n_nodes,):
-        return np.flatnonzero(array)
-    if array.dtype.kind not in "iu" or array.ndim != 1:
-        raise InputError(
-            f"{name} has shape {array.shape} and dtype {array.dtype}: a mask ({n_nodes},) or indices are expected."
-        )
-    if array.size and (array.min() < -n_nodes or array.max() >= n_nodes):
-        raise InputError(
-            f"{name} holds {array.max() if array.max() >= n_nodes else array.min()} but there are {n_nodes} nodes."
-        )
-    array = array.astype(np.int64) % n_nodes
-    if np.unique(array).size != array.size:
-        raise InputError(f"{name} lists a node twice.")
-    return array
-
-
-def operator_hash(matrix: sp.csr_array) -> str:
-    """Hash of a sparse matrix's shape, pattern and values (SHA-256, first 16 hex digits)."""
-    digest = hashlib.sha256(str(matrix.shape).encode())
-    for part in (matrix.indptr.astype("<i8"), matrix.indices.astype("<i8"), matrix.data.astype("<f8")):
-        digest.update(part.tobytes())
-    return digest.hexdigest()[:16]

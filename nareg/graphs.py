@@ -31,10 +31,6 @@ def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:
         Edge probability, from 0 to 1.
     rng : numpy.random.Generator
 
-    Returns
-    -------
-    Graph
-
     Examples
     --------
     >>> import numpy as np, nareg
@@ -56,10 +52,6 @@ def stochastic_block(sizes: Sequence[int], p: ArrayLike, *, rng: np.random.Gener
         Symmetric edge probabilities.
     rng : numpy.random.Generator
 
-    Returns
-    -------
-    Graph
-
     Examples
     --------
     >>> import numpy as np, nareg
@@ -67,15 +59,15 @@ def stochastic_block(sizes: Sequence[int], p: ArrayLike, *, rng: np.random.Gener
     Graph(n_nodes=4, n_edges=2)
     """
     if not hasattr(sizes, "__iter__"):
-        raise InputError(f"sizes is {sizes!r}, a sequence of block sizes is expected.")
+        raise InputError(f"sizes is {sizes!r}: pass a sequence of block sizes.")
     counts = [_checks.integer(f"sizes[{b}]", s, low=1) for b, s in enumerate(sizes)]
     probability = _checks.floats("p", p, ndim=(2,)).astype(np.float64)
     if not counts:
-        raise InputError("sizes is empty: at least one block is needed.")
+        raise InputError("sizes is empty: pass at least one block.")
     if probability.shape != (len(counts), len(counts)) or not np.array_equal(probability, probability.T):
-        raise InputError(f"p has shape {probability.shape}: a symmetric ({len(counts)}, {len(counts)}) array is expected.")
+        raise InputError(f"p has shape {probability.shape}: pass a symmetric ({len(counts)}, {len(counts)}) array.")
     if probability.min(initial=0) < 0 or probability.max(initial=0) > 1:
-        raise InputError(f"p holds {probability.min():g} to {probability.max():g}: probabilities lie between 0 and 1.")
+        raise InputError(f"p has {probability.min():g} to {probability.max():g}: pass probabilities between 0 and 1.")
     rng = _checks.generator(rng)
     first = np.concatenate([[0], np.cumsum(counts)])
     rows, cols = [], []
@@ -98,10 +90,6 @@ def grid(shape: Sequence[int]) -> Graph:
     shape : sequence of int
         Nodes along each side; ``(n,)`` is a path.
 
-    Returns
-    -------
-    Graph
-
     Examples
     --------
     >>> import nareg
@@ -109,21 +97,17 @@ def grid(shape: Sequence[int]) -> Graph:
     Graph(n_nodes=12, n_edges=17)
     """
     if not hasattr(shape, "__iter__"):
-        raise InputError(f"shape is {shape!r}, a sequence is expected: ({shape!r},) for a path.")
+        raise InputError(f"shape is {shape!r}: pass a sequence, such as ({shape!r},) for a path.")
     dims = [_checks.integer(f"shape[{a}]", s, low=1) for a, s in enumerate(shape)]
     if not dims:
-        raise InputError("shape is empty: give at least one side, for example (10, 10).")
+        raise InputError("shape is empty: pass at least one side, for example (10, 10).")
     index = np.arange(int(np.prod(dims))).reshape(dims)
     pairs = [
         (np.take(index, range(s - 1), axis=a).ravel(), np.take(index, range(1, s), axis=a).ravel()) for a, s in enumerate(dims)
     ]
     points = np.stack(np.meshgrid(*(np.arange(s, dtype=float) for s in dims), indexing="ij"), axis=-1)
-    return _from_pairs(
-        np.concatenate([i for i, _ in pairs]),
-        np.concatenate([j for _, j in pairs]),
-        index.size,
-        coordinates=points.reshape(index.size, len(dims)),
-    )
+    i, j = np.concatenate(pairs, axis=1)
+    return _from_pairs(i, j, index.size, coordinates=points.reshape(index.size, len(dims)))
 
 
 def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np.random.Generator) -> Graph:
@@ -139,10 +123,6 @@ def power_law(n: int, *, exponent: float = 2.5, mean_degree: float = 14, rng: np
         Exponent of the degrees' distribution, above 2.
     mean_degree : float
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    Graph
 
     Examples
     --------
@@ -172,10 +152,6 @@ def sensor(n: int, k: int = 7, *, rng: np.random.Generator) -> Graph:
     k : int
         Neighbors per node.
     rng : numpy.random.Generator
-
-    Returns
-    -------
-    Graph
 
     Examples
     --------
@@ -271,10 +247,6 @@ def heterogeneous_field(
         Mean signal power over mean noise variance, in dB; the mean signal power is one.
     rng : numpy.random.Generator
 
-    Returns
-    -------
-    Field
-
     Examples
     --------
     >>> import numpy as np, nareg
@@ -285,7 +257,7 @@ def heterogeneous_field(
     ((200, 30), 1.0)
     """
     if not isinstance(graph, Graph):
-        raise InputError(f"graph is a {type(graph).__name__}, a nareg.Graph is expected.")
+        raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
     n_signals = _checks.integer("n_signals", n_signals, low=1)
     short, long = (_checks.number(f"hops[{a}]", h, low=0, strict=True) for a, h in enumerate(hops))
     if short > long:
@@ -320,5 +292,5 @@ def _smoothed(base: Penalty, k: np.ndarray, white: np.ndarray) -> np.ndarray:
 
 def _solved(answer: Solution) -> np.ndarray:
     if not answer.status.ok:
-        raise SolverError(f"the field could not be drawn (solve ended {answer.status.name}): take shorter hops.")
+        raise SolverError(f"the field could not be drawn (the solver ended with {answer.status.name}): pass shorter hops.")
     return answer.x

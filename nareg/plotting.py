@@ -1,7 +1,7 @@
 """Pictures: networks on a map, curves against SNR, bias and variance.
 
-Colors are the Okabe-Ito set and maps use perceptually uniform scales, so that color-blind readers can tell
-them apart; every curve also has its own marker and dash.
+Colors are the Okabe-Ito set and maps use perceptually uniform scales, so that color-blind readers can tell them apart. Every
+curve also has its own marker and dash. Each function draws on ``ax``, or on new axes, and returns them.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def network(
 ) -> Axes:
     """Draw a graph at its coordinates, nodes colored by ``values``.
 
-    Coordinates are taken as (latitude, longitude) in degrees and stretched for the latitude when all of them
-    could be, else as (x, y).
+    Coordinates that can all be latitude and longitude in degrees are drawn as a map; others as (x, y).
 
     Parameters
     ----------
     graph : Graph with coordinates
     values : (N,) array, optional
-        Nodes with NaN are drawn as empty rings; the color scale is that of the others.
+        Nodes with NaN become empty rings; the color scale is that of the others.
     ax : matplotlib Axes, optional
     label : str
         Label of the color bar, with the unit.
@@ -65,18 +64,14 @@ def network(
     colorbar : bool
         Whether to draw the color bar.
 
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> import numpy as np, nareg
     >>> axes = nareg.plotting.network(nareg.graphs.grid((3, 3)), np.arange(9.0), label="°C")
     """
     if graph.coordinates is None or graph.coordinates.shape[1] != 2:
-        raise InputError("graph has no two-dimensional coordinates: pass coordinates= when building it.")
-    axes = ax if ax is not None else plt.subplots()[1]
+        raise InputError("graph has no two-dimensional coordinates: pass coordinates= when you build it.")
+    axes = _axes(ax)
     first, second = graph.coordinates.T
     geographic = bool((np.abs(first) <= 90).all() and (np.abs(second) <= 180).all() and np.ptp(first) > 0.01)
     x, y = (second, first) if geographic else (first, second)
@@ -92,7 +87,7 @@ def network(
         shown = np.asarray(values, dtype=float)
         finite = np.isfinite(shown)
         if not finite.any():
-            raise InputError("values has no finite entry: there is nothing to color; pass values=None for the graph alone.")
+            raise InputError("values has no finite entry: pass values=None to draw the graph alone.")
         low, high = limits if limits is not None else (float(shown[finite].min()), float(shown[finite].max()))
         if not finite.all():
             axes.scatter(x[~finite], y[~finite], s=26, facecolors="none", edgecolors="0.3", linewidths=0.8, zorder=2)
@@ -130,35 +125,25 @@ def curves(
     errors : mapping of str to T numbers, optional
         Half lengths of error bars.
     limit : str, optional
-        Name of the line that is a lower bound; it is drawn dotted.
+        Name of the line that is a lower bound, drawn dotted.
     xlabel, ylabel : str
     ax : matplotlib Axes, optional
-
-    Returns
-    -------
-    matplotlib Axes
 
     Examples
     --------
     >>> import nareg
     >>> axes = nareg.plotting.curves([-5, 0, 5], {"exact": [0.3, 0.1, 0.05], "limit": [0.2, 0.1, 0.04]}, limit="limit")
     """
-    axes = ax if ax is not None else plt.subplots(figsize=(7, 4.6))[1]
+    axes = _axes(ax, 7, 4.6)
     for k, (name, values) in enumerate(lines.items()):
         if name == limit:
             axes.plot(x, values, color="0.35", linewidth=2.2, linestyle=(0, (1, 1)), label=name)
             continue
+        bars = None if errors is None else errors.get(name)
+        color, marker = OKABE_ITO[k % len(OKABE_ITO)], MARKERS[k % len(MARKERS)]
+        dash = DASHES[k // len(OKABE_ITO) % len(DASHES)] if k >= len(OKABE_ITO) else DASHES[k % 2]
         axes.errorbar(
-            x,
-            values,
-            yerr=None if errors is None else errors.get(name),
-            color=OKABE_ITO[k % len(OKABE_ITO)],
-            marker=MARKERS[k % len(MARKERS)],
-            markersize=5,
-            linewidth=1.4,
-            linestyle=DASHES[k // len(OKABE_ITO) % len(DASHES)] if k >= len(OKABE_ITO) else DASHES[k % 2],
-            capsize=2,
-            label=name,
+            x, values, yerr=bars, color=color, marker=marker, markersize=5, linewidth=1.4, linestyle=dash, capsize=2, label=name
         )
     axes.set_yscale("log")
     axes.set_xlabel(xlabel)
@@ -178,16 +163,12 @@ def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | Non
         A lower bound, drawn as a line.
     ax : matplotlib Axes, optional
 
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> import nareg
     >>> axes = nareg.plotting.bias_variance({"exact": (0.02, 0.05), "one weight": (0.04, 0.06)}, limit=0.06)
     """
-    axes = ax if ax is not None else plt.subplots(figsize=(7, 0.42 * len(rows) + 1.4))[1]
+    axes = _axes(ax, 7, 0.42 * len(rows) + 1.4)
     names = list(rows)
     bias = np.array([rows[name][0] for name in names])
     variance = np.array([rows[name][1] for name in names])
@@ -202,7 +183,7 @@ def bias_variance(rows: Mapping[str, tuple[float, float]], *, limit: float | Non
     axes.set_xlabel("share of the signal power (NMSE = bias² + variance)")
     axes.set_xlim(0, float((bias + variance).max()) * 1.12)
     axes.grid(visible=False, axis="y")
-    axes.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=3)
+    _legend_above(axes, 3)
     return axes
 
 
@@ -216,31 +197,30 @@ def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax
     ylabel : str
     ax : matplotlib Axes, optional
 
-    Returns
-    -------
-    matplotlib Axes
-
     Examples
     --------
     >>> import numpy as np, nareg
     >>> axes = nareg.plotting.series(np.arange(3), {"readings": np.ones(3), "exact": np.ones(3)}, ylabel="°C")
     """
-    axes = ax if ax is not None else plt.subplots(figsize=(9, 3.4))[1]
+    axes = _axes(ax, 9, 3.4)
     for k, (name, values) in enumerate(lines.items()):
         if k == 0:
             axes.plot(times, values, ".", color="0.6", markersize=4, label=name)
         else:
-            axes.plot(
-                times,
-                values,
-                color=("0", *OKABE_ITO)[k - 1],
-                linewidth=1.3,
-                linestyle=("-", "-", "--")[(k - 1) % 3],
-                label=name,
-            )
+            color, dash = ("0", *OKABE_ITO)[k - 1], ("-", "-", "--")[(k - 1) % 3]
+            axes.plot(times, values, color=color, linewidth=1.3, linestyle=dash, label=name)
     axes.set_ylabel(ylabel)
-    axes.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=4)
+    _legend_above(axes, 4)
     return axes
+
+
+def _axes(ax: Axes | None, *size: float) -> Axes:
+    """The axes to draw on, or new ones of this size in inches."""
+    return ax if ax is not None else plt.subplots(figsize=size or None)[1]
+
+
+def _legend_above(axes: Axes, columns: int) -> None:
+    axes.legend(fontsize=8, frameon=False, loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=columns)
 
 
 def save(figure: Figure, path: str | os.PathLike[str]) -> None:

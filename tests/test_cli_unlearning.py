@@ -272,7 +272,7 @@ def test_a_graph_grows(files, tmp_path):
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--delta", "1"), "delta is 1"),
         (
             ("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,x"),
-            "--weights 1,x: numbers separated",
+            "--weights 1,x: pass numbers separated",
         ),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,1"), "absolute values sum to 2"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--loss", "hinge"), "loss is 'hinge'"),

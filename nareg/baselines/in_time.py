@@ -106,10 +106,8 @@ def network_mean(y: ArrayLike, *, observed: ArrayLike | None = None) -> np.ndarr
 
     Parameters
     ----------
-    y : (N, T) array
-        NaN where missing.
-    observed : (N, T) or (N,) bool array, optional
-        Default: where ``y`` is not NaN.
+    y, observed
+        As in :func:`rolling_mean`.
 
     Returns
     -------

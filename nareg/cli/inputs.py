@@ -21,6 +21,11 @@ console = Console()
 errors = Console(stderr=True)
 
 
+def print_line(text: str) -> None:
+    """Print plain text, in one line however narrow the terminal is."""
+    console.print(escape(text), soft_wrap=True)
+
+
 class Center(StrEnum):
     """Mean that is removed before a design or a filter, and added back after it."""
 

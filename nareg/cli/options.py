@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+from dataclasses import fields, is_dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, get_type_hints
 
 import typer
 
@@ -33,8 +37,30 @@ OwnCentering = Annotated[
     Center | None,
     typer.Option("--center", help="Centering in the design of weights.csv; default global."),
 ]
-
-
 AllowUnlike = Annotated[
     bool, typer.Option("--allow-unlike", help="Accept readings whose level or spread differs much from those of the design.")
 ]
+
+
+def grouped(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters of a dataclass type become one argument or option per field."""
+    hints = get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if is_dataclass(hint)}
+    parameters = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name not in groups:
+            parameters.append(parameter.replace(annotation=hints[name]))
+            continue
+        types = get_type_hints(groups[name], include_extras=True)
+        for part in fields(groups[name]):
+            parameters.append(parameter.replace(name=part.name, default=part.default, annotation=types[part.name]))
+
+    @wraps(command)
+    def flat(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{f.name: values.pop(f.name) for f in fields(group)})
+        command(**values)
+
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat

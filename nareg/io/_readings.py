@@ -175,16 +175,9 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
 
 
 def _from_columns(
-    names: Sequence[str],
-    labels: np.ndarray,
-    values: np.ndarray,
-    stations: tuple[str, ...] | None,
-    notes: Notes,
-    keep: bool,
-    what: str,
-    line: Callable[[int], str],
-    column: str | None = "times",
-) -> Readings:
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, stations: tuple[str, ...] | None, notes: Notes, keep: bool,
+    what: str, line: Callable[[int], str], column: str | None = "times",
+) -> Readings:  # fmt: skip
     """Readings of a row per station, in the order of ``stations``, in time order."""
     if what == "station" and stations is not None:  # an archive, whose names are not matched yet
         matched = match(names, stations, notes, what)
@@ -227,16 +220,9 @@ def _in_time_order(
 
 
 def _in_order(
-    names: Sequence[str],
-    labels: np.ndarray,
-    values: np.ndarray,
-    stamps: np.ndarray | None,
-    zone: str | None,
-    stations: tuple[str, ...] | None,
-    notes: Notes,
-    keep: bool,
-    what: str,
-) -> Readings:
+    names: Sequence[str], labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, zone: str | None,
+    stations: tuple[str, ...] | None, notes: Notes, keep: bool, what: str,
+) -> Readings:  # fmt: skip
     """The rows in the order of the stations, and a note about those that never read."""
     silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
     if silent:

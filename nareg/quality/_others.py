@@ -17,7 +17,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
-from nareg.spacetime._kalman import run
+from nareg.spacetime._smoother import run
 
 #: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
 ISOLATED = 2

@@ -10,8 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
-from nareg.spacetime._kalman import Pass
+from nareg.spacetime._inputs import on_grid
 from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
+from nareg.spacetime._smoother import Pass
 from nareg.spacetime._tails import heavy_tailed_pass
 from nareg.spacetime._times import TimeGrid
 
@@ -90,10 +91,9 @@ class Residuals:
 
 def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Residuals:
     """Smooth the readings without stuck runs, absurd values and readings that all others contradict."""
-    y, grid = model._checked(readings, times, None)
-    rows, offset = model._rows(y, grid)
-    rows = rows - offset
-    frozen, wild = (_on_grid(test(y.T), grid) for test in (stuck, absurd))
+    given = on_grid(model, readings, times, exclude=False)
+    grid, rows = given.grid, given.rows - given.offset
+    frozen, wild = (_on_grid(test(given.values.T), grid) for test in (stuck, absurd))
     bad = frozen | wild
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
@@ -112,7 +112,7 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
         if (flagged == bad).all():
             break
         bad = flagged
-    return Residuals(model, grid, y, rows, offset, frozen, wild, bad, done, scores, spread)
+    return Residuals(model, grid, given.values, rows, given.offset, frozen, wild, bad, done, scores, spread)
 
 
 def unrest(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:

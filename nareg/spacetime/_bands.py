@@ -25,18 +25,10 @@ PER_STRATUM, MAX_STRATA = 500, 5
 
 @dataclass(frozen=True)
 class Bands:
-    """What a Gaussian band has to be multiplied with, by level and by the predicted standard deviation of a reading.
+    """Factors for the width of Gaussian bands, by level and by the predicted standard deviation of a reading."""
 
-    Attributes
-    ----------
-    stds : tuple of float
-        Typical standard deviation of every stratum, increasing.
-    factors : dict of float to tuple of float
-        Level to a factor per stratum. Empty: nothing was calibrated.
-    """
-
-    stds: tuple[float, ...] = ()
-    factors: dict[float, tuple[float, ...]] = field(default_factory=dict)
+    stds: tuple[float, ...] = ()  # typical standard deviation of every stratum, increasing
+    factors: dict[float, tuple[float, ...]] = field(default_factory=dict)  # level to a factor per stratum; empty: all 1
 
     def at(self, level: float, std: np.ndarray) -> np.ndarray:
         """Factors for standard deviations ``std``: linear between levels, and in log(std) between strata."""

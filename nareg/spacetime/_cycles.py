@@ -31,32 +31,15 @@ SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
 
 @dataclass(frozen=True, eq=False)
 class Cycles:
-    """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time.
+    """Means and cycles: ``level[k]`` (N,) multiplies the k-th function of time."""
 
-    Attributes
-    ----------
-    names : tuple of str
-        Cycles that are in it, of ``"day"`` and ``"year"``.
-    harmonics : tuple of int
-    level : (K, N) array
-        Coefficients per station: mean, then cosine and sine of every harmonic of every cycle.
-    common : (K,) array
-        The network's own coefficient.
-    ranges : (K,) array
-        Range of the coefficient's field, in the unit of the distances; 0 where all stations share one.
-    dual : (K, N) array
-        ``coefficient at a place = common + correlation with the stations @ dual``.
-    variance : (K,) array
-        Variance of the coefficient's field around ``common``.
-    """
-
-    names: tuple[str, ...]
+    names: tuple[str, ...]  # cycles, of "day" and "year"
     harmonics: tuple[int, ...]
-    level: np.ndarray
-    common: np.ndarray
-    ranges: np.ndarray
-    dual: np.ndarray
-    variance: np.ndarray
+    level: np.ndarray  # (K, N) coefficients: mean, then cosine and sine of every harmonic of every cycle
+    common: np.ndarray  # (K,) the network's own coefficient
+    ranges: np.ndarray  # (K,) range of the coefficient's field in the unit of the distances; 0: all stations share one
+    dual: np.ndarray  # (K, N): coefficient at a place = common + correlation with the stations @ dual
+    variance: np.ndarray  # (K,) variance of the coefficient's field around common
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -79,7 +62,7 @@ class Cycles:
         return level
 
     def restricted(self, space: Space, stations: np.ndarray) -> Cycles:
-        """Of some of the stations; ``space`` is where these are. The level at other places interpolates theirs."""
+        """The cycles of some of the stations, in their ``space``. The level at other places interpolates theirs."""
         level = self.level[:, stations]
         dual = np.zeros_like(level)
         for k, reach in enumerate(self.ranges):
@@ -113,7 +96,7 @@ def find(
         elif wanted != "auto":
             raise InputError(
                 f"cycles names {name!r} but the times span {span / PERIODS[name]:.2g} of them with {steps:.2g} steps each: "
-                f"at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} are needed; omit it."
+                f"pass at least {FEWEST_PERIODS[name]:g} with {FEWEST_STEPS} steps each, or omit it."
             )
     return tuple(names), tuple(harmonics)
 

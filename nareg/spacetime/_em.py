@@ -20,8 +20,9 @@ from scipy.linalg import cho_solve
 from scipy.sparse.linalg import LinearOperator, cg
 
 from nareg.errors import SolverError
-from nareg.spacetime._kalman import Dynamics, Pass, factor, run
+from nareg.spacetime._dynamics import Dynamics, factor
 from nareg.spacetime._parametric import Expected, gather
+from nareg.spacetime._smoother import Pass, run
 
 #: Names that a user may pass, and ``"auto"``.
 DynamicsName: TypeAlias = Literal["auto", "scalar", "diagonal", "modes", "graph", "full"]
@@ -34,22 +35,12 @@ MU = 20.0
 
 @dataclass(frozen=True)
 class Refinement:
-    """Form of the dynamics that EM may change, and strength of the priors.
+    """Form of the dynamics that EM may change, and strength of the priors."""
 
-    Attributes
-    ----------
-    dynamics : str
-        One of :data:`DYNAMICS`.
-    nu, kappa : float
-        Steps that the parametric Q and A count for.
-    df : float or None
-        Degrees of freedom of the steps' Student t; None is Gaussian.
-    """
-
-    dynamics: str
-    nu: float
-    kappa: float
-    df: float | None = None
+    dynamics: str  # one of DYNAMICS
+    nu: float  # steps that the parametric Q counts for
+    kappa: float  # steps that the parametric A counts for
+    df: float | None = None  # degrees of freedom of the steps' Student t; None is Gaussian
 
     def describe(self) -> str:
         tails = f", Student t steps ({self.df:g} degrees of freedom)" if self.df else ""
@@ -75,29 +66,16 @@ class Estimate:
 
 @dataclass(frozen=True, eq=False)
 class Prior:
-    """What the estimate is drawn to, and what may change.
+    """The parametric model that the estimate is drawn to, and what may change."""
 
-    Attributes
-    ----------
-    A, Q, P0 : arrays (N, pN), (N, N), (pN, pN)
-        Dynamics, process noise and first covariance of the parametric model.
-    r : (N,) array
-        Its noise variances.
-    refinement : Refinement
-    fixed_noise : bool
-        Keep the noise variances as they are.
-    basis, support : (N, N) arrays or None
-        Orthonormal modes for "modes"; boolean mask for "graph".
-    """
-
-    A: np.ndarray
-    Q: np.ndarray
-    P0: np.ndarray
-    r: np.ndarray
+    A: np.ndarray  # (N, pN) dynamics
+    Q: np.ndarray  # (N, N) process noise
+    P0: np.ndarray  # (pN, pN) covariance of the first state
+    r: np.ndarray  # (N,) noise variances
     refinement: Refinement
-    fixed_noise: bool
-    basis: np.ndarray | None
-    support: np.ndarray | None
+    fixed_noise: bool  # keep the noise variances as they are
+    basis: np.ndarray | None  # (N, N) orthonormal modes, for "modes"
+    support: np.ndarray | None  # (N, N) boolean mask, for "graph"
 
 
 #: Called after every expectation step with its passes, and the estimate that they were made with; True ends the iterations.
@@ -105,19 +83,10 @@ Watch = Callable[[list[Pass], Estimate], bool]
 
 
 def refine(
-    windows: Sequence[np.ndarray],
-    start: Dynamics,
-    r0: np.ndarray,
-    refinement: Refinement,
-    *,
-    iterations: int,
-    fixed_noise: bool,
-    basis: np.ndarray | None = None,
-    support: np.ndarray | None = None,
-    tol: float = 1e-3,
-    watch: Watch | None = None,
-    tick: Callable[[float], None] | None = None,
-) -> Estimate:
+    windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
+    fixed_noise: bool, basis: np.ndarray | None = None, support: np.ndarray | None = None, tol: float = 1e-3,
+    watch: Watch | None = None, tick: Callable[[float], None] | None = None,
+) -> Estimate:  # fmt: skip
     """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph"."""
     prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, basis, support)
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
@@ -130,7 +99,7 @@ def refine(
         value = now.log_likelihood + _log_prior(now, prior)
         if now.objective and value < now.objective[-1] - ROUNDING * abs(value) - 1e-6:
             raise SolverError(
-                f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: the data are too ill-scaled."
+                f"the penalized likelihood fell from {now.objective[-1]:.9g} to {value:.9g}: look for huge readings."
             )
         now.objective.append(value)
         if tick is not None:

@@ -12,33 +12,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from nareg.spacetime._kalman import Dynamics
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._space import JITTER, Space
 
 
 @dataclass(frozen=True, eq=False)
 class Extension:
-    """How M new stations follow from N old ones.
+    """How M new stations follow from N old ones."""
 
-    Attributes
-    ----------
-    W : (M, N) array
-    own : (M, M) array
-        Covariance of u at one time.
-    a : (p,) array
-        Autoregression of u.
-    gamma : (p, p) array
-        Its autocovariances at variance one.
-    q : float
-        Its innovation variance at variance one.
-    """
-
-    W: np.ndarray
-    own: np.ndarray
-    a: np.ndarray
-    gamma: np.ndarray
-    q: float
+    W: np.ndarray  # (M, N)
+    own: np.ndarray  # (M, M) covariance of u at one time
+    a: np.ndarray  # (p,) autoregression of u
+    gamma: np.ndarray  # (p, p) its autocovariances at variance one
+    q: float  # its innovation variance at variance one
 
     @classmethod
     def of(cls, dynamics: Dynamics, parameters: Parameters, space: Space, points: np.ndarray) -> Extension:

@@ -17,13 +17,15 @@ from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._em import DYNAMICS, DynamicsName
+from nareg.spacetime._families import windows_of
 from nareg.spacetime._inputs import checked_readings, masked
-from nareg.spacetime._learn import Learned, LearningTask, StageClock, learn, windows_of
+from nareg.spacetime._learn import Learned, learn
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd, stuck
 from nareg.spacetime._parametric import first_guess, maximize
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
+from nareg.spacetime._task import LearningTask, StageClock
 from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Largest number of stations: a pass costs about 20 N^3 operations per time.
@@ -48,7 +50,7 @@ def fit(
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
 ) -> SpaceTimeModel:
-    """Fit a graph state-space model to noisy readings with gaps. No clean data are needed.
+    """Fit a graph state-space model to noisy readings with gaps. It needs no clean data.
 
     Parameters
     ----------
@@ -58,7 +60,7 @@ def fit(
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
-        Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps are put on a finer grid.
+        Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps get a finer grid.
     observed : (N, T) bool array, optional
         False marks a reading as missing.
     noise : "estimate", number or (N,) array
@@ -68,19 +70,15 @@ def fit(
         or any matrix. Each is shrunk towards one number. ``"auto"`` takes the form that predicts hidden readings best.
     transform : "auto", None, "sqrt", "log" or pair of callables
         Transform that makes the readings more nearly Gaussian; a pair is (forward, backward). ``"auto"`` compares the
-        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and not negative.
+        likelihoods of None, ``"sqrt"`` and ``"log"`` where readings are skewed and hardly fall below zero.
     cycles : "auto", None or sequence of {"day", "year"}
-        Smooth cycles that are removed before the fit and put back afterwards.
+        Smooth cycles to remove before the fit and to add back afterwards.
     robust : bool
-        Leave stuck runs, absurd values and readings that all others contradict out of the fit.
+        Fit without stuck runs, absurd values and readings that all others contradict.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
-
-    Returns
-    -------
-    SpaceTimeModel
 
     Raises
     ------
@@ -92,9 +90,9 @@ def fit(
     Notes
     -----
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
-    where there is a reading. First the likelihood is maximized over one autoregression, an exponential, Matern or graph
-    covariance and a noise variance per station. From there EM frees Q and A, both shrunk, where that predicts hidden readings
-    better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+    where there is a reading. The first step maximizes the likelihood over one autoregression, an exponential, Matern or graph
+    covariance and a noise variance per station. The second frees Q and A by EM, shrunk towards the first, where that predicts
+    hidden readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
 
     Examples
     --------
@@ -107,17 +105,16 @@ def fit(
     True
     """
     if not isinstance(graph, Graph):
-        raise InputError(f"graph is a {type(graph).__name__}, a nareg.Graph is expected: nareg.Graph.from_knn(coordinates, k).")
+        raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, as Graph.from_knn(coordinates, k) makes.")
     y = checked_readings(readings, graph.n_nodes)
     if graph.n_nodes > LARGEST:
         raise TooLargeError(
             f"graph has {graph.n_nodes} stations, more than the {LARGEST} that dense covariances serve: fit parts of the "
             "network (graph.subgraph), or denoise every time by itself with nareg.design.blind."
         )
-    if observed is not None:
-        y = masked(y, observed)
+    y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
-        raise InputError(f"readings holds {int(np.isfinite(y).sum())} readings: at least 10 are needed for a fit.")
+        raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
     generator = _checks.generator(rng)
     wanted = _checked_cycles(cycles)
@@ -125,20 +122,16 @@ def fit(
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
     if variances is not None and transform == "auto":
         transform = None
+    if variances is not None and transform is not None:
+        raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
-    if variances is not None and transform is not None:
-        raise InputError(
-            "noise and transform are both given, but transformed readings have another noise variance: omit one of them."
-        )
-    space = Space.of(graph)
-    track = StageClock(progress)
+    space, track = Space.of(graph), StageClock(progress)
     with few_threads(graph.n_nodes):
         law = _transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
         task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        offset = seasonal.at(grid.seconds_of(np.arange(grid.length)))
-        learned = learn(rows - offset, space, task, track)
+        learned = learn(rows, space, task, track)
     return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
 
 
@@ -175,13 +168,13 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
         raise InputError(f"noise is {noise!r}: pass 'estimate', a variance, or one variance per station.")
     variances = _checks.noise("noise", noise, n)
     if variances.ndim == 2:
-        raise InputError("noise is a covariance: this model has independent noise; pass variances, a number or (N,).")
+        raise InputError("noise is a covariance, but this model has independent noise: pass a variance, or one per station.")
     spread = float(np.nanvar(y))
     if (variances > 4 * spread).any() and spread > 0:
         i = int(np.argmax(variances))
         raise InputError(
-            f"noise[{i}] is {variances[i]:g} but the readings have a variance of {spread:g}: noise is a variance in the "
-            "squared unit of the readings; check its unit, or leave it out."
+            f"noise[{i}] is {variances[i]:g} but the readings have a variance of {spread:g}: pass a variance in the "
+            "squared unit of the readings (check its unit), or omit it."
         )
     return variances
 
@@ -199,14 +192,13 @@ def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]
 def _prepare(
     y: np.ndarray, grid: _times.TimeGrid, law: Transform, space: Space, wanted: str | tuple[str, ...]
 ) -> tuple[np.ndarray, float, _cycles.Cycles]:
-    """Transformed readings on the grid, divided by their standard deviation; that unit; their means and cycles."""
+    """Transformed readings on the grid over their standard deviation, without means and cycles; that unit; these."""
     values = law.forward(y).T
     spread = float(np.nanstd(values))
     unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
-    rows = np.full((grid.length, space.n), np.nan)
-    rows[grid.rows] = values / unit
-    seasonal = _cycles.fit(rows, grid.seconds_of(np.arange(grid.length)), grid.step, grid.dated, space, wanted)
-    return rows, unit, seasonal
+    rows = grid.on_rows(values / unit)
+    seasonal = _cycles.fit(rows, grid.seconds, grid.step, grid.dated, space, wanted)
+    return rows - seasonal.at(grid.seconds), unit, seasonal
 
 
 def _transform(
@@ -221,9 +213,9 @@ def _transform(
         return laws[0]
     scores = []
     for law in laws:
-        rows, unit, seasonal = _prepare(y, grid, law, space, wanted)
+        rows, unit, _ = _prepare(y, grid, law, space, wanted)
         parts = windows_of(rows, 1)
-        windows = [(rows - seasonal.at(grid.seconds_of(np.arange(grid.length))))[p] for p in parts]
+        windows = [rows[p] for p in parts]
         start = first_guess(windows, space, space.families[0], 1, None)
         fitted = maximize(windows, space, start, fixed_noise=False, iterations=TRIAL)
         used = np.concatenate([np.isin(grid.rows, np.arange(p.start, p.stop)).nonzero()[0] for p in parts])

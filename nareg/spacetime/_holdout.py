@@ -50,17 +50,11 @@ def gap_lengths(observed: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """Hidden readings with their predictions, in the model's (transformed) unit.
-
-    Attributes
-    ----------
-    truth, x, std : (H,) arrays
-        Reading, prediction, and standard deviation of reading minus prediction.
-    """
+    """Hidden readings (H,) with their predictions, in the model's (transformed) unit."""
 
     truth: np.ndarray
     x: np.ndarray
-    std: np.ndarray
+    std: np.ndarray  # of reading minus prediction
 
     @property
     def errors(self) -> np.ndarray:

@@ -1,12 +1,20 @@
-"""Checks of readings and masks."""
+"""Checks of readings and masks, and readings on the grid of a fitted model."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.spacetime import _times
+from nareg.spacetime._times import TimeGrid
+
+if TYPE_CHECKING:
+    from nareg.spacetime._model import SpaceTimeModel
 
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100
@@ -40,6 +48,48 @@ def checked_readings(readings: ArrayLike, n_nodes: int) -> np.ndarray:
         i, t = np.argwhere(np.abs(y) == sizes.max())[0]
         raise InputError(
             f"readings[{i}, {t}] is {y[i, t]:g}, whose square leaves the range of float64: set it to NaN if it is missing, "
-            "or take another unit."
+            "or pass another unit."
         )
     return y
+
+
+@dataclass(frozen=True, eq=False)
+class GridReadings:
+    """Readings on a regular grid of a model's steps."""
+
+    values: np.ndarray  # (N, T) readings as given, NaN where missing
+    grid: TimeGrid
+    rows: np.ndarray  # (R, N) readings on the grid, in the model's unit
+    offset: np.ndarray  # (R, N) mean and cycles on the grid, in the model's unit
+
+
+def on_grid(
+    model: SpaceTimeModel, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
+    exclude: bool,
+) -> GridReadings:  # fmt: skip
+    """Checked readings, by default those of the fit; with ``exclude`` these are without what the fit left out."""
+    if readings is None:
+        y, grid = model.readings, model.grid
+        if times is not None:
+            raise InputError("times is given without readings: pass both, or neither for the readings of the fit.")
+    else:
+        y = checked_readings(readings, model.n_nodes)
+        same = times is None and y.shape[1] == model.readings.shape[1]
+        grid = model.grid if same else _grid_of(model, times, y.shape[1])
+    y = masked(y, observed)
+    values = model.to_unit(y)
+    if readings is None and exclude:
+        values[model.excluded] = np.nan
+    return GridReadings(y, grid, grid.on_rows(values.T), model.cycles.at(grid.seconds))
+
+
+def _grid_of(model: SpaceTimeModel, times: ArrayLike | None, n_times: int) -> TimeGrid:
+    """The grid of other times, with the model's step."""
+    if times is None:
+        raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")
+    values = _times.checked(times, n_times)
+    if (values.dtype.kind == "M") != model.grid.dated:
+        raise InputError(
+            f"times are {'dates' if values.dtype.kind == 'M' else 'numbers'}, the model's are not: pass the same kind."
+        )
+    return _times.on_steps(values, model.grid.step)

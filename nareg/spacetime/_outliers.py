@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._kalman import Pass
+from nareg.spacetime._smoother import Pass
 
 #: Median absolute deviation of a normal variable times this is its standard deviation.
 MAD_TO_STD = 1.4826

@@ -15,7 +15,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg.errors import SolverError
-from nareg.spacetime._kalman import Dynamics, Pass, run
+from nareg.spacetime._dynamics import Dynamics
+from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import JITTER, Space
 
 #: Called with the log-likelihood after every evaluation.
@@ -34,24 +35,14 @@ SMALLEST = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class Parameters:
-    """What is estimated, in the coordinates of the optimizer.
+    """What is estimated, in the coordinates of the optimizer."""
 
-    Attributes
-    ----------
-    family : str
-        Of the correlation in space.
-    log_variance, log_reach, logit_eta : float
-    partials : (p,) array
-        Inverse hyperbolic tangents of the partial autocorrelations.
-    log_noise : (N,) array
-    """
-
-    family: str
+    family: str  # of the correlation in space
     log_variance: float
     log_reach: float
     logit_eta: float
-    partials: np.ndarray
-    log_noise: np.ndarray
+    partials: np.ndarray  # (p,) inverse hyperbolic tangents of the partial autocorrelations
+    log_noise: np.ndarray  # (N,)
 
     @property
     def order(self) -> int:
@@ -112,12 +103,6 @@ class Expected:
     log_likelihood: float
 
 
-def expect(windows: Sequence[np.ndarray], dynamics: Dynamics, r: np.ndarray) -> Expected:
-    """One pass over every window of the readings."""
-    passes = [run(y, dynamics, r, moments=True) for y in windows]
-    return gather(windows, passes)
-
-
 def gather(windows: Sequence[np.ndarray], passes: Sequence[Pass]) -> Expected:
     """Sums over windows; ``squares`` is the expected sum of squared noise per station."""
     moments = [p.moments for p in passes]
@@ -176,14 +161,9 @@ class Fitted:
 
 
 def maximize(
-    windows: Sequence[np.ndarray],
-    space: Space,
-    start: Parameters,
-    *,
-    fixed_noise: bool,
-    iterations: int,
+    windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
     tick: Tick | None = None,
-) -> Fitted:
+) -> Fitted:  # fmt: skip
     """Maximize the penalized likelihood of the windows, from ``start``."""
     n, p = space.n, start.order
     level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
@@ -197,7 +177,8 @@ def maximize(
             now = replace(now, log_noise=np.array(theta[shape:]))
         gradient = np.zeros_like(theta)
         try:
-            expected = expect(windows, now.dynamics(space), now.noise)
+            dynamics = now.dynamics(space)
+            expected = gather(windows, [run(y, dynamics, now.noise, moments=True) for y in windows])
         except SolverError:
             if not best:
                 raise
@@ -223,21 +204,14 @@ def maximize(
         return -value, -gradient
 
     theta = _pack(start)
-    bounds = [(None, None), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[:p]]
+    bounds = [(-np.inf, np.inf), (typical - 5, typical + 5), (-14.0, 5.0)] + [(-limit, limit) for limit in STEEPEST[:p]]
     if not fixed_noise:
         theta = np.concatenate([theta, start.log_noise])
         bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
-    theta = np.clip(
-        theta, [-np.inf if b[0] is None else b[0] for b in bounds], [np.inf if b[1] is None else b[1] for b in bounds]
-    )
-    minimize(
-        negative,
-        theta,
-        jac=True,
-        method="L-BFGS-B",
-        bounds=bounds,
-        options={"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations},
-    )
+    lower, upper = np.array(bounds).T
+    theta = np.clip(theta, lower, upper)
+    options = {"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations}
+    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     value, parameters, log_likelihood, size = best[-1]
     return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
 
@@ -249,15 +223,9 @@ def first_guess(windows: Sequence[np.ndarray], space: Space, family: str, order:
     jumps = [np.nanvar(np.diff(w, axis=0)) / 2 for w in windows if len(w) > 1 and np.isfinite(np.diff(w, axis=0)).any()]
     share = float(np.clip(np.mean(jumps) / level if jumps else 0.5, 0.02, 0.9))
     log_noise = np.full(space.n, np.log(0.8 * share * level)) if noise is None else np.log(noise)
-    partials = np.array([1.0, 0.0][:order]) if order < 3 else np.zeros(order)
-    return Parameters(
-        family,
-        float(np.log((1 - 0.8 * share) * level)),
-        float(np.log(space.typical_range(family))),
-        ETA_PRIOR[0],
-        partials,
-        log_noise,
-    )
+    partials = np.array([1.0, 0.0][:order])
+    variance, reach = float(np.log((1 - 0.8 * share) * level)), float(np.log(space.typical_range(family)))
+    return Parameters(family, variance, reach, ETA_PRIOR[0], partials, log_noise)
 
 
 def second_order(parameters: Parameters) -> Parameters:

@@ -95,9 +95,8 @@ class Smoothed:
         reach = norm.ppf(0.5 + min(level, 1 - 1e-12) / 2) * np.sqrt(var)
         if calibrated:
             reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
-        ends = (self._transform.backward(self._center + sign * reach) for sign in (-1, 1))
-        lower, upper = ends
-        return np.asarray(lower), np.asarray(upper)
+        lower, upper = (np.asarray(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))
+        return lower, upper
 
 
 @dataclass(frozen=True, eq=False)

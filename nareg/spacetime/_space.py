@@ -45,7 +45,7 @@ class Space:
     def distances(self) -> np.ndarray:
         """(N, N), kilometers on the sphere or the coordinates' unit."""
         if self.coordinates is None:
-            raise InputError("graph has no coordinates: there are no distances between its nodes.")
+            raise InputError("graph has no coordinates, so its nodes have no distances: build it with Graph.from_knn.")
         return between(self.coordinates, self.coordinates, self.metric)
 
     @property
@@ -69,7 +69,7 @@ class Space:
     def joint_correlation(self, family: str, reach: float, points: np.ndarray) -> np.ndarray:
         """Correlation (N + M, N + M) of the stations and M new places."""
         if self.coordinates is None:
-            raise InputError("graph has no coordinates: a place without a station needs them; build it with Graph.from_knn.")
+            raise InputError("graph has no coordinates, which a place without a station needs: build it with Graph.from_knn.")
         if family == "graph":
             return _graph_correlation(self.extended(points), reach)
         places = np.vstack([self.coordinates, points])

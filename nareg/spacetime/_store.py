@@ -18,7 +18,7 @@ from nareg.results import Status, atomic_write
 from nareg.spacetime import _times, _transforms
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import PERIODS, Cycles
-from nareg.spacetime._kalman import Dynamics, factor
+from nareg.spacetime._dynamics import Dynamics, factor
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import FAMILIES
@@ -53,9 +53,7 @@ def _write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str
 def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
     """Arrays and plain facts of a model."""
     if model.transform.name == "custom":
-        raise InputError(
-            "the model's transform is a pair of functions, which no file can hold: fit with transform='sqrt', 'log' or None."
-        )
+        raise InputError("the model's transform is a pair of functions, which cannot be saved: fit with 'sqrt', 'log' or None.")
     coo = model.graph.adjacency.tocoo()
     p, c, g = model.parameters, model.cycles, model.grid
     facts = {
@@ -83,14 +81,6 @@ def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
 def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
     """Read a model that :meth:`SpaceTimeModel.save` wrote.
 
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    SpaceTimeModel
-
     Raises
     ------
     InputError
@@ -103,7 +93,9 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
     >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     model.save(pathlib.Path(folder) / "model.npz")
+    ...     model.stream().save(pathlib.Path(folder) / "stream.npz")
     ...     again = nareg.spacetime.load(pathlib.Path(folder) / "model.npz")
+    ...     stream = nareg.spacetime.load_stream(pathlib.Path(folder) / "stream.npz")
     >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
     True
     """
@@ -111,32 +103,12 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
 
 
 def load_stream(path: str | os.PathLike[str]) -> Stream:
-    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped.
-
-    Parameters
-    ----------
-    path : str or path
-
-    Returns
-    -------
-    Stream
+    """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped. :func:`load` has an example.
 
     Raises
     ------
     InputError
         If the file does not exist, or is not a stream.
-
-    Examples
-    --------
-    >>> import numpy as np, nareg, pathlib, tempfile
-    >>> rng = np.random.default_rng(0)
-    >>> model = nareg.spacetime.fit(nareg.graphs.grid((2, 2)), rng.standard_normal((4, 60)), rng=rng)
-    >>> stream = model.stream()
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     stream.save(pathlib.Path(folder) / "stream.npz")
-    ...     again = nareg.spacetime.load_stream(pathlib.Path(folder) / "stream.npz")
-    >>> bool(np.array_equal(stream.update(np.ones(4)).x, again.update(np.ones(4)).x))
-    True
     """
     return _read(path, STREAM_FORMAT, "Stream.save", _stream)
 
@@ -176,11 +148,14 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
     for name, shape in floats.items():
         _array(a, name, shape)
     blocks = tuple(a[f"A{k + 1}"] for k in range(order))
-    _need(all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks), "A is no dynamics")
+    _need(
+        all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks),
+        "A is not valid",
+    )
     _need((a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all(), "it has negative variances")
     _covariance(a, "Q")
     _covariance(a, "P0")
-    _need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is no mask of its readings")
+    _need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
     graph = Graph(
         sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
         coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],
@@ -212,7 +187,10 @@ def _details(facts: dict[str, Any]) -> FitDetails:
 
 def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     rows, times = a["rows"], _times.checked(a["times"], T)
-    _need(rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(), "rows are no rows")
+    _need(
+        rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(),
+        "rows do not rise from 0",
+    )
     length = int(rows[-1]) + 1
     _need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
@@ -226,15 +204,15 @@ def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
     _array(a, "stream_state", (m,))
     _covariance(_array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
     strikes = a["stream_strikes"]
-    _need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are no counts")
+    _need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")
     robust = None if own["robust"] is None else _number(own, "robust")
-    _need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is no row")
+    _need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is not valid")
     _need(robust is None or robust > 0, "its bound for outliers is not positive")
     if "stream_prior" in a:
         _covariance(_array(a, "stream_prior", (m, m)), "stream_prior")
         stations = a["stream_corrected"]
         increasing = stations.ndim == 1 and stations.dtype.kind == "i" and stations.size > 0 and (np.diff(stations) > 0).all()
-        _need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected names no stations")
+        _need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected does not list stations")
     stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
     stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
     return stream
@@ -244,7 +222,7 @@ def _bands(facts: dict[str, Any]) -> Bands:
     stds = tuple(float(std) for std in facts["band_stds"])
     factors = {float(level): tuple(float(each) for each in row) for level, *row in facts["factors"]}
     values = np.array([*stds, *factors, *(each for row in factors.values() for each in row)])
-    _need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands hold a number that is not positive")
+    _need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands have a number that is not positive")
     _need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
     _need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
     return Bands(stds, factors)
@@ -257,7 +235,8 @@ def _need(holds: bool | np.bool_, otherwise: str) -> None:
 
 def _number(facts: dict[str, Any], name: str) -> float:
     value = facts[name]
-    _need(isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value)), f"{name} is no number")
+    finite = isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
+    _need(finite, f"{name} is not a number")
     return float(value)
 
 
@@ -265,7 +244,7 @@ def _array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[
     array = a[name]
     _need(array.shape == shape and array.dtype == float, f"{name} has shape {array.shape} of {array.dtype}, not {shape}")
     bad = np.isinf(array) if name == "readings" else ~np.isfinite(array)
-    _need(not bad.any(), f"{name} holds a value that is not finite")
+    _need(not bad.any(), f"{name} has a value that is not finite")
     return a
 
 
@@ -276,4 +255,4 @@ def _covariance(a: dict[str, np.ndarray], name: str, *, definite: bool = True) -
     if definite:
         factor(matrix, name)
     else:
-        _need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is no covariance")
+        _need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is not a covariance")

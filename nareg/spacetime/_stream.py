@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.spacetime._dynamics import leap
 from nareg.spacetime._extend import Extension
-from nareg.spacetime._kalman import Correction, correct, innovate, is_steady, leap
+from nareg.spacetime._filter import Correction, correct, innovate, is_steady
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import Time
 
@@ -27,13 +28,11 @@ LEAP = 50
 
 
 class Stream:
-    """A Kalman filter that continues after a model's readings, made by :meth:`SpaceTimeModel.stream`.
+    """A Kalman filter that continues after a model's readings; :meth:`SpaceTimeModel.stream` makes it.
 
     Attributes
     ----------
     model : SpaceTimeModel
-    time : datetime64 or float
-        Time of the last step.
     """
 
     def __init__(self, model: SpaceTimeModel, state: np.ndarray, covariance: np.ndarray, row: int, robust: float | None):
@@ -52,7 +51,7 @@ class Stream:
         return self.model.time_of(self._row)
 
     def update(self, y: ArrayLike, *, time: Time | None = None) -> Update:
-        """Take in the readings of one time.
+        """Correct the estimate by the readings of one time.
 
         Parameters
         ----------
@@ -61,14 +60,10 @@ class Stream:
         time : datetime64, str or number, optional
             Default: one step after the last.
 
-        Returns
-        -------
-        Update
-
         Raises
         ------
         InputError
-            For another number of stations, an infinite reading, or a time that is not after the last one.
+            If the number of stations differs, a reading is infinite, or the time is not after the last one.
         """
         model = self.model
         y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
@@ -112,14 +107,14 @@ class Stream:
         Raises
         ------
         InputError
-            If the graph has no coordinates, or the name is missing or taken.
+            If the graph has no coordinates, or the name is missing or in use.
         """
         model = self.model
         points = model.checked_places(_checks.floats("coordinates", coordinates, ndim=(1,))[None])
         names = model.graph.names
         if names is not None and (not isinstance(name, str) or name in names):
-            taken = "taken" if isinstance(name, str) else "no text"
-            raise InputError(f"name is {name!r}, which is {taken}: pass another name.")
+            why = "which another station has" if isinstance(name, str) else "not a text"
+            raise InputError(f"name is {name!r}, {why}: pass a new name.")
         if names is None and name is not None:
             raise InputError(f"name is {name!r} but the model's stations have no names: pass None.")
         extension = Extension.of(model.dynamics, model.parameters, model.space, points)
@@ -134,7 +129,7 @@ class Stream:
         Raises
         ------
         InputError
-            If there is no such station, or no other one.
+            If the model has no such station, or no other one.
         """
         gone = self.model.station_index(station)
         smaller = self.model.without(gone)
@@ -182,7 +177,7 @@ class Stream:
             )
         if row - self._row > LONGEST_JUMP:
             raise InputError(
-                f"time is {time}, more than 100,000 steps after {self.time}: fit the model again, or check the unit of time."
+                f"time is {time}, more than 100,000 steps after {self.time}: check the unit of time, or fit the model again."
             )
         return row
 
@@ -192,16 +187,16 @@ class Stream:
         if steps > LEAP:
             self._z, self._P = leap(dynamics, self._z, self._P, steps)
             return
-        settled = False
+        steady = False
         for step in range(steps):
             self._z = dynamics.mean_after(self._z)
-            if settled:
+            if steady:
                 continue
             if step == 0 and self._steady and self._prior is not None:
                 self._P = self._prior
                 continue
             following = dynamics.covariance_after(self._P, 1.0)
-            settled = step > 0 and is_steady(following, self._P)
+            steady = step > 0 and is_steady(following, self._P)
             again = step == 0 and self._prior is not None and is_steady(following, self._prior)
             self._P = self._prior if again and self._prior is not None else following
 

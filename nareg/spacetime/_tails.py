@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg.spacetime._kalman import Dynamics, Pass, run
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
+from nareg.spacetime._smoother import Pass, run
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
 #: readings.
@@ -17,16 +18,9 @@ ROUNDS = 3
 
 
 def heavy_tailed_pass(
-    y: np.ndarray,
-    dynamics: Dynamics,
-    r: np.ndarray,
-    df: float | None,
-    *,
-    scale: np.ndarray | None = None,
-    smooth: bool = True,
-    W: np.ndarray | None = None,
-    tick: Callable[[float], None] | None = None,
-) -> Pass:
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, scale: np.ndarray | None = None,
+    smooth: bool = True, W: np.ndarray | None = None, tick: Callable[[float], None] | None = None,
+) -> Pass:  # fmt: skip
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
     passes = 1 if not (df and smooth) else PASSES if scale is None else AGAIN
     each = None if tick is None else lambda: tick(1.0)
@@ -36,14 +30,9 @@ def heavy_tailed_pass(
 
 
 def robust_pass(
-    y: np.ndarray,
-    dynamics: Dynamics,
-    r: np.ndarray,
-    df: float | None,
-    *,
-    W: np.ndarray | None = None,
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, W: np.ndarray | None = None,
     tick: Callable[[float], None] | None = None,
-) -> tuple[Pass, np.ndarray]:
+) -> tuple[Pass, np.ndarray]:  # fmt: skip
     """Smooth without the readings that the others contradict; and every reading's deletion score."""
     # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
     usual = np.sqrt(dynamics.P0.diagonal()[: dynamics.n] + r)

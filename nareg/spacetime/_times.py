@@ -29,28 +29,25 @@ ISO = re.compile(r"\d{4}-\d\d|NaT")
 
 @dataclass(frozen=True)
 class TimeGrid:
-    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise.
+    """A regular grid: ``start + step * k``; seconds for dates, the unit of the user's numbers otherwise."""
 
-    Attributes
-    ----------
-    start : float or datetime64
-    step : float
-    dated : bool
-        Whether times are dates.
-    rows : (T,) int array
-        The row of the grid that each of the user's times falls on.
-    length : int
-        Rows of the grid.
-    values : (T,) array
-        The user's times.
-    """
-
-    start: Any
+    start: Any  # float or datetime64
     step: float
-    dated: bool
-    rows: np.ndarray
-    length: int
-    values: np.ndarray
+    dated: bool  # whether times are dates
+    rows: np.ndarray  # (T,) row of the grid that each of the user's times falls on
+    length: int  # rows of the grid
+    values: np.ndarray  # (T,) the user's times
+
+    @property
+    def seconds(self) -> np.ndarray:
+        """Time of every row of the grid, as :meth:`seconds_of`."""
+        return self.seconds_of(np.arange(self.length))
+
+    def on_rows(self, values: np.ndarray) -> np.ndarray:
+        """Values (T, N) at the user's times as (rows, N), NaN elsewhere."""
+        rows = np.full((self.length, values.shape[1]), np.nan)
+        rows[self.rows] = values
+        return rows
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
         """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
@@ -63,8 +60,12 @@ class TimeGrid:
 
     def row_of(self, times: np.ndarray) -> np.ndarray:
         """Rows (not rounded) of other times."""
-        since = (times - self.start) / SECOND if self.dated else np.asarray(times, dtype=float) - self.start
-        return np.asarray(since, dtype=float) / self.step
+        return _since(times, self.start, self.dated) / self.step
+
+
+def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
+    """Seconds, or the user's unit, from the start on."""
+    return np.asarray((times - start) / SECOND if dated else np.asarray(times, dtype=float) - start, dtype=float)
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
@@ -111,7 +112,7 @@ def _dates(values: np.ndarray) -> np.ndarray:
         dates = None
     if dates is None:
         shown = texts[0] if odd is None else odd
-        raise InputError(f"times holds {shown!r}, which is no ISO date or number: pass datetime64 values or numbers.")
+        raise InputError(f"times holds {shown!r}, which is not an ISO date or a number: pass datetime64 values or numbers.")
     return dates
 
 
@@ -120,8 +121,7 @@ def grid(times: np.ndarray) -> TimeGrid:
     dated = times.dtype.kind == "M"
     if times.size == 1:
         return TimeGrid(times[0], 1.0, dated, np.zeros(1, dtype=int), 1, times)
-    since = (times - times[0]) / SECOND if dated else times - times[0]
-    since = np.asarray(since, dtype=float)
+    since = _since(times, times[0], dated)
     median = float(np.median(np.diff(since)))
     for finer in range(1, FINEST + 1):
         for step in (median / finer, _regressed(since, median / finer)):
@@ -142,7 +142,7 @@ def grid(times: np.ndarray) -> TimeGrid:
     length = int(rows[-1]) + 1
     if length > max(MAX_ROWS * times.size, FEW_ROWS):
         raise TooLargeError(
-            f"times spread over {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
+            f"times span {length} steps of {step:g}{' s' if dated else ''} for {times.size} readings: "
             "fit the dense parts one by one, or round the times."
         )
     return TimeGrid(times[0], step, dated, rows, length, times)
@@ -157,8 +157,7 @@ def _regressed(since: np.ndarray, step: float) -> float:
 def on_steps(times: np.ndarray, step: float) -> TimeGrid:
     """Other times on a grid whose step is known; times nearer than half a step are refused."""
     dated = times.dtype.kind == "M"
-    since = np.asarray((times - times[0]) / SECOND if dated else times - times[0], dtype=float)
-    rows = np.rint(since / step).astype(np.int64)
+    rows = np.rint(_since(times, times[0], dated) / step).astype(np.int64)
     if (np.diff(rows) <= 0).any():
         i = int(np.flatnonzero(np.diff(rows) <= 0)[0])
         raise InputError(
@@ -167,5 +166,5 @@ def on_steps(times: np.ndarray, step: float) -> TimeGrid:
         )
     length = int(rows[-1]) + 1
     if length > max(MAX_ROWS * times.size, FEW_ROWS):
-        raise TooLargeError(f"times spread over {length} steps for {times.size} readings: smooth the dense parts one by one.")
+        raise TooLargeError(f"times span {length} steps for {times.size} readings: smooth the dense parts one by one.")
     return TimeGrid(times[0], step, dated, rows, length, times)

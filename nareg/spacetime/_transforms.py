@@ -25,22 +25,13 @@ SKEWED = 0.7
 
 @dataclass(frozen=True)
 class Transform:
-    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase.
-
-    Attributes
-    ----------
-    name : str
-    shift : float
-        Of the logarithm: ``log(y - low + shift)``.
-    low : float
-        Lower limit of the field: zero, or the smallest reading below it.
-    """
+    """``forward`` makes the readings Gaussian, ``backward`` is its inverse; both increase."""
 
     name: str
     forward: Function
     backward: Function
-    shift: float = 0.0
-    low: float = 0.0
+    shift: float = 0.0  # of the logarithm: log(y - low + shift)
+    low: float = 0.0  # lower limit of the field: zero, or the smallest reading below it
 
     @property
     def linear(self) -> bool:
@@ -80,13 +71,9 @@ def square_root(low: float = 0.0) -> Transform:
 
 
 def logarithm(shift: float, low: float = 0.0) -> Transform:
-    return Transform(
-        "log",
-        lambda y: np.log(np.maximum(y - low, 0.0) + shift),
-        lambda x: np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low,
-        shift,
-        low,
-    )
+    forward = lambda y: np.log(np.maximum(y - low, 0.0) + shift)  # noqa: E731
+    backward = lambda x: np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low  # noqa: E731
+    return Transform("log", forward, backward, shift, low)
 
 
 def named(value: TransformLike, readings: np.ndarray) -> Transform:
@@ -96,8 +83,8 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
     if isinstance(value, str) and value in NAMES:
         if not _nearly_positive(readings):
             raise InputError(
-                f"transform={value!r} needs readings of at least 0, or not far below, the smallest is {readings.min():g}: "
-                "pass transform=None, or set readings below zero to NaN."
+                f"transform={value!r} needs readings of at least 0, or slightly below, but the smallest is {readings.min():g}: "
+                "pass transform=None, or set negative readings to NaN."
             )
         low = min(float(readings.min()), 0.0)
         return square_root(low) if value == "sqrt" else logarithm(_shift(readings), low)
@@ -107,15 +94,13 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
             bad = ~np.isfinite(np.asarray(forward(readings)))
         if bad.any():
             raise InputError(
-                f"transform makes no finite number of the reading {readings[bad][0]:g}: pass a transform "
-                "that is finite for every reading, or set such readings to NaN."
+                f"transform is not finite at the reading {readings[bad][0]:g}: pass one that is finite everywhere, or set "
+                "such readings to NaN."
             )
         probe = np.quantile(readings, [0.0, 0.25, 0.5, 0.75, 1.0])
         back = np.asarray(backward(np.asarray(forward(probe))))
         if back.shape != probe.shape or not np.allclose(back, probe, rtol=1e-6, atol=1e-9 * np.abs(probe).max(initial=1.0)):
-            raise InputError(
-                "transform is a pair of functions, but the second does not undo the first: pass (forward, backward)."
-            )
+            raise InputError("transform has a second function that does not undo the first: pass (forward, backward).")
         return Transform("custom", forward, backward)
     raise InputError(f"transform is {value!r}; choose 'auto', None, 'sqrt', 'log' or a pair of functions (forward, backward).")
 

@@ -8,14 +8,12 @@ from contextlib import suppress
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from nareg import _checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError, LedgerError
-from nareg.graph import Graph
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import head
+from nareg.unlearning import _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, budget
@@ -24,29 +22,27 @@ from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.objective import LOSSES
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
-from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
-from nareg.unlearning.store.entries import Entry, RequestDetails, Stored, StoredSettings
+from nareg.unlearning.store.entries import Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
-from nareg.unlearning.store.validation import refuse_mismatch, settings_of
 
 #: Smallest budget: smaller ones are lost in rounding.
 SMALLEST = 1e-200
 
 
 class CertifiedGPR(Forgetting[Certificate]):
-    """Generalized PageRank and a linear head, trained so that what is removed is provably forgotten (ScaleGUN, corrected).
+    """Generalized PageRank and a linear head that provably forget removed data (ScaleGUN, corrected).
 
-    ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with self-loops in A; a logistic or least-squares problem per class against the
-    rest, with a linear noise term. A request updates Z locally, takes Newton steps from the old model, and returns a
-    :class:`Certificate`; or it raises and leaves everything as it was.
+    The embedding is ``Z = sum_l w_l (D^-1/2 A D^-1/2)^l X`` with self-loops in A. The head solves a logistic or least-squares
+    problem per class against the rest, with a linear noise term. A request updates Z locally, takes Newton steps from the old
+    model, and returns a :class:`Certificate`. A request that raises changes nothing.
 
     Parameters
     ----------
     order : int
-        L, if ``weights`` are not given: ``Z = P^L X`` (SGC).
+        Number of propagation steps L without ``weights``: ``Z = P^L X`` (SGC).
     weights : (L + 1,) array, optional
-        ``w_l``, with absolute values that sum to at most one.
+        Weights ``w_l``; their absolute values sum to at most one.
     loss : {"logistic", "squared"}
     lam : float
         Ridge per training node, above 0.
@@ -59,34 +55,29 @@ class CertifiedGPR(Forgetting[Certificate]):
     r_max : float
         Residuals below this are not pushed; 0 (default) is exact.
     device : str, optional
-        A torch device, such as "cuda", for training and, if ``r_max`` is 0, for propagation through the whole graph, in
-        float64. The default is NumPy and compiled loops.
+        A torch device, such as "cuda", which trains in float64 and, if ``r_max`` is 0, propagates through the whole graph. The
+        default is NumPy and compiled loops.
     rng : numpy.random.Generator, optional
-        Draws the noise term; by default one seeded by the operating system, not ``default_rng(0)`` as elsewhere: who knows the
-        seed knows the noise term.
+        Draws the noise term. The operating system seeds the default, not ``default_rng(0)`` as elsewhere: who knows the seed
+        knows the noise term.
 
     Attributes
     ----------
     coefficients : (F, C) array
         One column for two classes.
     classes : array
-        Part of the model; a class cannot be removed.
+        Classes of the model; none can be removed.
     labels : (N,) array
-        -1 where there is none or it was removed.
+        Labels, -1 for none or a removed one.
     train : (n_t,) array
         Training nodes.
     budget : float
         Largest gradient norm of a certificate; 0 without a noise term.
 
-    Raises
-    ------
-    InputError
-        If an argument is out of range.
-
     Notes
     -----
-    Do not scale the features with statistics of all nodes (column means, deviations, maxima): these retain removed data. Scale
-    every node by itself. Columns of mean zero raise a warning; other scalings are not detected.
+    Scale every node's features by themselves. Statistics of all nodes (column means, deviations, maxima) retain removed data.
+    Columns of mean zero raise a warning; other such scalings go undetected.
 
     Examples
     --------
@@ -122,7 +113,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         self.eps = _checks.number("eps", eps, low=0, strict=True)
         self.delta = _checks.number("delta", delta, low=0, high=1, strict=True)
         if self.delta == 1:
-            raise InputError("delta is 1, which guarantees nothing: pass less than 1, such as one over the number of edges.")
+            raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
         self.r_max = _checks.number("r_max", r_max, low=0)
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
@@ -130,23 +121,16 @@ class CertifiedGPR(Forgetting[Certificate]):
         if self.alpha and not self.budget > SMALLEST:
             raise InputError(
                 f"alpha is {self.alpha:g}, eps {self.eps:g} and delta {self.delta:g}: their budget, {self.budget:.3g}, is "
-                "below rounding; take larger values."
+                "below rounding: pass larger values."
             )
         self._ledger: Ledger | None = None
         self._certificate: Certificate | None = None
 
-    # -- training -----------------------------------------------------------------------------------------
-
     @training
     def fit(
-        self,
-        graph: GraphLike,
-        features: ArrayLike | Sparse,
-        labels: ArrayLike,
-        train: ArrayLike,
-        *,
+        self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
         classes: ArrayLike | None = None,
-    ) -> CertifiedGPR:
+    ) -> CertifiedGPR:  # fmt: skip
         """Propagate and train.
 
         Parameters
@@ -155,16 +139,16 @@ class CertifiedGPR(Forgetting[Certificate]):
             Every edge has weight one.
         features : (N, F) array or sparse array
         labels : (N,) integer array
-            -1 where there is none; only the labels of ``train`` are used.
+            Labels, -1 for none; training uses those of ``train``.
         train : indices or (N,) mask
         classes : integers, optional
-            All possible classes, known without the labels. The default is the classes of the training nodes; none of them can
+            All possible classes, known without the labels. By default the classes of the training nodes, none of which can
             then lose its last training node, because that would show.
 
         Raises
         ------
         InputError
-            If the data do not fit together, or a class is missing.
+            If shapes do not match, or a class is missing.
         CertificateError
             If ``r_max`` is too large for the budget.
         """
@@ -190,9 +174,12 @@ class CertifiedGPR(Forgetting[Certificate]):
         """Coefficients (F, C), one column for two classes."""
         return self._head.W.copy()
 
+    def _options(self) -> dict[str, Any]:
+        return {"loss": self.loss, "lam": self.lam, "device": self._device}
+
     def _solved(self, data: Data, B: np.ndarray, W: np.ndarray) -> head.Head:
-        options: dict[str, Any] = {"loss": self.loss, "lam": self.lam, "device": self._device}
-        return head.solve(data.propagation, data.targets(), B, W, budget=self.budget if self.alpha else None, **options)
+        budget = self.budget if self.alpha else None
+        return head.solve(data.propagation, data.targets(), B, W, budget=budget, **self._options())
 
     def _retrained(self, data: Data) -> head.Head:
         """Train from nothing, with a new noise term."""
@@ -212,8 +199,6 @@ class CertifiedGPR(Forgetting[Certificate]):
             timings=timings,
         )  # fmt: skip
 
-    # -- requests -----------------------------------------------------------------------------------------
-
     #: Whether every request propagates through the whole graph.
     _fully = False
 
@@ -230,7 +215,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             certificate = self._certified(data, result, name, request.count, timings, retrained=retrained)
             with interrupts_deferred():
                 if self._ledger is not None:
-                    self._ledger.record(_entry(data, request.details, request.change, result, certificate))
+                    self._ledger.record(_stored.entry(data, request.details, request.change, result, certificate))
                 self._head, self._certificate = result, certificate
                 commit()
         return self.certificate()
@@ -247,9 +232,9 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     @request
     def renew(self) -> Certificate:
-        """Retrain with a new noise term, before you publish another version of the model.
+        """Retrain with a new noise term. Do so before you publish another version of the model.
 
-        Two versions that share a noise term reveal what was removed between them: it cancels when their gradients are compared.
+        A noise term that two versions share cancels between their gradients and reveals what was removed.
 
         Raises
         ------
@@ -261,22 +246,14 @@ class CertifiedGPR(Forgetting[Certificate]):
         return self._do(Request({"request": "renew"}, self.remaining.size, Change(), retrain=True))
 
     def _adjusted(self, data: Data) -> head.Head:
-        """Take Newton steps from the present head.
-
-        Raises
-        ------
-        CertificateError
-            If the gradient that is left exceeds the budget.
-        """
+        """Newton steps from the present head; a CertificateError if the remaining gradient exceeds the budget."""
         return self._solved(data, self._head.B, self._head.W)
-
-    # -- the ledger ---------------------------------------------------------------------------------------
 
     @request
     def save(self, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None) -> CertifiedGPR:
-        """Write the remaining data and the model to a store; from now on every request is written to it before it returns.
+        """Write the remaining data and the model to a store. From now on every request writes to it before it returns.
 
-        A key for the hashes of requests is written to the file ``key`` (default ``path.key``), preferably on another disk.
+        The file ``key`` (default ``path.key``) gets a key for the hashes of requests; prefer another disk for it.
 
         Raises
         ------
@@ -286,37 +263,32 @@ class CertifiedGPR(Forgetting[Certificate]):
             If the store cannot be written.
         """
         self._refuse_stored("save")
-        data = self._data
-        settings: StoredSettings = {
+        entry = _stored.whole(self._data, self._head, self._certificate)
+        self._ledger = Ledger.create(path, self._settings(), entry, key)
+        return self
+
+    def _settings(self) -> StoredSettings:
+        return {
             "lam": self.lam, "alpha": self.alpha, "eps": self.eps, "delta": self.delta, "r_max": self.r_max,
             "weights": self.weights.tolist(), "loss": self.loss.name, "classes": self.classes.tolist(),
-            "classes_given": data.classes_given,
+            "classes_given": self._data.classes_given,
         }  # fmt: skip
-        A = sp.triu(data.graph.adjacency()).tocoo()
-        change = Change(added=np.stack([A.row, A.col], axis=1).astype(np.int64), nodes=np.arange(data.n_nodes))
-        entry = _entry(data, {"request": "save"}, change, self._head, self._certificate)
-        self._ledger = Ledger.create(path, settings, entry, key)
-        return self
 
     @classmethod
     def load(
-        cls,
-        path: str | os.PathLike[str],
-        *,
-        key: str | os.PathLike[str] | None = None,
-        device: str | None = None,
+        cls, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None,
         rng: np.random.Generator | None = None,
-    ) -> CertifiedGPR:
-        """Load the model of a store and recompute its embedding; further requests are written to the same store.
+    ) -> CertifiedGPR:  # fmt: skip
+        """Load the model of a store and recompute its embedding; further requests write to the same store.
 
-        If ``r_max`` is above 0 and the residues of the new embedding would exceed the budget, the embedding is exact.
+        The embedding is exact where the residuals that ``r_max`` allows would exceed the budget.
 
         Raises
         ------
         InputError
             If the store or its key does not exist.
         LedgerError
-            If the store cannot be read, is damaged, or another process has it open.
+            If the store cannot be read, is damaged, or is open in another process.
         """
         ledger = Ledger(path, key)
         try:
@@ -329,7 +301,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             if model.r_max and not model._fits():
                 model = cls.from_stored(stored, rng, device=device, exact=True)
             if not model._fits():
-                raise LedgerError(f"{path}: the model does not belong to the data of the store; restore it from a copy.")
+                raise LedgerError(f"{path}: the model does not belong to the data of the store: restore it from a copy.")
         except BaseException:
             ledger.close()
             raise
@@ -340,26 +312,11 @@ class CertifiedGPR(Forgetting[Certificate]):
     def from_stored(
         cls, stored: Stored, rng: np.random.Generator | None = None, *, device: str | None = None, exact: bool = False
     ) -> CertifiedGPR:
-        """The model of a store, with its ``r_max`` or, if ``exact``, with 0; its requests are not recorded."""
-        try:
-            settings, classes, given = settings_of(stored.settings)
-        except ValueError as error:
-            raise LedgerError(f"the store's settings are damaged ({error}); restore it from a copy.") from None
-        try:
-            refuse_mismatch(stored, classes)
-        except ValueError as error:
-            raise LedgerError(f"the store's data are damaged ({error}); restore it from a copy.") from None
+        """The model of a store, with its ``r_max`` or, if ``exact``, with 0. The store does not record its requests."""
+        settings, classes, given = _stored.checked(stored)
         model = cls(**settings, device=device, rng=rng)
-        n, ends = len(stored.labels), np.concatenate([stored.edges, stored.edges[:, ::-1]])
-        graph = LiveGraph(Graph(sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n, n))))
-        model._data = Data(
-            graph, stored.features, stored.labels, np.flatnonzero(stored.trained), classes,
-            classes_given=given, weights=model.weights,
-            r_max=0.0 if exact else model.r_max, gone=stored.gone, device=model._device,
-        )  # fmt: skip
-        options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
-        data = model._data
-        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **options)
+        data = model._data = _stored.data(stored, classes, given, model.weights, 0.0 if exact else model.r_max, model._device)
+        model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **model._options())
         model._certificate = stored.certificate
         return model
 
@@ -370,14 +327,12 @@ class CertifiedGPR(Forgetting[Certificate]):
         return counts and (not self.alpha or self._head.spent <= self.budget)
 
     def close(self) -> None:
-        """Close the store, so that others can open it. Waits for a request of another thread."""
+        """Close the store, so that others can open it. A request of another thread ends first."""
         with self._lock.mutex:
             self._lock.refuse_changing("close")
             if self._ledger is not None:
                 self._ledger.close()
             self._ledger = None
-
-    # -- reads ------------------------------------------------------------------------------------
 
     @reading
     def certificate(self) -> Certificate:
@@ -386,7 +341,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         Raises
         ------
         CertificateError
-            If ``alpha`` is 0: without a noise term nothing is certified.
+            If ``alpha`` is 0, so that nothing is certified.
         """
         self._refuse_uncertified()
         assert self._certificate is not None
@@ -394,11 +349,11 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     def _refuse_uncertified(self) -> None:
         if not self.alpha:
-            raise CertificateError("alpha is 0: without a noise term nothing is certified; fit with alpha above 0.")
+            raise CertificateError("alpha is 0, so that nothing is certified: fit with alpha above 0.")
 
     @reading
     def preview(self, edge: ArrayLike) -> EdgeFactors:
-        """Low-rank factors of what the removal of an edge (u, v) would change in the embedding; the model stays as it is.
+        """Low-rank factors of the change of the embedding if edge (u, v) were removed; the model stays as it is.
 
         Raises
         ------
@@ -414,13 +369,3 @@ class CertifiedGPR(Forgetting[Certificate]):
         with product_threads(Z.size * W.shape[1]):
             scores: np.ndarray = Z @ W
         return scores
-
-
-def _entry(data: Data, details: RequestDetails, change: Change, result: head.Head, certificate: Certificate | None) -> Entry:
-    """The entry of a request for the ledger."""
-    nodes = change.nodes
-    return Entry(
-        details=details, removed=change.removed, added=change.added, nodes=nodes, features=data.propagation.features[nodes],
-        labels=data.labels[nodes], trained=data.propagation.trains(nodes), gone=data.gone[nodes], coefficients=result.W,
-        term=result.B, certificate=certificate,
-    )  # fmt: skip

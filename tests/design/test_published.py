@@ -9,7 +9,7 @@ import nareg
 from nareg.design import exact, minmax, node_invariant, prony, relaxation, risk
 from nareg.design._convex import lyapunov as _lyapunov
 from nareg.design._convex import program as _program
-from nareg.design._minmax import minmax as _minmax
+from nareg.design._minmax import corners as _corners
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import problem as _problem
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
@@ -172,12 +172,26 @@ def test_prony_scale_is_open_and_chosen_by_the_mse(small):
 # -- min-max ----------------------------------------------------------------------------------------------
 
 
+def saddle_program(task, extremes, solver):
+    """What saddle_point solves, as a cvxpy program. Returns also H."""
+    import cvxpy as cp
+
+    n = task.n_nodes
+    H = cp.Variable((n, n), PSD=True)
+    scale = float(np.sum(extremes**2))
+    values, Q = np.linalg.eigh(task.Sigma_matrix / scale)
+    noise = cp.sum_squares(H @ (Q * np.sqrt(values.clip(0))))
+    errors = [cp.sum_squares((H - np.eye(n)) @ (x / np.sqrt(scale))) for x in extremes.T]
+    solved = _program.run(cp.Problem(cp.Minimize(cp.max(cp.hstack(errors)) + noise)), H, solver, n, scale)
+    return solved, np.asarray(H.value)
+
+
 def test_saddle_point_equals_its_program(small):
     g, X = small
     extremes = np.column_stack([X.min(axis=1), X.max(axis=1)])
     task = _problem.problem(g, signals=extremes, noise=np.linspace(0.2, 1, 14), needs="test")
-    H, theta, value = _minmax.saddle_point(task, extremes)
-    solved, H_sdp = _minmax.saddle_program(task, extremes, "clarabel")
+    H, theta, value = _corners.saddle_point(task, extremes)
+    solved, H_sdp = saddle_program(task, extremes, "clarabel")
     assert value == pytest.approx(solved.value, rel=1e-5)
     assert 0 <= theta <= 1
     np.testing.assert_allclose(H, H_sdp, atol=1e-3)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import nareg
 from nareg.design._convex import filter_fit as _filter_fit
-from nareg.design._minmax import minmax as _minmax
+from nareg.design._minmax import corners as _corners
 from nareg.design._published import prony as _prony
 from nareg.design._published import relaxation as _relaxation
 from nareg.design._risk import problem as _problem
@@ -61,7 +61,7 @@ def test_gradients_against_finite_differences(seed, which):
     function = {
         "prony": lambda: _prony.criterion(task),
         "fit": lambda: _filter_fit.fit_criterion(task.L, _relaxation.step_one(task)[0]),
-        "worst corner": lambda: _minmax.smooth_worst(task.L, X[:, :2]),
+        "worst corner": lambda: _corners.smooth_worst(task.L, X[:, :2]),
     }.get(which, lambda: task.mse_and_gradient)()
     w, direction = rng.standard_normal((2, 9))
     value, gradient = function(w)

@@ -12,7 +12,7 @@ from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, _times, _transforms
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
-from nareg.spacetime._kalman import Dynamics
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space

@@ -209,10 +209,10 @@ def test_odd_but_answerable(what):
 REFUSED = {
     "infinite": (lambda: fit(GRAPH, changed(Y, (1, 2), np.inf)), r"readings\[1, 2\] is infinite"),
     "overflowing": (lambda: fit(GRAPH, changed(Y, (1, 2), 1e200)), r"readings\[1, 2\] is 1e\+200"),
-    "vanishing": (lambda: fit(GRAPH, 1e-200 * Y), "take another unit"),
+    "vanishing": (lambda: fit(GRAPH, 1e-200 * Y), "pass another unit"),
     "transposed": (lambda: fit(GRAPH, Y.T), "pass readings.T"),
-    "too few": (lambda: fit(GRAPH, Y[:, :2]), "at least 10 are needed"),
-    "none": (lambda: fit(GRAPH, np.full((4, 60), np.nan)), "0 readings"),
+    "too few": (lambda: fit(GRAPH, Y[:, :2]), "needs at least 10"),
+    "none": (lambda: fit(GRAPH, np.full((4, 60), np.nan)), "readings has 0 values"),
     "noise too large": (lambda: fit(GRAPH, Y, noise=100.0), "check its unit"),
     "negative noise": (lambda: fit(GRAPH, Y, noise=-1.0), "negative"),
     "noise of others": (lambda: fit(GRAPH, Y, noise=np.ones(5)), r"shape \(5,\)"),
@@ -226,7 +226,7 @@ REFUSED = {
     "times": (lambda: fit(GRAPH, Y, times=np.arange(60)[::-1]), "is before"),
     "times repeat": (lambda: fit(GRAPH, Y, times=np.arange(60) // 2), "repeats"),
     "rng": (lambda: fit(GRAPH, Y, rng=3), "numpy generator"),
-    "graph": (lambda: fit(GRAPH.adjacency, Y), "nareg.Graph is expected"),
+    "graph": (lambda: fit(GRAPH.adjacency, Y), "pass a nareg.Graph"),
     "masked": (lambda: fit(GRAPH, np.ma.masked_invalid(Y)), "masked array"),
     "bools": (lambda: fit(GRAPH, Y > 0), "boolean"),
 }

@@ -75,7 +75,7 @@ def test_nothing_is_pickled_and_a_refused_write_leaves_the_file(tmp_path):
         transform=_transforms.named((np.cbrt, lambda x: x**3), np.ones(3)),
     )
     for act in (own.save, own.stream().save):
-        with pytest.raises(InputError, match="pair of functions, which no file can hold"):
+        with pytest.raises(InputError, match="pair of functions, which cannot be saved"):
             act(path)
     with pytest.raises(InputError, match="cannot be written"):
         model.save(tmp_path)

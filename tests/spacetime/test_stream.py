@@ -10,7 +10,8 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime import load_stream
-from nareg.spacetime._kalman import Dynamics, run
+from nareg.spacetime._dynamics import Dynamics
+from nareg.spacetime._smoother import run
 from tests.spacetime.reference import KINDS, model_of, network, parameters, random_dynamics
 
 EXACT = {"rtol": 1e-8, "atol": 1e-8}
@@ -102,7 +103,7 @@ def test_dates_texts_and_order_of_times():
         ("2024-05-01T04:00", "merge the readings of one step"),
         ("2024-05-01T04:02", "merge the readings of one step"),
         (5.0, "the model's times are dates"),
-        ("yesterday", "no ISO date"),
+        ("yesterday", "not an ISO date"),
         ("2024-05-01T05:00+02:00", "time zone"),
         ("2124-05-01", "more than 100,000 steps"),
         (np.datetime64("NaT"), "give every column a time"),
@@ -283,8 +284,8 @@ def test_stations_join_and_leave_and_the_stream_is_saved_on_the_way(tmp_path):
 def test_what_no_station_can_do():
     named, nameless = network(n=3, T=20).stream(), network(n=3, T=20, names=False).stream()
     refused = [
-        (lambda: named.add_station("s1", [0.0, 0.0]), "'s1', which is taken"),
-        (lambda: named.add_station(None, [0.0, 0.0]), "no text"),
+        (lambda: named.add_station("s1", [0.0, 0.0]), "'s1', which another station has"),
+        (lambda: named.add_station(None, [0.0, 0.0]), "not a text"),
         (lambda: named.add_station("new", [0.0]), "columns each"),
         (lambda: named.add_station("new", [0.0, np.nan]), "finite"),
         (lambda: nameless.add_station("new", [0.0, 0.0]), "have no names"),

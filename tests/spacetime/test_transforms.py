@@ -105,8 +105,8 @@ def test_bands_are_ordered_and_widen():
         (3, "choose 'auto'"),
         ((np.cbrt,), "choose 'auto'"),
         ((np.cbrt, np.sqrt), "does not undo"),
-        ((np.log, np.exp), "no finite number of the reading -3"),
-        ((np.sqrt, np.square), "no finite number of the reading -3"),
+        ((np.log, np.exp), "not finite at the reading -3"),
+        ((np.sqrt, np.square), "not finite at the reading -3"),
     ],
 )
 @pytest.mark.filterwarnings("ignore:invalid value")
@@ -118,12 +118,12 @@ def test_what_is_no_transform(value, message):
 def test_later_readings_outside_the_transform_are_refused_and_change_nothing():
     model = network(n=3, T=20, transform=named((np.log, np.exp), np.ones(3)))
     stream, twin = model.stream(robust=None), model.stream(robust=None)
-    with pytest.raises(InputError, match="no finite number of the reading 0"):
+    with pytest.raises(InputError, match="not finite at the reading 0"):
         stream.update([0.0, 1.0, 1.0])
     np.testing.assert_array_equal(stream.update(np.ones(3)).x, twin.update(np.ones(3)).x)
     readings = model.readings.copy()
     readings[1, 4] = -1.0
-    with pytest.raises(InputError, match="no finite number of the reading -1"):
+    with pytest.raises(InputError, match="not finite at the reading -1"):
         model.smooth(readings)
 
 

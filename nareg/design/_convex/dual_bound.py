@@ -40,17 +40,9 @@ class DualCertificate:
 
 
 def certify(
-    Y: sp.csr_array,
-    point: LowRankPoint,
-    pull: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    size: np.ndarray,
-    *,
-    margin: float,
-    small: float,
-    mesh_like: bool,
-) -> DualCertificate:
+    Y: sp.csr_array, point: LowRankPoint, pull: np.ndarray, low: np.ndarray, high: np.ndarray, size: np.ndarray, *,
+    margin: float, small: float, mesh_like: bool,
+) -> DualCertificate:  # fmt: skip
     """The bound at a point with multipliers ``pull``, and directions of Z's negative eigenvalues.
 
     ``Y`` has one row for every unknown row of V. ``size`` are the rows' lengths: Z is looked at as

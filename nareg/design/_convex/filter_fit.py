@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
@@ -19,10 +19,7 @@ from nareg.design._convex.lyapunov import StepOne, factor
 from nareg.design._convex.program import SupportProgram, gram, linear
 from nareg.design._convex.quadratic import SupportQuadratic
 from nareg.design._convex.rounding import round_and_refine
-from nareg.design._convex.sparse_problem import (
-    AnyProblem,
-    mesh_like,
-)
+from nareg.design._convex.sparse_problem import AnyProblem, mesh_like
 from nareg.design._risk.descent import ValueAndGradient, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status
@@ -36,41 +33,31 @@ DENSE_NODES = 500
 REFERENCES = ("sdp", "clarabel", "scs")
 
 
+@dataclass(frozen=True)
+class FitOptions:
+    """The solver of step two, and what the packed design says besides the fit."""
+
+    solver: str
+    method: str
+    details: DesignDetails
+    timings: dict[str, float]
+    progress: ProgressCallback | None
+
+
 def fit_weights_to(
-    task: DesignProblem,
-    white: DesignProblem,
-    H: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    *,
-    solver: str,
-    method: str,
-    details: DesignDetails,
-    timings: dict[str, float],
-    progress: ProgressCallback | None,
+    task: DesignProblem, white: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions,
     groups: Groups | None = None,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     """Step two, (30): weights whose filter is closest to a dense H, packed."""
-    more: dict[str, Any] = {"solver": solver, "method": method, "progress": progress}
-    if solver in REFERENCES:
-        return _fit_by_sdp(task, white, H, low, high, details=details, timings=timings, **more)
+    if options.solver in REFERENCES:
+        return _fit_by_sdp(task, white, H, low, high, options)
     step = StepOne(*factor(H), 0.0, np.ones(len(H), dtype=bool))
     groups = Groups(None, len(H)) if groups is None else groups
-    return fit_dense(task, white, step, low, high, groups, details=details, timings=timings, **more)
+    return fit_dense(task, white, step, low, high, groups, options)
 
 
 def _fit_by_sdp(
-    task: DesignProblem,
-    white: DesignProblem,
-    H: np.ndarray,
-    low: np.ndarray,
-    high: np.ndarray,
-    *,
-    solver: str,
-    method: str,
-    details: DesignDetails,
-    timings: dict[str, float],
-    progress: ProgressCallback | None,
+    task: DesignProblem, white: DesignProblem, H: np.ndarray, low: np.ndarray, high: np.ndarray, options: FitOptions
 ) -> WeightDesign:
     low_white, high_white = low / task.c, high / task.c
     objective = fit_criterion(white.L, H)
@@ -78,60 +65,42 @@ def _fit_by_sdp(
     unit = float(np.linalg.norm(white.L, 2))  # Omega o L does not change when L / unit and Omega * unit do
     L = white.L / unit
     program = SupportProgram(L, quadratic=gram(L, P), slope=linear(L, P - (H + H.T) / 2))
-    solved = program.solve(low_white * unit, solver)
+    solved = program.solve(low_white * unit, options.solver)
     omega = solved.omega / unit
-    result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=progress)
+    result, rounding = round_and_refine(omega, objective, low_white, high_white, progress=options.progress)
     relaxed = 2 * solved.value + 2 * float(np.sum((H - np.eye(len(H))) ** 2))
     solved_status = solved.status if relaxed <= result.value * (1 + 1e-5) else Status.INACCURATE
     scale = open_scale(white.mse_along, objective, result.w, low_white, high_white)
     w = feasible(scale * result.w, low_white, high_white)
     half = np.sqrt(task.c)
     return task.pack(
-        method,
-        feasible(w * half, low, high),
-        objective(w)[0],
-        local_status(result, solved_status),
-        lower=low,
-        upper=high,
-        solver=solved.solver,
-        solver_status=solved.solver_status,
-        omega=half[:, None] * omega * half,
-        relaxed_objective=relaxed,
-        gradient_norm=result.gradient_norm,
-        details={**details, **rounding, "scale_factor": scale},
-        timings={**timings, "build": program.build_seconds, "sdp": solved.seconds},
-        settings={"solver": solver},
-    )
+        options.method, feasible(w * half, low, high), objective(w)[0], local_status(result, solved_status),
+        lower=low, upper=high, solver=solved.solver, solver_status=solved.solver_status,
+        omega=half[:, None] * omega * half, relaxed_objective=relaxed, gradient_norm=result.gradient_norm,
+        details={**options.details, **rounding, "scale_factor": scale},
+        timings={**options.timings, "build": program.build_seconds, "sdp": solved.seconds},
+        settings={"solver": options.solver},
+    )  # fmt: skip
 
 
 def fit_dense(
-    task: DesignProblem, white: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups, **more: Any
-) -> WeightDesign:
+    task: DesignProblem, white: DesignProblem, step: StepOne, low: np.ndarray, high: np.ndarray, groups: Groups,
+    options: FitOptions,
+) -> WeightDesign:  # fmt: skip
     """(30) for a problem with dense matrices: starts and scale by the exact risk."""
     with few_threads(task.n_nodes):
         candidates = {
             "inverse principal signal": inverse_signal(white, high / task.c),
             "best scalar": best_scalar(white, low / task.c, high / task.c)[0],
         }
-    return fit_low_rank(task, task.base.L, step, candidates, white.mse_along, low, high, groups, **more)
+    return fit_low_rank(task, task.base.L, step, candidates, white.mse_along, low, high, groups, options)
 
 
 def fit_low_rank(
-    task: AnyProblem,
-    L: sp.csr_array,
-    step: StepOne,
-    candidates: dict[str, np.ndarray],
-    along: Callable[[np.ndarray], Callable[[float], float]],
-    low: np.ndarray,
-    high: np.ndarray,
-    groups: Groups,
-    *,
-    solver: str,
-    method: str,
-    details: DesignDetails,
-    timings: dict[str, float],
-    progress: ProgressCallback | None,
-) -> WeightDesign:
+    task: AnyProblem, L: sp.csr_array, step: StepOne, candidates: dict[str, np.ndarray],
+    along: Callable[[np.ndarray], Callable[[float], float]], low: np.ndarray, high: np.ndarray, groups: Groups,
+    options: FitOptions,
+) -> WeightDesign:  # fmt: skip
     """(30) by a low-rank factor with its dual bound, then at rank one from several starts, the best kept."""
     started = time.perf_counter()
     L, half = low_rank.coordinates(L, task.c, groups)
@@ -141,7 +110,7 @@ def fit_low_rank(
     bounds = groups.bounds(low_white, high_white)
     first = low_rank.spread(groups.reduce_start(1 / np.sqrt(np.where(L.diagonal() > 0, L.diagonal(), L.diagonal().max()))))
     start = quadratic.best_multiple(first)
-    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=progress)
+    omega = low_rank.minimize(quadratic, *bounds, start, mesh_like=mesh_like(task), progress=options.progress)
     spent = time.perf_counter()
     V = low_rank.of_nodes(omega.V, groups)
     W, share = low_rank.directions(V)
@@ -153,7 +122,9 @@ def fit_low_rank(
         for name, w in candidates.items()
     }
     starts = {"low rank": feasible(rounded, low_white, high_white), **starts}
-    reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
+    reached = low_rank.refine(
+        quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=options.progress
+    )
     result = low_rank.best(reached)
     refined = groups.expand(result.w)
     scale = open_scale(
@@ -161,7 +132,7 @@ def fit_low_rank(
     )
     w = feasible(scale * refined, low_white, high_white)
     details = {
-        **details,
+        **options.details,
         "degrees_of_freedom": groups.count,
         **omega.details(2.0),
         "rank_one_share": share,
@@ -169,21 +140,15 @@ def fit_low_rank(
         "scale_factor": scale,
     }
     return task.pack(
-        method,
-        feasible(w * half, low, high),
-        objective(groups.reduce_start(w))[0],
-        local_status(result, omega.status),
-        lower=low,
-        upper=high,
-        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)",
-        solver_status=result.message,
+        options.method, feasible(w * half, low, high), objective(groups.reduce_start(w))[0],
+        local_status(result, omega.status), lower=low, upper=high,
+        solver="eigenvalues; low-rank factor, Newton; L-BFGS-B (scipy)", solver_status=result.message,
         omega=low_rank.dense_omega(half[:, None] * V),
-        relaxed_objective=None if omega.bound is None else 2 * omega.bound,
-        gradient_norm=result.gradient_norm,
+        relaxed_objective=None if omega.bound is None else 2 * omega.bound, gradient_norm=result.gradient_norm,
         details=details,
-        timings={**timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
-        settings={"solver": solver},
-    )
+        timings={**options.timings, "low rank": spent - started, "refinement": time.perf_counter() - spent},
+        settings={"solver": options.solver},
+    )  # fmt: skip
 
 
 def fit_quadratic(L: sp.csr_array, step: StepOne, groups: Groups) -> SupportQuadratic:
@@ -231,12 +196,9 @@ def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray,
 
 
 def open_scale(
-    along: Callable[[np.ndarray], Callable[[float], float]],
-    objective: ValueAndGradient,
-    w: np.ndarray,
-    low: np.ndarray,
+    along: Callable[[np.ndarray], Callable[[float], float]], objective: ValueAndGradient, w: np.ndarray, low: np.ndarray,
     high: np.ndarray,
-) -> float:
+) -> float:  # fmt: skip
     """The factor with the smallest MSE among those that leave (30) as it is within one part in a million.
 
     With one known signal the best weights at rank one make ``S x = 0`` at any scale, and (30) cannot choose.

@@ -111,13 +111,9 @@ class SupportProgram:
     """
 
     def __init__(
-        self,
-        L: np.ndarray,
-        *,
-        quadratic: np.ndarray | None = None,
-        slope: np.ndarray | None = None,
+        self, L: np.ndarray, *, quadratic: np.ndarray | None = None, slope: np.ndarray | None = None,
         worst_of: list[sp.csr_array] | None = None,
-    ) -> None:
+    ) -> None:  # fmt: skip
         n = len(L)
         if n > SDP_NODES:
             raise TooLargeError(

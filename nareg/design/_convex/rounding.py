@@ -7,8 +7,6 @@ nearest feasible ones and then descend on the method's own objective at rank one
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -17,6 +15,7 @@ from nareg.design._convex.sparse_problem import AnyProblem, SparseProblem, princ
 from nareg.design._risk.descent import DescentResult, ValueAndGradient, descend, feasible
 from nareg.design._risk.line_search import minimize_scale
 from nareg.progress import ProgressCallback
+from nareg.results import DesignDetails
 
 
 def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
@@ -28,14 +27,9 @@ def rank_one(omega: np.ndarray) -> tuple[np.ndarray, float]:
 
 
 def round_and_refine(
-    omega: np.ndarray,
-    objective: ValueAndGradient,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    *,
-    also: dict[str, np.ndarray] | None = None,
-    progress: ProgressCallback | None = None,
-) -> tuple[DescentResult, dict[str, Any]]:
+    omega: np.ndarray, objective: ValueAndGradient, lower: np.ndarray, upper: np.ndarray, *,
+    also: dict[str, np.ndarray] | None = None, progress: ProgressCallback | None = None,
+) -> tuple[DescentResult, DesignDetails]:  # fmt: skip
     """Weights from Omega refined by descent, or from another start (``also``) if that ends lower.
 
     Returns the descent, and the objective of the rounded weights and of every start's end.
@@ -43,7 +37,7 @@ def round_and_refine(
     w, share = rank_one(omega)
     starts = {"rounded": feasible(w, lower, upper), **(also or {})}
     reached = {name: descend(objective, start, lower, upper, progress=progress) for name, start in starts.items()}
-    details = {
+    details: DesignDetails = {
         "rank_one_share": share,
         "rounded_objective": float(objective(starts["rounded"])[0]),
         "starts": {name: d.value for name, d in reached.items()},

@@ -53,15 +53,9 @@ class ExchangeResult:
 
 
 def exchange(
-    criterion: Criterion,
-    U: SignalSet,
-    start: np.ndarray,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    groups: Groups,
-    *,
+    criterion: Criterion, U: SignalSet, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, groups: Groups, *,
     progress: ProgressCallback | None = None,
-) -> ExchangeResult:
+) -> ExchangeResult:  # fmt: skip
     """Minimize the certified worst case over w: descend on the scenarios, add the worst moment, repeat."""
     bounds = groups.bounds(lower, upper)
     w = groups.expand(feasible(groups.reduce_start(start), *bounds))
@@ -96,14 +90,9 @@ def relaxed_bound(criterion: Criterion, U: SignalSet, w: np.ndarray, *, start: R
 
 
 def exchanges(
-    criterion: Criterion,
-    U: SignalSet,
-    starts: dict[str, np.ndarray],
-    lower: np.ndarray,
-    upper: np.ndarray,
-    groups: Groups,
+    criterion: Criterion, U: SignalSet, starts: dict[str, np.ndarray], lower: np.ndarray, upper: np.ndarray, groups: Groups,
     progress: ProgressCallback | None,
-) -> dict[str, ExchangeResult]:
+) -> dict[str, ExchangeResult]:  # fmt: skip
     """An exchange from every start, or on larger networks from the best one."""
     if lower.size > ALL_STARTS:
         best = min(starts, key=lambda name: relaxed_bound(criterion, U, starts[name])[0])

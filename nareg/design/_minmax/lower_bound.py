@@ -11,14 +11,9 @@ from nareg.design._minmax.upper_bound import Relaxed
 
 
 def search(
-    B: Matrix,
-    U: SignalSet,
-    relaxed: Relaxed,
-    *,
-    also: np.ndarray | None = None,
-    rng: np.random.Generator | None = None,
+    B: Matrix, U: SignalSet, relaxed: Relaxed, *, also: np.ndarray | None = None, rng: np.random.Generator | None = None,
     n_starts: int = 8,
-) -> tuple[float, np.ndarray]:
+) -> tuple[float, np.ndarray]:  # fmt: skip
     """The worst signal that local search finds, from random projections of the relaxed moment, and its value."""
     if U.name == "ball":
         return relaxed.value, relaxed.moments[0][:, 0]

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from nareg.design._convex.filter_fit import fit_weights_to
+from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
 from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
@@ -33,15 +33,9 @@ SHOWN_NODES = 1000
 
 
 def prony_over_set(
-    task: DesignProblem,
-    U: SignalSet,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    groups: Groups,
-    solver: str,
-    scale: str,
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str, scale: str,
     progress: ProgressCallback | None,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     """Weights with the smallest certified ``max ||S x||^2`` over the set, in the coordinates ``C^1/2 x``."""
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
     timings: dict[str, float] = {}
@@ -68,50 +62,26 @@ def prony_over_set(
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     w, factor = scaled_by_mse(task, solution.w, lower, upper, scale)
-    worst = examine(criterion.operator(w), U)
-    return task.pack(
-        f"min-max ({U.name}, prony)",
-        w,
-        worst.upper,
-        solution.status(solved_status),
-        lower=lower,
-        upper=upper,
-        solver=solved_by,
-        solver_status=message + solution.description(),
-        omega=omega,
-        relaxed_objective=relaxed_objective,
-        details={
-            **worst_details(worst),
-            "degrees_of_freedom": groups.count,
-            "rounds": solution.rounds,
-            "starts": {name: e.bound for name, e in reached.items()},
-            "scale_factor": factor,
-            "objective_before_scaling": solution.bound,
-        },
-        timings=timings,
-        settings={"solver": solver, "scale": scale, **set_settings(U)},
-    )
+    return _packed(
+        task, U, "prony", w, examine(criterion.operator(w), U), groups, reached, solution.status(solved_status),
+        details={"scale_factor": factor, "objective_before_scaling": solution.bound},
+        settings={"solver": solver, "scale": scale}, lower=lower, upper=upper, solver=solved_by,
+        solver_status=message + solution.description(), omega=omega, relaxed_objective=relaxed_objective, timings=timings,
+    )  # fmt: skip
 
 
 def mse_over_set(
-    task: DesignProblem,
-    U: SignalSet,
-    lower: np.ndarray,
-    upper: np.ndarray,
-    groups: Groups,
-    solver: str,
+    task: DesignProblem, U: SignalSet, lower: np.ndarray, upper: np.ndarray, groups: Groups, solver: str,
     progress: ProgressCallback | None,
-) -> WeightDesign:
+) -> WeightDesign:  # fmt: skip
     """Weights with the smallest certified ``max ||(H - I) x||^2 + tr(H Sigma H^T)`` over the set."""
     criterion = mse_criterion(task)
     if solver in ("sdp", "clarabel", "scs"):
         white = task.whitened()
         solved, H = bound_program(white, U, task.c, lower / task.c, solver, criterion="mse")
-        design = fit_weights_to(
-            task, white, H, lower, upper, solver="auto", method=f"min-max ({U.name}, mse)",
-            details={"worst_mse": solved.value, "sdp_status": solved.solver_status},
-            timings={"sdp": solved.seconds}, progress=progress,
-        )  # fmt: skip
+        details: DesignDetails = {"worst_mse": solved.value, "sdp_status": solved.solver_status}
+        options = FitOptions("auto", f"min-max ({U.name}, mse)", details, {"sdp": solved.seconds}, progress)
+        design = fit_weights_to(task, white, H, lower, upper, options)
         worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
         certificate = replace(design.certificate, details={**design.certificate.details, **worst_details(worst)})
         settings = {**design.settings, "solver": solver, **set_settings(U)}
@@ -127,23 +97,25 @@ def mse_over_set(
         reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
-    return task.pack(
-        f"min-max ({U.name}, mse)",
-        solution.w,
-        worst.upper,
-        solution.status(),
-        lower=lower,
-        upper=upper,
+    return _packed(
+        task, U, "mse", solution.w, worst, groups, reached, solution.status(), details={}, settings={"solver": solver},
+        lower=lower, upper=upper, solver_status=solution.description(),
         solver="descent-ascent" if solver == "descent-ascent" else "exchange of worst moments, L-BFGS-B (scipy)",
-        solver_status=solution.description(),
-        details={
-            **worst_details(worst),
-            "degrees_of_freedom": groups.count,
-            "rounds": solution.rounds,
-            "starts": {name: e.bound for name, e in reached.items()},
-        },
-        settings={"solver": solver, **set_settings(U)},
-    )
+    )  # fmt: skip
+
+
+def _packed(
+    task: DesignProblem, U: SignalSet, criterion: str, w: np.ndarray, worst: WorstCase, groups: Groups,
+    reached: dict[str, ExchangeResult], status: Status, *, details: DesignDetails, settings: dict[str, Any], **parts: Any,
+) -> WeightDesign:  # fmt: skip
+    """The design with its proven worst case, the degrees of freedom, and what every start reached."""
+    rounds = min(reached.values(), key=lambda e: e.bound).rounds
+    starts = {name: e.bound for name, e in reached.items()}
+    shared = {**worst_details(worst), "degrees_of_freedom": groups.count, "rounds": rounds, "starts": starts}
+    return task.pack(
+        f"min-max ({U.name}, {criterion})", w, worst.upper, status, details={**shared, **details},
+        settings={**settings, **set_settings(U)}, **parts,
+    )  # fmt: skip
 
 
 def worst_details(worst: WorstCase) -> DesignDetails:

@@ -53,15 +53,7 @@ class Ball:
     Attributes
     ----------
     radius : float
-        Positive, in the unit of the signal.
-
-    Examples
-    --------
-    >>> import nareg
-    >>> grid = nareg.graphs.grid((3, 3))
-    >>> worst = nareg.design.worst_case(grid, 1.0, uncertainty=nareg.design.Ball(2.0), noise=0.1)
-    >>> bool(worst.lower <= worst.upper)
-    True
+        Positive, in the unit of the signal. :func:`worst_case` has an example.
     """
 
     radius: float

@@ -140,14 +140,9 @@ def filter_size(n: int) -> None:
 
 
 def examine(
-    B: Matrix,
-    U: SignalSet,
-    *,
-    variance: float = 0.0,
-    also: np.ndarray | None = None,
-    start: Relaxed | None = None,
+    B: Matrix, U: SignalSet, *, variance: float = 0.0, also: np.ndarray | None = None, start: Relaxed | None = None,
     rng: np.random.Generator | None = None,
-) -> WorstCase:
+) -> WorstCase:  # fmt: skip
     """Worst case of ``||B x||^2 + variance``; ``also`` (N, K) are further signals of the set to start from."""
     with few_threads(B.shape[0]):
         relaxed = relax(B, U, start=start)

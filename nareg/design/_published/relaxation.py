@@ -23,7 +23,7 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
-from nareg.design._convex.filter_fit import REFERENCES, fit_dense, fit_low_rank, fit_weights_to
+from nareg.design._convex.filter_fit import REFERENCES, FitOptions, fit_dense, fit_low_rank, fit_weights_to
 from nareg.design._convex.lyapunov import dense_step_one, low_rank_step_one
 from nareg.design._convex.program import SDP_NODES, Solved, _cvxpy, half, run
 from nareg.design._convex.sparse_problem import (
@@ -37,7 +37,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
 from nareg.errors import InputError, TooLargeError
 from nareg.progress import ProgressCallback
-from nareg.results import DesignDetails, WeightDesign
+from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Without N x N matrices above this size, where H has low rank.
@@ -119,10 +119,8 @@ def relaxation(
         step = low_rank_step_one(A, float(task.c[0] * task.Sigma[0]), L.diagonal() > 0)
         timings = {"step one": time.perf_counter() - started}
         candidates = {"inverse principal signal": _inverse_columns(A), "best scalar": _scalar_start(task, low, high)}
-        return fit_low_rank(
-            task, L, step, candidates, _along(task), low, high, tied, solver=solver, method="relaxation",
-            details={"symmetric_limit": step.value}, timings=timings, progress=progress,
-        )  # fmt: skip
+        options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
+        return fit_low_rank(task, L, step, candidates, _along(task), low, high, tied, options)
     dense = problem(base, **data, needs="relaxation", noise_required=True)
     refuse_extreme(dense, "relaxation")
     low, high = dense.squared_bounds(lower, upper, default_lower=published_bound(dense))
@@ -131,16 +129,10 @@ def relaxation(
     with few_threads(dense.n_nodes):
         step = dense_step_one(white)
     timings = {"step one": time.perf_counter() - started}
-    details: DesignDetails = {"symmetric_limit": step.value}
+    options = FitOptions(solver, "relaxation", {"symmetric_limit": step.value}, timings, progress)
     if solver in REFERENCES:
-        return fit_weights_to(
-            dense, white, step.matrix, low, high, solver=solver, method="relaxation", details=details, timings=timings,
-            progress=progress,
-        )  # fmt: skip
-    return fit_dense(
-        dense, white, step, low, high, tied, solver=solver, method="relaxation", details=details, timings=timings,
-        progress=progress,
-    )  # fmt: skip
+        return fit_weights_to(dense, white, step.matrix, low, high, options)
+    return fit_dense(dense, white, step, low, high, tied, options)
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:

@@ -1,0 +1,150 @@
+"""Where graphs come from and go to: nearest neighbors, networkx, PyGSP, PyTorch Geometric.
+
+What comes from outside is checked here and returned as arguments of :class:`nareg.graph.Graph`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg._arrays import as_numpy
+from nareg._neighbors import nearest
+from nareg.errors import InputError, MissingDependencyError
+
+if TYPE_CHECKING:
+    import networkx
+    import pygsp
+
+Kernel = Callable[[np.ndarray], np.ndarray]
+
+#: Ways to measure how far two positions are apart.
+METRICS = ("euclidean", "haversine")
+
+
+def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
+    """Adjacency that joins each node with its k nearest, and the checked coordinates."""
+    points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
+    n = points.shape[0]
+    k = _checks.integer("k", k, low=1)
+    if points.shape[1] == 0 or n < 2:
+        raise InputError(f"coordinates has shape {points.shape}: pass at least two nodes with coordinates.")
+    if k >= n:
+        raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
+    if scale is not None and kernel != "gaussian":
+        raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
+    metric = _checks.choice("metric", metric, METRICS)
+    neighbors, distances = nearest(points, k, metric)
+    rows = np.repeat(np.arange(n), k)
+    cols, d = neighbors.ravel(), distances.ravel()
+    if callable(kernel):
+        weights = np.asarray(kernel(d.copy()), dtype=np.float64)
+        if weights.shape != d.shape:
+            raise InputError(f"kernel returned shape {weights.shape} for {d.shape} distances: return one weight per distance.")
+    elif _checks.choice("kernel", kernel, ("gaussian", "self-tuning")) == "gaussian":
+        length = float(d.mean()) if scale is None else _checks.number("scale", scale, low=0, strict=True)
+        # all points in one place: any length gives weight one
+        weights = np.exp(-((d / (length or 1.0)) ** 2))
+    else:
+        local = np.maximum(distances[:, -1], np.finfo(float).tiny)
+        weights = np.exp(-(d / local[rows]) * (d / local[cols]))
+    bad = ~np.isfinite(weights) | (weights <= 0)
+    if bad.any():
+        e = int(np.flatnonzero(bad)[0])
+        raise InputError(
+            f"kernel gives weight {weights[e]:g} to the edge between nodes {rows[e]} and {cols[e]} at distance "
+            f"{d[e]:g}: choose a larger scale or another kernel."
+        )
+    directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
+    return {"adjacency": directed.maximum(directed.T), "coordinates": points}
+
+
+def from_networkx(graph: Any) -> dict[str, Any]:
+    """Adjacency, coordinates and names of a networkx graph."""
+    import networkx as nx
+
+    if not isinstance(graph, nx.Graph):
+        raise InputError(f"graph is a {type(graph).__name__}: pass a networkx.Graph.")
+    if graph.is_directed() or graph.is_multigraph():
+        raise InputError("graph is a directed or multigraph: pass graph.to_undirected() or networkx.Graph(graph).")
+    labels: list[Hashable] = list(graph.nodes)
+    if not labels:
+        raise InputError("graph has no nodes: pass one with at least one node.")
+    # a given weight of zero would vanish in the sparse matrix just as no edge does: same convention
+    try:
+        matrix = nx.to_scipy_sparse_array(graph, weight="weight", dtype=float, format="csr")
+    except (TypeError, ValueError) as error:
+        raise InputError(f"graph has an edge whose 'weight' is not a real number ({error}): set it to a number.") from None
+    positions = [graph.nodes[label].get("pos") for label in labels]
+    plain = labels == list(range(len(labels)))
+    return {
+        "adjacency": matrix,
+        "coordinates": None if any(p is None for p in positions) else _checks.floats("pos", positions, ndim=(2,)),
+        "names": None if plain else [str(label) for label in labels],
+    }
+
+
+def to_networkx(adjacency: sp.csr_array, coordinates: np.ndarray | None, names: tuple[str, ...] | None) -> networkx.Graph:
+    """A networkx graph with the attributes ``weight`` and ``pos``."""
+    import networkx as nx
+
+    result = nx.from_scipy_sparse_array(adjacency)
+    if coordinates is not None:
+        nx.set_node_attributes(result, {i: tuple(map(float, p)) for i, p in enumerate(coordinates)}, "pos")
+    if names is not None:
+        result = nx.relabel_nodes(result, dict(enumerate(names)))
+    return result
+
+
+def from_pygsp(graph: Any) -> dict[str, Any]:
+    """Adjacency and coordinates of a PyGSP graph."""
+    if not all(hasattr(graph, part) for part in ("W", "is_directed")):
+        raise InputError(f"graph is a {type(graph).__name__}: pass a pygsp.graphs.Graph.")
+    if graph.is_directed():
+        raise InputError("graph is directed: symmetrize its W first.")
+    kind = getattr(graph, "lap_type", "combinatorial")
+    if kind != "combinatorial":
+        raise InputError(
+            f"graph has lap_type={kind!r}, which a nareg.Graph does not carry: pass graph.L instead of a graph, or "
+            "nareg.Graph(graph.W).laplacian('normalized')."
+        )
+    coordinates = getattr(graph, "coords", None)
+    return {"adjacency": graph.W, "coordinates": coordinates if coordinates is not None and len(coordinates) else None}
+
+
+def to_pygsp(adjacency: sp.csr_array, coordinates: np.ndarray | None) -> pygsp.graphs.Graph:
+    """A PyGSP graph."""
+    try:
+        from pygsp import graphs
+    except ImportError:
+        raise MissingDependencyError("to_pygsp needs PyGSP: pip install 'nareg[pygsp]'.") from None
+    return graphs.Graph(sp.csr_matrix(adjacency.copy()), coords=coordinates)
+
+
+def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> sp.csr_array:
+    """Adjacency of an ``edge_index`` with both directions of every edge."""
+    index = _checks.array_of("edge_index", as_numpy(edge_index))
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}: pass integers (2, 2M).")
+    if index.size == 0 and n_nodes is None:
+        raise InputError("edge_index is empty: pass n_nodes.")
+    if index.size and index.min() < 0:
+        raise InputError(f"edge_index holds {index.min()}: node indices start at 0.")
+    n = int(index.max()) + 1 if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1)
+    if index.size and index.max() >= n:
+        raise InputError(f"edge_index holds node {index.max()} but n_nodes is {n}: pass a larger n_nodes.")
+    if edge_weight is None:
+        weights = np.ones(index.shape[1])
+    else:
+        weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
+        if weights.shape[0] != index.shape[1]:
+            raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges: pass one per edge.")
+    index = index.astype(np.int64)
+    ranks = index[0] * n + index[1]
+    if np.unique(ranks).size != ranks.size:
+        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
+    return sp.csr_array((weights, (index[0], index[1])), shape=(n, n))

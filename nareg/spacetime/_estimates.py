@@ -1,0 +1,110 @@
+"""What a fitted model estimates: the field at every time, ahead of the readings, and at places without a station."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from nareg.progress import Progress, ProgressCallback
+from nareg.spacetime._extend import Extension
+from nareg.spacetime._inputs import GridReadings
+from nareg.spacetime._results import Smoothed
+from nareg.spacetime._smoother import Pass
+from nareg.spacetime._tails import PASSES, ROUNDS, heavy_tailed_pass, robust_pass
+
+if TYPE_CHECKING:
+    from nareg.spacetime._model import SpaceTimeModel
+
+#: Places whose weights are computed at once.
+PLACES = 256
+
+
+def smoothing_pass(
+    model: SpaceTimeModel, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
+    W: np.ndarray | None = None,
+) -> Pass:  # fmt: skip
+    """One pass over readings (T, N) in the model's unit, without mean and cycles."""
+    tick = None
+    if progress is not None:
+        total = len(y) * (PASSES if model.df and smooth else 1) * (ROUNDS if robust else 1)
+        rows = itertools.count(1)
+        tick = lambda _: progress(Progress("smoothing", fraction=next(rows) / total))  # noqa: E731
+    if robust:
+        return robust_pass(y, model.dynamics, model.unit_noise, model.df, W=W, tick=tick)[0]
+    return heavy_tailed_pass(y, model.dynamics, model.unit_noise, model.df, smooth=smooth, W=W, tick=tick)
+
+
+def smoothed(
+    model: SpaceTimeModel, x: np.ndarray, var: np.ndarray, times: np.ndarray, done: Pass, given: GridReadings, started: float
+) -> Smoothed:
+    """Mean and variance (T, N) in the model's unit as a result in the unit of the readings."""
+    x, var = x.T, var.T
+    mean, std = model.to_mean(x, var)
+    # readings that were left out have no likelihood
+    seen = given.values[np.isfinite(done.innovations[given.grid.rows].T)]
+    slope = float(model.transform.log_slope(seen).sum()) - seen.size * np.log(model.unit)
+    return Smoothed(
+        mean, std, model.status, done.log_likelihood + slope, times, model.unit_noise * model.unit**2,
+        x * model.unit, var * model.unit**2, model.transform, model.bands, {"total": perf_counter() - started},
+    )  # fmt: skip
+
+
+def smooth(
+    model: SpaceTimeModel, given: GridReadings, *, robust: bool, progress: ProgressCallback | None, started: float
+) -> Smoothed:
+    """The field at the times of the readings."""
+    done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress)
+    seen = given.grid.rows
+    return smoothed(model, done.x[seen] + given.offset[seen], done.var[seen], given.grid.values, done, given, started)
+
+
+def forecast(model: SpaceTimeModel, steps: int, given: GridReadings, started: float) -> Smoothed:
+    """The field at the next steps of the grid."""
+    grid, last = given.grid, len(given.rows)
+    longer = np.vstack([given.rows, np.full((steps, model.n_nodes), np.nan)])
+    offset = model.cycles.at(grid.seconds_of(np.arange(len(longer))))
+    done = smoothing_pass(model, longer - offset, robust=False, smooth=False)
+    times = np.array([grid.time_of(last + k) for k in range(steps)])
+    return smoothed(model, (done.x + offset)[last:], done.var[last:], times, done, given, started)
+
+
+def simulate(model: SpaceTimeModel, rng: np.random.Generator, n_times: int) -> tuple[np.ndarray, np.ndarray]:
+    """A field and readings of it, (N, T), in the unit of the readings."""
+    dynamics, n = model.dynamics, model.n_nodes
+    root, start = np.linalg.cholesky(dynamics.Q), np.linalg.cholesky(dynamics.P0)
+    z = start @ rng.standard_normal(start.shape[0])
+    states = np.empty((n_times, n))
+    for t in range(n_times):
+        if t:
+            z = dynamics.mean_after(z)
+            z[:n] += root @ rng.standard_normal(n)
+        states[t] = z[:n]
+    field = states + model.cycles.at(model.grid.seconds_of(np.arange(n_times)))
+    noisy = field + np.sqrt(model.unit_noise) * rng.standard_normal(field.shape)
+    return model.to_readings(field).T, model.to_readings(noisy).T
+
+
+def interpolate(model: SpaceTimeModel, points: np.ndarray, given: GridReadings, *, robust: bool, started: float) -> Smoothed:
+    """The field at places (M, d) without a station."""
+    W, own, level = _weights(model, points)
+    done = smoothing_pass(model, given.rows - given.offset, robust=robust, W=W)
+    assert done.points is not None
+    assert done.point_variances is not None
+    seen = given.grid.rows
+    x = done.points[seen] + model.cycles.basis(given.grid.seconds_of(seen)) @ level
+    result = smoothed(model, x, done.point_variances[seen] + own, given.grid.values, done, given, started)
+    return replace(result, noise=np.full(own.size, float(np.median(model.unit_noise)) * model.unit**2))
+
+
+def _weights(model: SpaceTimeModel, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles."""
+    # a place is its own node in the graph family: no other one may change the graph
+    size = 1 if model.parameters.family == "graph" else PLACES
+    parts = [points[k : k + size] for k in range(0, len(points), size)]
+    extensions = [Extension.of(model.dynamics, model.parameters, model.space, part) for part in parts]
+    levels = [model.cycles.at_points(model.space, part) for part in parts]
+    return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)

@@ -1,0 +1,97 @@
+"""Step one of learning: the family of correlation and the order of the autoregression, by likelihood and hidden readings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from nareg.spacetime._holdout import improvement, robust_scale
+from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
+from nareg.spacetime._smoother import run
+from nareg.spacetime._space import Space
+from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
+
+#: Learning sees windows that a pass takes so many seconds for, by the cost of a row and of its matrix products: fewer for a
+#: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
+FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
+FEWEST_ROWS = 60
+#: Stations that families and orders are compared on at most; all stations then share the winner.
+MAX_STATIONS = 30
+#: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
+#: readings were left out or added.
+ITERATIONS, WARM, AGAIN = 25, 10, 6
+#: Second order has to lower the error at hidden readings by more than its standard error, or to raise the log-likelihood by
+#: this much and not predict worse.
+ORDER_GAIN = 5.0
+
+
+def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
+    """Parts of the record that learning can afford: all of it, or up to four windows spread over it."""
+    T, N = y.shape
+    rows = max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+    if rows >= T:
+        return [slice(0, T)]
+    count = max(1, min(4, rows // FEWEST_ROWS))
+    length = rows // count
+    starts = np.linspace(0, T - length, count).astype(int)
+    return [slice(int(s), int(s) + length) for s in starts]
+
+
+def best_family(
+    windows: list[np.ndarray], truths: list[np.ndarray], masks: list[np.ndarray], space: Space, task: LearningTask,
+    progress: StageClock,
+) -> tuple[Fitted, list[tuple[str, float, float]]]:  # fmt: skip
+    """The best family and order, on some of the stations, spread to all.
+
+    Families of one order are compared by likelihood, orders by the hidden readings: jumps of the field look like roughness
+    to the likelihood of a smooth one, and the other way round.
+    """
+    stations = np.flatnonzero(np.isfinite(np.concatenate(windows)).any(axis=0))
+    if stations.size > MAX_STATIONS:
+        stations = np.sort(task.rng.choice(stations, MAX_STATIONS, replace=False))
+    part = space.subset(stations) if stations.size < space.n else space
+    few = [w[:, stations] for w in windows]
+    noise = None if task.noise is None else task.noise[stations]
+    rows = sum(len(w) for w in windows)
+    tick = lambda _: progress.tick(rows)  # noqa: E731
+    evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
+    progress.enter("comparing correlations in space and time", 0.3, evaluations * rows)
+    choices: list[tuple[str, float, float]] = []
+    hidden = np.concatenate([t[:, stations][m[:, stations]] for t, m in zip(truths, masks, strict=True)])
+
+    def attempt(start: Parameters, iterations: int) -> Fitted:
+        fitted = maximize(few, part, start, fixed_noise=noise is not None, iterations=iterations, tick=tick)
+        choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
+        return fitted
+
+    def errors(parameters: Parameters) -> np.ndarray:
+        passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
+        return hidden - np.concatenate([p.x[m[:, stations]] for p, m in zip(passes, masks, strict=True)])
+
+    best = attempt(first_guess(few, part, part.families[0], 1, noise), ITERATIONS)
+    richer = attempt(second_order(best.parameters), WARM)
+    if hidden.size >= FEWEST_HIDDEN:
+        before = errors(best.parameters)
+        gain, error = improvement(before, errors(richer.parameters), robust_scale(before))
+        choices.append(("second order", gain, error))
+        likelier = richer.objective > best.objective + ORDER_GAIN
+        best = richer if gain > error or (likelier and gain > 0) else best
+    elif richer.objective > best.objective + ORDER_GAIN:
+        best = richer
+    for family in part.families[1:]:
+        other = attempt(best.parameters.moved_to(family, part), WARM)
+        if other.objective > best.objective:
+            best = other
+    if part is not space:
+        best = replace(best, parameters=best.parameters.spread_to(space.n, stations, task.noise))
+    return best, choices
+
+
+def fit_again(
+    windows: list[np.ndarray], space: Space, parameters: Parameters, task: LearningTask, progress: StageClock
+) -> Fitted:
+    """The same model on all stations, after readings were left out."""
+    rows = sum(len(w) for w in windows)
+    iterations, fixed = AGAIN if space.n <= MAX_STATIONS else 2, task.noise is not None
+    return maximize(windows, space, parameters, fixed_noise=fixed, iterations=iterations, tick=lambda _: progress.tick(rows))

@@ -1,0 +1,55 @@
+"""What learning is asked for, and how far it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from time import perf_counter
+
+import numpy as np
+
+from nareg.progress import Progress, ProgressCallback
+
+#: With fewer hidden readings nothing is compared by them.
+FEWEST_HIDDEN = 20
+
+
+@dataclass(frozen=True)
+class LearningTask:
+    """Options of the user."""
+
+    dynamics: str  # "auto" or a kind of dynamics
+    noise: np.ndarray | None  # (N,) known noise variances, in the model's unit
+    robust: bool  # leave gross outliers out of the fit
+    rng: np.random.Generator
+
+
+@dataclass
+class StageClock:
+    """Reports how far learning is. Each stage takes a share of the time and sees a roughly known number of rows."""
+
+    report: ProgressCallback | None
+    stage: str = "preparing"
+    begin: float = 0.0
+    end: float = 0.0
+    expected: float = 1.0
+    done: float = 0.0
+    starts: list[tuple[str, float]] = field(default_factory=lambda: [("preparing", perf_counter())])
+
+    def enter(self, stage: str, end: float, rows: float) -> None:
+        """A new stage, until the fraction ``end`` of all, of about so many rows."""
+        self.stage, self.begin, self.end = stage, self.end, end
+        self.expected, self.done = max(rows, 1.0), 0.0
+        self.starts.append((stage, perf_counter()))
+
+    def timings(self) -> dict[str, float]:
+        """Seconds per stage so far, and in total."""
+        ends = [start for _, start in self.starts[1:]] + [perf_counter()]
+        seconds = {stage: end - start for (stage, start), end in zip(self.starts, ends, strict=True)}
+        return seconds | {"total": ends[-1] - self.starts[0][1]}
+
+    def tick(self, rows: float) -> None:
+        """So many rows were seen; a stage that sees more than it expected waits at its end."""
+        self.done = min(self.done + rows, self.expected)
+        if self.report is not None:
+            fraction = self.begin + (self.end - self.begin) * self.done / self.expected
+            self.report(Progress(self.stage, fraction=fraction))
