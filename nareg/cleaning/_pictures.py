@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 SUSPECTS, TYPICAL = 4, 2
 #: Longest series in a picture.
 LONGEST = 500
-BLUE, ORANGE, GREEN = plotting.OKABE_ITO[:3]
+BLUE, ORANGE = plotting.OKABE_ITO[:2]
 
 
 def draw(cleaned: Cleaned) -> dict[str, Figure]:

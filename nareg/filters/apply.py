@@ -20,7 +20,6 @@ from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 Method = Literal["auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"]
 METHODS = get_args(Method)
-DISTRIBUTED = ("jacobi", "chebyshev", "recursion")
 #: Up to here a factorization takes milliseconds.
 SMALL = 5_000
 #: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
