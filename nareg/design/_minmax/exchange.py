@@ -1,4 +1,4 @@
-"""First-order min-max: an exchange of worst second moments, and descent-ascent on the ball as its reference.
+"""First-order min-max: an exchange of worst second moments.
 
 The inner maximum is taken over second moments, ``max tr(B X B^T)`` over the relaxed set of
 :mod:`nareg.design._minmax.worst_case`, whose value is the certified bound; every worst moment ``X = F F^T`` becomes a scenario,
@@ -16,7 +16,7 @@ from nareg._linear.threads import few_threads
 from nareg.design._minmax.criteria import SHARPNESS, Criterion
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import Relaxed, relax, spread_moment
-from nareg.design._risk.descent import descend, feasible, interval
+from nareg.design._risk.descent import descend, feasible
 from nareg.design._risk.groups import Groups
 from nareg.progress import ProgressCallback
 from nareg.results import Status
@@ -103,29 +103,3 @@ def exchanges(
         if reached[name].interrupted:
             break
     return reached
-
-
-def descent_ascent(
-    criterion: Criterion, U: SignalSet, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, *, steps: int = 1000
-) -> ExchangeResult:
-    """Descent-ascent on the energy ball: x by power steps on its sphere, w by steps of falling length along its gradient.
-
-    Plain and slow, a reference for the exchange; the best weights seen are kept.
-    """
-    w = feasible(start, lower, upper)
-    bound, relaxed = relaxed_bound(criterion, U, w)
-    best, x = (bound, w), relaxed.moments[0]
-    low, high = interval(w, lower, upper)
-    with few_threads(w.size):
-        for k in range(steps):
-            B = criterion.operator(w)
-            for _ in range(3):
-                image = B.T @ (B @ x)
-                length = float(np.linalg.norm(image))
-                x = U.radius * image / length if length > 0 else x
-            _, gradient = criterion.smooth_maximum([x])(w)
-            size = float(np.linalg.norm(gradient)) or 1.0
-            w = np.clip(w - 0.2 / np.sqrt(k + 1) * np.linalg.norm(w) * gradient / size, low, high)
-            if k % 10 == 9:
-                best = min(best, (relaxed_bound(criterion, U, w)[0], w), key=lambda pair: pair[0])
-    return ExchangeResult(best[1], best[0], steps, False, False)

@@ -35,7 +35,7 @@ from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
-SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent")
+SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order")
 
 
 def minmax(
@@ -78,16 +78,16 @@ def minmax(
     fit : None, "noise" or (N,) array
         Data term for which to design.
     groups : (N,) array of labels, optional
-        Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel", "scs" or "descent-ascent").
+        Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel" or "scs").
     solver : str
         Corners, {"auto", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved as an SDP, or
         (with ``groups``) by descents on the larger of the two corners' values. ``"mse"``: by
         default ("closed-form") one dual variable, the weight of the two corners, and the Lyapunov equation; with
         an SDP solver, (30) is solved as an SDP as well.
-        The other sets, {"auto", "sdp", "clarabel", "scs", "first-order", "descent-ascent"}: ``"first-order"`` adds
+        The other sets, {"auto", "sdp", "clarabel", "scs", "first-order"}: ``"first-order"`` adds
         the worst second moment of the set to a list of scenarios until nothing is added, with sparse products for
         ``"prony"`` (``"mse"``: up to 1,000 nodes). ``"sdp"`` solves the bound by the S-procedure first and rounds
-        (up to 120 nodes; with ``"mse"`` the fit (30) follows). ``"descent-ascent"`` is for the ball. ``"auto"`` takes
+        (up to 120 nodes; with ``"mse"`` the fit (30) follows). ``"auto"`` takes
         the SDP for ``"prony"`` up to 40 nodes, else first order; and for the ball, and a box with
         ``signal_low = -signal_high``, under ``"prony"`` the lower bound itself, which is optimal there.
     progress : callable, optional
@@ -175,7 +175,7 @@ def _with_worst_of_box(
 
 
 def _refuse_tied(groups: Groups, solver: str) -> None:
-    if groups.index is not None and solver in ("sdp", "clarabel", "scs", "descent-ascent"):
+    if groups.index is not None and solver in ("sdp", "clarabel", "scs"):
         raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='auto'.")
 
 
@@ -185,8 +185,6 @@ def _over_set(
 ) -> WeightDesign:  # fmt: skip
     """The design for a whole set of signals."""
     n = base.n_nodes
-    if solver == "descent-ascent" and U.name != "ball":
-        raise InputError(f"solver='descent-ascent' is for uncertainty=Ball(radius): use 'first-order' for {U.name!r}.")
     if criterion == "mse":
         filter_size(n)
     if U.name == "ball":

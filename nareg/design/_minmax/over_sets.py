@@ -14,7 +14,7 @@ import numpy as np
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
 from nareg.design._convex.rounding import rank_one, scaled_by_mse
 from nareg.design._minmax.criteria import mse_criterion, prony_criterion
-from nareg.design._minmax.exchange import ExchangeResult, descent_ascent, exchanges, relaxed_bound
+from nareg.design._minmax.exchange import ExchangeResult, exchanges, relaxed_bound
 from nareg.design._minmax.program import bound_program
 from nareg.design._minmax.signal_sets import SignalSet
 from nareg.design._minmax.upper_bound import spread_moment
@@ -26,6 +26,7 @@ from nareg.design._risk.problem import DesignProblem
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 
+EXCHANGE = "exchange of worst moments, L-BFGS-B (scipy)"
 #: Up to here "prony" solves the program by default.
 AUTO_NODES = 40
 #: Largest network whose worst signal is kept in the certificate.
@@ -40,7 +41,7 @@ def prony_over_set(
     criterion, white, root = prony_criterion(task), task.whitened(), np.sqrt(task.c)
     timings: dict[str, float] = {}
     omega = relaxed_objective = None
-    solved_by, message, solved_status = "exchange of worst moments, L-BFGS-B (scipy)", "", Status.CONVERGED
+    solved_by, message, solved_status = EXCHANGE, "", Status.CONVERGED
     if solver == "auto":
         small = task.n_nodes <= AUTO_NODES and groups.index is None
         solver = "closed-form" if grows_with_weights(U) else "sdp" if small else "first-order"
@@ -48,9 +49,6 @@ def prony_over_set(
         smallest = groups.expand(np.sqrt(groups.bounds(lower, upper)[0]))
         solved_by, message = "closed form", "the smallest weights allowed, "
         reached = {"bound": ExchangeResult(smallest, relaxed_bound(criterion, U, smallest)[0], 0, True, False)}
-    elif solver == "descent-ascent":
-        solved_by = "descent-ascent"
-        reached = {"bound": descent_ascent(criterion, U, np.sqrt(lower), lower, upper)}
     else:
         starts = starting_weights(task, U, lower, upper, scaled=False)
         if solver != "first-order":
@@ -87,20 +85,13 @@ def mse_over_set(
         settings = {**design.settings, "solver": solver, **set_settings(U)}
         status = design.status if solved.status.ok else solved.status
         return replace(design, certificate=certificate, settings=settings, status=status)
-    if solver == "descent-ascent":
-        start = min(
-            starting_weights(task, U, lower, upper, scaled=True).values(), key=lambda w: relaxed_bound(criterion, U, w)[0]
-        )
-        reached = {"best start": descent_ascent(criterion, U, start, lower, upper)}
-    else:
-        starts = starting_weights(task, U, lower, upper, scaled=True)
-        reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
+    starts = starting_weights(task, U, lower, upper, scaled=True)
+    reached = exchanges(criterion, U, starts, lower, upper, groups, progress)
     solution = min(reached.values(), key=lambda e: e.bound)
     worst = examine(criterion.operator(solution.w), U, variance=criterion.variance(solution.w))
     return _packed(
         task, U, "mse", solution.w, worst, groups, reached, solution.status(), details={}, settings={"solver": solver},
-        lower=lower, upper=upper, solver_status=solution.description(),
-        solver="descent-ascent" if solver == "descent-ascent" else "exchange of worst moments, L-BFGS-B (scipy)",
+        lower=lower, upper=upper, solver=EXCHANGE, solver_status=solution.description(),
     )  # fmt: skip
 
 
