@@ -24,7 +24,7 @@ class Notes:
         self.fact(what)
 
     def fact(self, what: str) -> None:
-        """Record what the user should know and what needs no guess."""
+        """Record a fact that needs no guess."""
         self._sentences.append(f"{self.source}: {what}.")
 
     @property
