@@ -51,16 +51,19 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                     continue
                 total += member.size
                 if member.size > MEMBER_LIMIT or total > TOTAL_LIMIT:
-                    raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
+                    raise DatasetCorruptError(
+                        f"{path}: member {member.name!r} is too large for this archive: download it again."
+                    )
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
     except (tarfile.TarError, *UNREADABLE) as error:
-        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
+        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): download it again.") from None
     actual = content_digest(series)
     if actual != CONTENT_SHA256:
         raise DatasetCorruptError(
-            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
+            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: download it "
+            "again."
         )
     hours = FIRST_HOUR + np.arange(N_HOURS)
     return np.datetime_as_string(hours, unit="m"), series
@@ -128,7 +131,7 @@ def fetch(
     InputError
         If the data set has no public address.
     DatasetNotFoundError
-        If the download fails; the message says what to put where.
+        If the download fails; the message says where to put the file.
 
     Examples
     --------
@@ -157,7 +160,9 @@ def fetch(
             )
         )
     except ValueError as error:  # pooch's word for a checksum that does not match
-        raise DatasetCorruptError(f"the download of {name!r} does not have the given sha256 ({error}).") from None
+        raise DatasetCorruptError(
+            f"the download of {name!r} does not have the given sha256 ({error}): correct sha256, or omit it."
+        ) from None
     except OSError as error:  # requests' exceptions derive from it
         raise DatasetNotFoundError(
             f"data set {name!r} could not be downloaded from {entry.url} ({type(error).__name__}): get RADOMEH.tar.gz by "

@@ -163,7 +163,7 @@ def test_what_is_damaged_is_listed_all_the_same(features, tmp_path):
 @pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-papers100M"])
 def test_a_class_that_is_no_whole_number_is_refused(name, features, tmp_path):
     WRITERS[name](tmp_path, features, labels=[0, 0.5, 1, 0, 1])
-    with pytest.raises(DatasetCorruptError, match="no whole numbers"):
+    with pytest.raises(DatasetCorruptError, match="not whole numbers: download it again"):
         nareg.datasets.load(name, root=tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_a_table_cut_short_is_refused(features, tmp_path):
 def test_files_of_another_kind_are_refused(broken, features, tmp_path):
     write_flickr(tmp_path, features)
     (tmp_path / "flickr" / broken).write_bytes(b"an error page")
-    with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not as GraphSAINT has them"):
+    with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not in GraphSAINT's format"):
         nareg.datasets.load("flickr", root=tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_files_of_another_kind_are_refused(broken, features, tmp_path):
 def test_arrays_of_another_kind_are_refused(broken, features, tmp_path):
     write_papers(tmp_path, features)
     np.savez(tmp_path / "ogbn_papers100M" / "raw" / broken, other=features)
-    with pytest.raises(DatasetCorruptError, match=r"ogbn_papers100M/raw: the arrays are not as OGB has them"):
+    with pytest.raises(DatasetCorruptError, match=r"ogbn_papers100M/raw: the arrays are not in OGB's format"):
         nareg.datasets.load("ogbn-papers100M", root=tmp_path)
 
 
