@@ -1,4 +1,4 @@
-"""What needs no graph: a rolling mean, interpolation in time, the network's mean."""
+"""Baselines without a graph: a rolling mean, interpolation in time, the network's mean."""
 
 from __future__ import annotations
 

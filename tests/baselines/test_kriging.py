@@ -132,10 +132,10 @@ def test_coordinates_may_come_with_a_graph_on_the_sphere(us):
 @pytest.mark.parametrize(
     ("graph", "y", "message"),
     [
-        (np.zeros((3, 2)), np.ones((3, 4)), "two stations at one time, in two places"),
+        (np.zeros((3, 2)), np.ones((3, 4)), "two readings at one time from different places: add readings"),
         (np.eye(3), np.ones((4, 4)), "y has 4 rows but there are coordinates of 3"),
         (nareg.Graph([[0, 1], [1, 0]]), np.ones((2, 4)), "graph has no coordinates"),
-        (np.eye(3), np.full((3, 4), np.nan), "y has no reading at all"),
+        (np.eye(3), np.full((3, 4), np.nan), "y has no reading: pass at least one"),
         (np.eye(3), np.full((3, 4), np.inf), r"y\[0, 0\] is inf"),
     ],
 )
