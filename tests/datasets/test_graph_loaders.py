@@ -32,8 +32,8 @@ PREPARED = {
 def test_prepared_graphs_are_what_their_card_says(name, data_root):
     data = nareg.datasets.load(name, root=data_root)
     unknown = int((data.labels < 0).sum())
-    told = data.n_nodes, data.graph.n_edges, data.n_features, data.n_classes, len(data.splits), unknown
-    assert told == PREPARED[name]
+    stated = data.n_nodes, data.graph.n_edges, data.n_features, data.n_classes, len(data.splits), unknown
+    assert stated == PREPARED[name]
     card = nareg.datasets.info(name).shape.replace(",", "")
     assert card.startswith(f"{data.n_nodes} nodes")
     assert f"{data.graph.n_edges} edges" in card
@@ -226,8 +226,8 @@ def test_nothing_is_unpickled(name, file, features, tmp_path):
     if path.suffix == ".npy":
         np.save(path, hostile)
     else:
-        with np.load(path) as held:
-            np.savez(path, **dict.fromkeys(held.files, hostile))
+        with np.load(path) as archive:
+            np.savez(path, **dict.fromkeys(archive.files, hostile))
     with pytest.raises(DatasetCorruptError, match="holds Python objects"):
         nareg.datasets.load(name, root=tmp_path)
     assert not mark.exists()

@@ -59,7 +59,10 @@ def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
         ("station,latitude,longitude\nA,,2\n", "line 2: station 'A' has no coordinates"),
         ("station,latitude,longitude\nA,1\n", "line 2: 2 cells, but the header has 3: correct the line"),
         ("station,latitude,longitude\nA,inf,2\n", "is infinite"),
-        ("station,latitude,longitude\nA,1,2\nB,45,-999\n", "line 3: station 'B' is at 45, -999: write a latitude of at most 90"),
+        (
+            "station,latitude,longitude\nA,1,2\nB,45,-999\n",
+            "line 3: station 'B' is at 45, -999: write a latitude of at most 90",
+        ),
         ("station,x,y,x\nA,1,2,3\n", "column 'x' appears twice"),
         ("station,x,y\nA,1,2\n,3,4\n", "line 3: the station has no name: fill it in"),
         ('station,x,y,notes\nA,1,2,"5 inch\nB,3,4,fine\n', "cannot be read as CSV"),
@@ -118,7 +121,11 @@ def test_other_bad_files_are_named(tmp_path):
         np.save(handle, np.ones(3))
     with pytest.raises(InputError, match="not an NPZ file"):
         io.read_readings(tmp_path / "a.npz")
-    for names, words in ((["A", "A"], "'A' appears twice"), ([["A", "B"]], "write one-dimensional arrays of texts"), ([b"A", b"B"], "write one-dimensional arrays of texts")):
+    for names, words in (
+        (["A", "A"], "'A' appears twice"),
+        ([["A", "B"]], "write one-dimensional arrays of texts"),
+        ([b"A", b"B"], "write one-dimensional arrays of texts"),
+    ):
         np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
         with pytest.raises(InputError, match=words):
             io.read_readings(tmp_path / "q.npz")

@@ -47,9 +47,7 @@ def test_sentinels_are_named_and_counted(rng, code):
     holes = rng.random(values.shape) < 0.1
     table = io.readings_from_frame(frame(np.where(holes, code, values)))
     np.testing.assert_array_equal(table.values, np.where(holes, np.nan, values).T)
-    assert (
-        f"{code:g} appears in {holes.sum()} cells, far outside the other readings, and is taken as missing" in table.notes[0]
-    )
+    assert f"{code:g} appears in {holes.sum()} cells, far outside the other readings, and is taken as missing" in table.notes[0]
     with pytest.raises(InputError, match=f"{code:g} appears in .*; leave these cells empty"):
         io.readings_from_frame(frame(np.where(holes, code, values)), strict=True)
 

@@ -85,7 +85,7 @@ def test_stations_without_a_column(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("columns", "stations", "found"),
+    ("columns", "stations", "expected"),
     [
         (["a", "B"], ["A", "B"], ["A", "B"]),
         (["01", "2"], ["1", "2"], ["1", "2"]),
@@ -96,10 +96,10 @@ def test_stations_without_a_column(tmp_path):
         (["a", "B"], ["A", "á", "B"], ["A", "B"]),
     ],
 )
-def test_names_that_differ_in_case_spaces_or_zeros(tmp_path, columns, stations, found):
+def test_names_that_differ_in_case_spaces_or_zeros(tmp_path, columns, stations, expected):
     text = "time," + ",".join(columns) + "\n2024-01-01," + ",".join(str(i) for i in range(len(columns))) + "\n"
     table = io.read_readings(write(tmp_path, "r.csv", text), stations)
-    assert list(table.names) == found
+    assert list(table.names) == expected
     assert table.notes
     with pytest.raises(InputError, match=r"write the names as in the station table|is not a station|no column for"):
         io.read_readings(tmp_path / "r.csv", stations, strict=True)
