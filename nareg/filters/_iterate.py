@@ -30,7 +30,7 @@ class Iterates:
 
 @dataclass
 class Monitor:
-    """Records the residual history, tells the callback, and says when to stop.
+    """Records the residual history, calls the callback, and decides when to stop.
 
     A column is done when both its residual and its residual scaled by the diagonal are below the tolerance.
     """

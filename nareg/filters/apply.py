@@ -110,14 +110,14 @@ def interpolate(
     max_iterations: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Denoise what was observed and fill in what was not: data-term weight zero where ``observed`` is False.
+    """Denoise observed readings and fill in the others: the data-term weight is zero where ``observed`` is False.
 
     Parameters
     ----------
     graph, weights, fit, method, tol, max_iterations, callback
         As in :func:`denoise`; ``fit`` holds for the observed nodes.
     y : (N,) or (N, T) array
-        Readings; anything, NaN included, where not observed.
+        Readings; any value, NaN included, where not observed.
     observed : bool array, (N,) or the shape of y
         True where a reading was taken. Signals that share a mask are solved together.
 
@@ -351,5 +351,5 @@ def uncertainty(
     probes = (system.c * np.sqrt(covariance))[:, None] * signs
     answer, _ = _auto(system, probes, 1e-6, None, None)
     if not answer.status.ok:
-        raise SolverError(f"uncertainty: the solves for the probes ended {answer.status.name}: take smaller weights.")
+        raise SolverError(f"uncertainty: the solves for the probes ended with {answer.status.name}: pass smaller weights.")
     return np.sqrt(np.mean(answer.x**2, axis=1))

@@ -139,7 +139,7 @@ class Adjacency:
         return sp.csr_array(sp.eye_array(self.n_nodes) - self.symmetric.matrix)
 
     def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
-        """Nodes within so many steps of the given ones, in order: all that so many products with A~ look at."""
+        """Nodes within so many steps of the given ones, in order: those that as many products with A~ use."""
         reached = np.zeros(self.n_nodes, dtype=bool)
         reached[nodes] = True
         for _ in range(hops):
@@ -186,7 +186,7 @@ class Adjacency:
 
 
 class _Neighborhood(Adjacency):
-    """Some rows and columns of A~: good for products, not a graph of its own."""
+    """Some rows and columns of A~, for products only."""
 
     @property
     def laplacian(self) -> sp.csr_array:  # type: ignore[override]

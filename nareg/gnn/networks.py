@@ -95,7 +95,7 @@ class FilteredNetwork(Network):
         Widths of hidden layers; none: a linear classifier.
     dropout : float
     lam : float, optional
-        Strength of the filter. Without it and ``weights`` there is no filter: the graph is not looked at.
+        Strength of the filter. Without it and ``weights`` there is no filter: the graph is not used.
     solver : {"neumann", "chebyshev", "cg"} or Neumann, Chebyshev, ConjugateGradients
     perturbation : Perturbation, optional
         RNGC's, made of the features that are filtered.

@@ -96,7 +96,7 @@ class NodeAdaptiveConv(torch.nn.Module):
         self._penalty: sp.csr_array | None = None
         if weights is not None:
             if n_nodes is not None or groups is not None:
-                raise InputError("weights are given: n_nodes and groups go with learned weights only.")
+                raise InputError("weights is given: omit n_nodes and groups, which are for learned weights.")
             self.register_buffer("fixed", torch.as_tensor(self._given(weights)))
             self.register_buffer("index", None)
             self.theta = None

@@ -44,7 +44,7 @@ class _Accurate:
 
 @dataclass(frozen=True)
 class Chebyshev(_Accurate):
-    """The filter itself as a Chebyshev series in A~, whose number of products is known before.
+    """The filter itself as a Chebyshev series in A~, whose number of products is known in advance.
 
     Attributes
     ----------

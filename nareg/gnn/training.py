@@ -31,7 +31,7 @@ Split: TypeAlias = Sequence[ArrayLike | torch.Tensor]
 
 @dataclass(frozen=True)
 class Protocol:
-    """What all models of a comparison share.
+    """Settings that all models of a comparison share.
 
     Attributes
     ----------
@@ -322,7 +322,9 @@ def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tup
         np.add.at(seen, index, 1)
         indices.append(index)
     if (seen > 1).any():
-        raise InputError(f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one.")
+        raise InputError(
+            f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one: list each node once."
+        )
     return y.astype(np.int64), (indices[0], indices[1], indices[2])
 
 

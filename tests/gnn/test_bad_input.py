@@ -107,7 +107,7 @@ BAD = {
     "nodes missing": (lambda: NodeAdaptiveConv(4, 2), "n_nodes is missing"),
     "groups": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, groups=[0, 1]), "groups has 2 labels for 9 nodes"),
     "bounds": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, lam=1.0, lower=2.0), "lam = 1 is not above lower = 2"),
-    "weights and nodes": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, weights=np.ones(9)), "weights are given"),
+    "weights and nodes": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, weights=np.ones(9)), "weights is given: omit n_nodes"),
     "weights for others": (
         lambda: NodeAdaptiveConv(4, 2, weights=np.ones(5)).double()(torch.tensor(X), INDEX),
         "weights for 5 nodes but x has 9 rows",
@@ -193,8 +193,8 @@ def test_a_series_that_diverges_is_refused_and_cg_is_not(kind):
         perturbed(G, kind(x), 3.0)
     with pytest.raises(DivergentMethodError, match="diverge"):
         perturbed(Adjacency(G, normalization="rw"), kind(x), 3.0)
-    found = perturbed(G, kind(x), 3.0, solver=ConjugateGradients(1e-10))
-    np.testing.assert_allclose(found, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
+    result = perturbed(G, kind(x), 3.0, solver=ConjugateGradients(1e-10))
+    np.testing.assert_allclose(result, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
 
 
 def test_series_that_converge_are_not_refused(rng):

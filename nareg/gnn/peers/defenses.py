@@ -29,7 +29,7 @@ def jaccard(graph: Graph, features: ArrayLike | Sparse, threshold: float = 0.01)
     ----------
     graph : Graph
     features : (N, F) array or sparse array
-        What is not zero counts as present.
+        Non-zero features count as present.
     threshold : float
     """
     present = (_matrix(graph, features) != 0).astype(np.float64)
@@ -133,7 +133,7 @@ class LowRankGCN(Network):
 
 
 class RobustGCN(Network):
-    """RobustGCN (Zhu et al. 2019): nodes are Gaussians; what varies much is attended to little.
+    """RobustGCN (Zhu et al. 2019): nodes are Gaussians, and those of large variance get little attention.
 
     Means go through ``D~^-1/2 (A + I) D~^-1/2``, variances through ``D~^-1 (A + I) D~^-1``, both damped by ``exp(-variance)``;
     outputs are drawn in training, and the first layer is drawn towards the standard normal.
