@@ -67,7 +67,7 @@ def threads(S: Any, columns: int) -> AbstractContextManager[None]:
 
 
 def _few(S: Any, columns: Any) -> bool:
-    """Whether the loops below are for them: arrays of float64 in memory, and neither one column nor many."""
+    """Whether the loops below apply: float64 arrays in memory, and neither one column nor many."""
     return isinstance(S, np.ndarray) and S.dtype == columns.dtype == np.float64 and 1 < columns.shape[1] < WIDE
 
 

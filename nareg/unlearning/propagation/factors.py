@@ -50,7 +50,7 @@ def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     Parameters
     ----------
     propagation : Propagation
-        Exact: residues are in no factor, an approximate one is refused.
+        Exact; an approximate one is refused, because factors contain no residues.
     edge : (u, v)
 
     Raises
