@@ -52,7 +52,7 @@ OMEGA_NODES = 3000
 
 @dataclass
 class LowRank:
-    """The factor V of Omega (a row for every group), value of q there, and what is proven about it."""
+    """The factor V of Omega (a row per group), the value of q there, and the proven bound."""
 
     V: np.ndarray
     value: float = np.inf
@@ -87,7 +87,7 @@ class LowRank:
         return Status.CONVERGED if self.gradient_norm <= STATIONARY or gap <= SOLVED else Status.INACCURATE
 
     def details(self, factor: float = 1.0) -> dict[str, Any]:
-        """What a certificate tells about the program, for an objective ``factor`` times q."""
+        """Details of the program for a certificate, for an objective ``factor`` times q."""
         bound = self.bound
         gap = None if bound is None else (self.value - bound) / max(abs(self.value), 1e-9 * self.scale)
         return {
@@ -205,7 +205,7 @@ def refine(
     interrupted: bool,
     progress: ProgressCallback | None,
 ) -> dict[str, DescentResult]:
-    """Where descents on q at rank one end, in the groups' weights, from starts that are weights of nodes."""
+    """The ends of descents on q at rank one, in the groups' weights, from starts that are weights of nodes."""
     objective, groups = quadratic.weights_criterion, quadratic.groups
     bounds = groups.bounds(low, high)
     reached: dict[str, DescentResult] = {}
@@ -251,7 +251,7 @@ def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndar
 
 
 def best(reached: Mapping[str, DescentResult]) -> DescentResult:
-    """The lowest end; an interruption anywhere is said."""
+    """The lowest end; it reports an interruption of any descent."""
     lowest = min(reached.values(), key=lambda d: d.value)
     if any(d.message == "interrupted" for d in reached.values()):
         return DescentResult(lowest.w, lowest.value, lowest.gradient_norm, lowest.iterations, "interrupted", lowest.last)

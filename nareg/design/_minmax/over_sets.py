@@ -147,7 +147,7 @@ def mse_over_set(
 
 
 def worst_details(worst: WorstCase) -> dict[str, Any]:
-    """What a certificate says about the worst case."""
+    """Details of a certificate on the worst case."""
     shown = {"worst_signal": worst.signal.tolist()} if worst.signal.size <= SHOWN_NODES else {}
     return {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper, **shown}
 
