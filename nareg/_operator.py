@@ -153,7 +153,7 @@ class FilterSystem:
 
     @cached_property
     def n_directed_edges(self) -> int:
-        """Numbers sent in one round in which every node tells its value to its neighbors in S."""
+        """Numbers sent in one round in which every node sends its value to its neighbors in S."""
         return int((self.S.data != 0).sum() - (self.S.diagonal() != 0).sum())
 
     @cached_property
@@ -229,7 +229,7 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
         raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
-    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="it weighs the data term, 0 means not observed")
+    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c
