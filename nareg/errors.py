@@ -59,9 +59,9 @@ class AmplificationWarning(UserWarning):
     amplification : float
         Largest possible estimate there over the largest reading, with the given weights.
     nodes : int
-        How many nodes exceed the limit in the same signal.
+        Number of nodes that exceed the limit in the same signal.
     done : str
-        What was done instead, and in how many signals.
+        The replacement, and the number of signals with it.
     """
 
     def __init__(self, node: int, amplification: float, nodes: int, *, place: str = "", done: str = "") -> None:

@@ -1,4 +1,4 @@
-"""What the command line reads from files and options, checked; and the consoles it writes to."""
+"""Checked inputs of the command line, from files and options; and its consoles."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def _print(notes: tuple[str, ...]) -> None:
 
 
 def mean(values: np.ndarray, center: Center) -> np.ndarray:
-    """The mean to remove, (1, 1) or (N, 1), over what was read (NaN elsewhere)."""
+    """The mean to remove, (1, 1) or (N, 1), over the readings that are not NaN."""
     from nareg.design._node.gap_patterns import station_levels
 
     if center is Center.none:

@@ -1,4 +1,4 @@
-"""What ``nareg unlearn`` reads from files and options: graphs, features, labels, lists of nodes and of edges."""
+"""Inputs of ``nareg unlearn`` from files and options: graphs, features, labels, lists of nodes and of edges."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def matrix(path: Path) -> np.ndarray | sp.csr_array:
     except InputError:
         raise
     except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        raise InputError(f"{path} cannot be read ({error}): write it again.") from None
     if features.ndim != 2:
         raise InputError(f"{path} has an array of shape {features.shape}: write one row per node and one column per feature.")
     return features

@@ -1,4 +1,4 @@
-"""What ``nareg design`` does about gaps, silent stations and numbers that do not fit each other."""
+"""Checks of ``nareg design``: gaps, silent stations, and numbers that contradict each other."""
 
 from __future__ import annotations
 

@@ -9,8 +9,8 @@ Every method here is a linear filter H, so its expected squared error on the tes
 error is a jackknife over blocks of 14 successive test days, because weather lasts. Noise removed is measured on
 one noise draw per day by :func:`nareg.filters.denoise`.
 
-Three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks
-of 30 days, and one half of the year for training, the other for testing.
+There are three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks of
+30 days, and the two halves of the year.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Score:
 
 @dataclass
 class DemoResult:
-    """Everything the report shows."""
+    """The content of the report."""
 
     settings: DemoSettings
     network: SensorNetwork

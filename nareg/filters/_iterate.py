@@ -1,4 +1,4 @@
-"""What every iterative solver returns to :mod:`nareg.filters.apply`, and how it reports progress."""
+"""The result of an iterative solver for :mod:`nareg.filters.apply`, and its progress reports."""
 
 from __future__ import annotations
 

@@ -55,13 +55,13 @@ def denoise(
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
     method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
-        ``"auto"`` factorizes up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
-        when that is slow on a mesh-like graph. The last three are distributed recursions;
-        ``"recursion"`` is equation (19) and refuses weights for which it diverges.
+        ``"auto"`` factorizes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and switches to multigrid where CG is
+        slow on a mesh-like graph. The last three are distributed recursions; ``"recursion"`` is equation (19) and refuses
+        weights for which it diverges.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
-        ``CONVERGED`` promises. Where weights are so large that rounding x to float64 would exceed it, ``"direct"``
-        solves in twice the precision, and the residual is that of the solution before rounding.
+        ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in
+        twice the precision. The residual is then that of the solution before rounding.
     max_iterations : int, optional
         Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
     callback : callable, optional

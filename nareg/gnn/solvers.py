@@ -1,4 +1,4 @@
-"""What :func:`~nareg.gnn.propagate` takes beside a graph and features: how the filter is computed, and RNGC's perturbation."""
+"""Arguments of :func:`~nareg.gnn.propagate`: the solver of the filter, and RNGC's perturbation."""
 
 from __future__ import annotations
 

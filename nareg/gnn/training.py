@@ -36,7 +36,7 @@ class Protocol:
     Attributes
     ----------
     epochs : int
-        Budget, the same for every model.
+        Number of epochs, the same for every model.
     selection : {"val-accuracy", "val-loss", "last"}
         The epoch whose weights are tested: best validation accuracy (ties: smaller validation loss), smallest validation loss,
         or the last one.
@@ -187,7 +187,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _View:
-    """What a network needs for the outputs of some nodes: inputs, their rows in them, their numbers in the graph."""
+    """Inputs of a network for the outputs of some nodes: inputs, rows in them, and node numbers in the graph."""
 
     inputs: Any
     rows: Rows

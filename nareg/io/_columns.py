@@ -22,7 +22,7 @@ def read_column(
     Parameters
     ----------
     path : path
-        The file; nothing in it is guessed.
+        The file, read without guesses.
     stations : sequence of str
         Stations that the file must have.
     column : str

@@ -1,4 +1,4 @@
-"""What was guessed while reading a table: collected as sentences, or refused."""
+"""Guesses about a table: collected as sentences, or refused."""
 
 from __future__ import annotations
 

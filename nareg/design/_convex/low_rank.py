@@ -2,7 +2,7 @@
 
 A row of V for every node (or group of nodes), ``low_i <= ||v_i||^2 <= high_i``, by a Newton method
 (:mod:`nareg.design._convex.row_newton`). The factor hides no local minimum once its rank is large enough: the dual
-certificate (:mod:`nareg.design._convex.dual_bound`) says whether it is, and gives the directions to add where it is not.
+certificate (:mod:`nareg.design._convex.dual_bound`) shows whether it is, and gives the directions to add where it is not.
 
 q is minimized with a tiny reward ``- sum_i eps_i ||v_i||^2``. It costs at most ``sum_i eps_i (Omega_ii - low_i)``,
 some hundred thousandths of the value, and at its optimum the dual point is strictly feasible by just that margin: the
@@ -175,7 +175,7 @@ def coordinates(L: sp.csr_array, c: np.ndarray, groups: Groups) -> tuple[sp.csr_
 def directions(V: np.ndarray) -> tuple[np.ndarray, float]:
     """Eigenvectors of ``V V^T`` times the roots of their eigenvalues, leading one first, and its share of the trace.
 
-    Where the optimum has a rank above one it is not unique, and which of its points is found depends on rounding. The
+    Where the optimum has a rank above one it is not unique, and rounding decides which point is returned. The
     leading direction alone is then a matter of chance: all of them are starts on small networks, the leading one beyond.
     """
     U, s, _ = np.linalg.svd(V, full_matrices=False)

@@ -70,7 +70,7 @@ def _matrix(graph: Graph, features: Any) -> sp.csr_array:
     """Features as a sparse float64 matrix with a row per node."""
     values = sp.csr_array(features).astype(np.float64)
     if values.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes: pass one row per node.")
     if not np.isfinite(values.data).all():
         raise InputError("features holds a value that is not finite: fill or drop what is missing.")
     return values

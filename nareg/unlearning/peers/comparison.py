@@ -75,7 +75,7 @@ def compare(
     Parameters
     ----------
     graph, features, labels, train
-        See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as known beforehand.
+        See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as named by the user.
     edges : (E, 2) pairs
         Edges to remove.
     nodes : integers or (N,) mask

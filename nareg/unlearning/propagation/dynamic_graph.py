@@ -95,7 +95,7 @@ class LiveGraph:
         pairs = np.sort(array.reshape(-1, 2).astype(np.int64), axis=1)
         if pairs.min() < 0 or pairs.max() >= self.n_nodes:
             bad = pairs[(pairs < 0).any(1) | (pairs >= self.n_nodes).any(1)][0]
-            raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}.")
+            raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}: correct it.")
         if (pairs[:, 0] == pairs[:, 1]).any():
             loop = pairs[pairs[:, 0] == pairs[:, 1]][0]
             raise InputError(f"{name} has {_pair(loop)}: a self-loop is not an edge.")
@@ -105,7 +105,7 @@ class LiveGraph:
         there = self._present(edges)
         if (there != present).any():
             reason = "is not an edge, or was removed before" if present else "is an edge already"
-            raise InputError(f"{name} has {_pair(edges[there != present][0])}, which {reason}.")
+            raise InputError(f"{name} has {_pair(edges[there != present][0])}, which {reason}: leave it out.")
         return edges
 
     def remove(self, edges: np.ndarray) -> None:

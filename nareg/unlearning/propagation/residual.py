@@ -2,9 +2,9 @@
 
     q_0 + r_0 = D^1/2 X,    q_l + r_l = A D^-1 q_{l-1},    Z_hat = sum_l w_l D^-1/2 q_l        (Lemma 3.2)
 
-A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly matter to one
-another, costs (L + 1) N F numbers for the residues, and leaves an error that a certificate has to be charged with; for
-r_max = 0 there is :class:`~nareg.unlearning.propagation.exact.Propagation`, which has none.
+A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly affect one another,
+and costs (L + 1) N F numbers for the residues. It leaves an error, which a certificate has to include; for r_max = 0 there is
+:class:`~nareg.unlearning.propagation.exact.Propagation`, which has none.
 """
 
 from __future__ import annotations

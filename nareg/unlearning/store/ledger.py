@@ -284,7 +284,7 @@ class Ledger:
         with self._damage():
             count = len(self._chain())
         if _checks.integer("number", number, low=0) >= count:
-            raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}.")
+            raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}: pass one of these.")
         return number in numbers
 
     def find(self, request: RequestDetails) -> list[int]:
