@@ -51,8 +51,7 @@ class Npz:
             name = member.filename.removesuffix(".npy")
             if name == member.filename or name in self.headers:
                 raise InputError(
-                    f"{path} is not an NPZ file of plain arrays: it has {member.filename!r}, which is not an "
-                    "array or appears twice."
+                    f"{path} is not an NPZ file of plain arrays: {member.filename!r} is not one, or appears twice."
                 )
             if member.flag_bits & ENCRYPTED:
                 raise InputError(f"{path}: {member.filename!r} is encrypted: write the file again without a password.")

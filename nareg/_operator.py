@@ -225,9 +225,7 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
     if isinstance(fit, str):
         raise InputError(f"fit is {fit!r}: names are for designs; here pass the array itself, for example 1 / variance.")
     if isinstance(weights, WeightDesign) and weights.n_nodes != n_nodes:
-        raise InputError(
-            f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}: design again for this graph."
-        )
+        raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}: design again.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
     c = _checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
@@ -254,9 +252,7 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
         matrix = weights if sp.issparse(weights) else sp.csr_array(_checks.floats("weights", weights, ndim=(2,)))
         S = _symmetric("weights", matrix)
         if S.shape[0] != n:
-            raise InputError(
-                f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes: pass S of shape ({n}, {n})."
-            )
+            raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes: pass ({n}, {n}).")
     else:
         w = _checks.node_vector("weights", weights, n)
         with np.errstate(over="ignore"):

@@ -239,7 +239,7 @@ def test_a_graph_grows(files, tmp_path):
     np.save(tmp_path / "one.npy", np.ones((1, 5)))
     done = run("unlearn", "add", "s", "--nodes", "one.npy", "--edges", "63-64", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nodes are 0 to 63. Before that nodes 63 to 63 were added: do not repeat them" in done.stderr
+    assert "nodes are 0 to 63: correct it. Before that nodes 63 to 63 were added: do not repeat them" in done.stderr
     assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
 
 

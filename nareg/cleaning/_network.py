@@ -122,9 +122,7 @@ def _ordered(table: Readings, names: Sequence[str]) -> Readings:
     rows = {name: i for i, name in enumerate(table.names)}
     wanted = [name for name in names if name in rows]
     if not wanted:
-        raise InputError(
-            f"readings has no station of the station table: it has {', '.join(table.names[:3])}, ...: match the names."
-        )
+        raise InputError(f"readings has no station of the station table: rename {', '.join(table.names[:3])}, ...")
     values = table.values[[rows[name] for name in wanted]]
     if np.isinf(values).any():
         i, t = np.argwhere(np.isinf(values))[0]

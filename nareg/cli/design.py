@@ -40,9 +40,7 @@ class Method(StrEnum):
 def design(
     stations: StationsFile,
     readings: ReadingsFile,
-    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (the whole design).")] = Path(
-        "design.npz"
-    ),
+    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (all of it).")] = Path("design.npz"),
     method: Annotated[
         Method, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
     ] = Method.blind,

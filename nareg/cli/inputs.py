@@ -116,9 +116,7 @@ def _per_station(value: str, names: tuple[str, ...], stations: tuple[str, ...], 
                 f"{value}: the {column} of station {names[i]!r} is {numbers[i]:g}, which is negative: correct it."
             ) from None
         if not numbers.any():
-            raise InputError(
-                f"{value}: the {column} is zero everywhere, so there is no noise to remove: write the noise of the readings."
-            ) from None
+            raise InputError(f"{value}: the {column} is zero everywhere: write the noise of the readings.") from None
         return numbers
     if not (np.isfinite(number) and number >= 0):
         raise InputError(f"{option} is {number:g}: it must be a finite number above 0.")

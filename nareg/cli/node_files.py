@@ -37,9 +37,7 @@ def graph(path: Path, n_nodes: int) -> Graph:
     edges = pairs(str(path))
     if edges.min() < 0 or edges.max() >= n_nodes:
         bad = edges.max() if edges.max() >= n_nodes else edges.min()
-        raise InputError(
-            f"{path} names node {bad}, but the features are of nodes 0 to {n_nodes - 1}: correct one of the files."
-        )
+        raise InputError(f"{path} names node {bad}, but features has nodes 0 to {n_nodes - 1}: correct a file.")
     ends = np.concatenate([edges, edges[:, ::-1]])
     adjacency = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
     adjacency.sum_duplicates()
@@ -75,18 +73,13 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     for line, row in _table(path, ("node", "label", "train")):
         node = _integer(row["node"], path, line)
         if not 0 <= node < n_nodes:
-            raise InputError(
-                f"{path}, line {line}: node {node}, but the features are of nodes 0 to {n_nodes - 1}: correct one of the files."
-            )
+            raise InputError(f"{path}, line {line}: node {node}, but features has nodes 0 to {n_nodes - 1}: correct a file.")
         if node in listed:
             raise InputError(f"{path}, line {line}: node {node} appears twice: keep one of its lines.")
         listed.add(node)
         y[node] = _integer(row["label"], path, line) if row["label"] else -1
         if y[node] < -1:
-            raise InputError(
-                f"{path}, line {line}: label {y[node]} is negative: number classes from 0, and leave the label empty if there "
-                "is none."
-            )
+            raise InputError(f"{path}, line {line}: label {y[node]} is negative: number classes from 0, or leave it empty.")
         if row["train"] not in ("", "0", "1"):
             raise InputError(f"{path}, line {line}: train is {row['train']!r}: write 0 or 1.")
         train[node] = row["train"] == "1"

@@ -22,9 +22,7 @@ NEIGHBORS = 7
 Neighbors = Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.")]
 Centering = Annotated[
     Center,
-    typer.Option(
-        "--center", help="Mean to remove before filtering and add back after it: of all readings, per station, or none."
-    ),
+    typer.Option("--center", help="Mean to remove before and add back after: of all readings, per station, or none."),
 ]
 #: Where weights are applied: design.npz stores its own.
 OwnNeighbors = Annotated[
@@ -39,5 +37,5 @@ OwnCentering = Annotated[
 
 AllowUnlike = Annotated[
     bool,
-    typer.Option("--allow-unlike", help="Accept readings whose level or spread is far from that of the design's readings."),
+    typer.Option("--allow-unlike", help="Accept readings whose level or spread is far from the design's."),
 ]

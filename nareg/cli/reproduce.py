@@ -51,7 +51,7 @@ def reproduce(
             )
         except KeyboardInterrupt:
             errors.print(
-                f"interrupted: finished figures are in {escape(str(out))}; run the same command again to continue",
+                f"interrupted: finished figures are in {escape(str(out))}; run it again to continue",
                 soft_wrap=True,
             )
             raise typer.Exit(130) from None

@@ -88,9 +88,7 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(
-            f"{data.parent}: the arrays are not in OGB's format ({error}): download them again."
-        ) from None
+        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({error}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 

@@ -93,9 +93,7 @@ class SensorNetwork:
         """
         index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbors:
-            raise InputError(
-                f"stations selects {index.size}, but joining neighbors needs more than {self.neighbors}: select more."
-            )
+            raise InputError(f"stations selects {index.size}: select more than {self.neighbors}, to join neighbors.")
         names = tuple(self.names[i] for i in index)
         return replace(
             self,

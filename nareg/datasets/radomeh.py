@@ -51,9 +51,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                     continue
                 total += member.size
                 if member.size > MEMBER_LIMIT or total > TOTAL_LIMIT:
-                    raise DatasetCorruptError(
-                        f"{path}: member {member.name!r} is too large for this archive: download it again."
-                    )
+                    raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
@@ -62,8 +60,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     actual = content_digest(series)
     if actual != CONTENT_SHA256:
         raise DatasetCorruptError(
-            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: download it "
-            "again."
+            f"{path}: the temperatures in it have digest {actual[:12]}..., expected {CONTENT_SHA256[:12]}...: get it again."
         )
     hours = FIRST_HOUR + np.arange(N_HOURS)
     return np.datetime_as_string(hours, unit="m"), series
@@ -161,7 +158,7 @@ def fetch(
         )
     except ValueError as error:  # pooch's word for a checksum that does not match
         raise DatasetCorruptError(
-            f"the download of {name!r} does not have the given sha256 ({error}): correct sha256, or omit it."
+            f"the download of {name!r} does not have this sha256 ({error}): correct or omit it."
         ) from None
     except OSError as error:  # requests' exceptions derive from it
         raise DatasetNotFoundError(

@@ -304,9 +304,7 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     else:
         weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.size != index.shape[1]:
-            raise InputError(
-                f"edge_weight has {weights.size} entries for the {index.shape[1]} edges of edge_index: pass one per edge."
-            )
+            raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
     matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
     if matrix.nnz != index.shape[1]:
         raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")

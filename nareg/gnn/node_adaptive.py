@@ -106,8 +106,7 @@ class NodeAdaptiveConv(torch.nn.Module):
             self.register_buffer("index", torch.as_tensor(index))
             if self.lam <= self.lower:
                 raise InputError(
-                    f"lam = {self.lam:g} is not above lower = {self.lower:g}: raise lam, because learning starts "
-                    "from w^2 = lam."
+                    f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam, raise it."
                 )
             self.theta = torch.nn.Parameter(torch.empty(int(index.max()) + 1))
         self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
@@ -156,9 +155,7 @@ class NodeAdaptiveConv(torch.nn.Module):
     def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights
         if w.shape[0] != x.shape[0]:
-            raise InputError(
-                f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows: pass one row per node."
-            )
+            raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows: match them.")
         L, diagonal = self._laplacian(adjacency, x)
         column = w.to(x.dtype)[:, None]
         fixed = column.detach()

@@ -323,7 +323,7 @@ def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tup
         indices.append(index)
     if (seen > 1).any():
         raise InputError(
-            f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one: list each node once."
+            f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one: list it once."
         )
     return y.astype(np.int64), (indices[0], indices[1], indices[2])
 

@@ -59,9 +59,7 @@ def read_column(
     known = {*stations, *others}
     unknown = [name for name in numbers if name not in known]
     if unknown:
-        raise InputError(
-            f"{path}: {unknown[0]!r} is not in the station file: pass the {column} of this network, or remove the row."
-        )
+        raise InputError(f"{path}: {unknown[0]!r} is not in the station file: pass the {column} of this network.")
     return np.array([numbers[name] for name in stations])
 
 

@@ -83,9 +83,7 @@ class FrameTable:
         if bad.any():
             if finite or self.notes.strict:
                 row, j = (int(i) for i in np.argwhere(bad)[0])
-                raise InputError(
-                    f"{self.source}, {self.place(row, numbers[j])}: the value is infinite: write NaN if it is missing."
-                )
+                raise InputError(f"{self.source}, {self.place(row, numbers[j])}: the value is infinite: write NaN.")
             values[bad] = np.nan
             self.notes.fact(f"{count(int(bad.sum()), 'reading is', 'readings are')} infinite and taken as missing")
         return [_texts(self._series(i)) for i in texts], values

@@ -31,7 +31,7 @@ def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: s
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
         raise InputError(
-            f"{notes.source}: no {what} has the name of a station; it has {listed(columns)}, but the stations are "
+            f"{notes.source}: no {what} has a station's name; it has {listed(columns)}, but the stations are "
             f"{listed(stations)}."
         )
     if unknown:

@@ -123,8 +123,8 @@ def test_other_bad_files_are_named(tmp_path):
         io.read_readings(tmp_path / "a.npz")
     for names, words in (
         (["A", "A"], "'A' appears twice"),
-        ([["A", "B"]], "write one-dimensional arrays of texts"),
-        ([b"A", b"B"], "write one-dimensional arrays of texts"),
+        ([["A", "B"]], "write lists of texts"),
+        ([b"A", b"B"], "write lists of texts"),
     ):
         np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
         with pytest.raises(InputError, match=words):

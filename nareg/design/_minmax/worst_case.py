@@ -201,7 +201,6 @@ def _is_positive_definite(M: sp.csr_array) -> bool:
     system = FilterSystem(S=M, c=np.zeros(n), w=None, penalty=Penalty(M, False, lambda i: f"node {i}"))
     if direct.refusal(system) is not None:
         raise TooLargeError(
-            f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: pass a part of the network "
-            "(graph.subgraph)."
+            f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: pass a part (graph.subgraph)."
         )
     return factorize(M) is not None
