@@ -63,7 +63,7 @@ BAD = {
     "directed layer": (lambda: NGC(4, 2).double()(torch.tensor(X), torch.tensor([[0], [1]])), "graph is directed"),
     "twice": (lambda: propagate(torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]), X), "twice.*coalesce"),
     "float index": (lambda: propagate(torch.zeros(2, 3), X), "edge_index has shape"),
-    "weights": (lambda: Adjacency(INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for 24 edges: pass one per edge"),
+    "weights": (lambda: Adjacency(INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for 24 edges: pass one"),
     "negative weight": (lambda: Adjacency(INDEX, edge_weight=-torch.ones(24)), "weight -1.*must not be negative"),
     "nan weight": (lambda: propagate(sp.csr_array(np.full((9, 9), np.nan)), X), "weight nan"),
     "gradient": (lambda: Adjacency(INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
