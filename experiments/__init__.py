@@ -1,1 +1,1 @@
-"""One file a published figure: its settings, its points, its picture, and what the numbers say of the paper's claims."""
+"""One file per published figure: its settings, its points, its picture, and a verdict on each of the paper's claims."""

@@ -1,4 +1,4 @@
-"""Run a figure point by point. What is done is kept: a run that was killed goes on where it stood.
+"""Run a figure point by point. Every point is stored: a killed run continues where it stopped.
 
 Every point is written to a file of its own, in a folder named by a hash of the figure's name, its settings, its source and
 that of the library: a point is computed again if, and only if, one of these changed. Points are computed in one thread each,

@@ -1,4 +1,4 @@
-"""What a figure is: points that are computed one by one, a picture of them, and a verdict on every claim."""
+"""A figure: points that are computed one by one, a picture of them, and a verdict on every claim."""
 
 from __future__ import annotations
 

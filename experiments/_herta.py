@@ -1,4 +1,4 @@
-"""What the experiments on training have in common."""
+"""Shared parts of the experiments on training."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def wanted(names: Sequence[str]) -> list[str]:
     named = [one for name in names for one in GROUPS.get(name, (name,))]
     unknown = [name for name in named if name not in FIGURES]
     if unknown:
-        raise InputError(f"{unknown[0]!r} is no experiment: choose from {', '.join((*FIGURES, *GROUPS))}.")
+        raise InputError(f"{unknown[0]!r} is not an experiment: choose from {', '.join((*FIGURES, *GROUPS))}.")
     return [name for name in FIGURES if name in named]
 
 

@@ -1,4 +1,4 @@
-"""What the figures compare, on equal terms: each method becomes a matrix H, and its error is exact as well as sampled."""
+"""The methods that the figures compare: each becomes a matrix H, and its error is computed exactly as well as sampled."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def errors(H: np.ndarray, X: np.ndarray, variance: np.ndarray, draws: int, rng: 
 
 
 def compared(filters_: dict[str, np.ndarray], X: np.ndarray, variance: np.ndarray, draws: int, seed: list[int]) -> list[Row]:
-    """A row a method, all on the same noise."""
+    """One row per method, all on the same noise."""
     return [{"method": name, **errors(H, X, variance, draws, np.random.default_rng(seed))} for name, H in filters_.items()]
 
 

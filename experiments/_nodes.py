@@ -1,4 +1,4 @@
-"""Node classification experiments: what is compared, with which hyper-parameters, and how a cell of a table is judged."""
+"""Node classification experiments: the models, their hyper-parameters, and the verdict on a cell of a table."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the experiments on unlearning have in common."""
+"""Shared parts of the experiments on unlearning."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ MARKS = "circles: in all, squares: propagation\nx and +: published, another mach
 #: Why the totals are not those of the methods alone.
 SOLVERS = (
     "nareg's Newton steps are matrix-free, those of CGU and CEU have the dense Hessian of every class: totals compare these. "
-    "The methods differ in propagation. Retrained has a random term here, as all others; r_max is 0 (Table 5: 1e-7, 1e-8)."
+    "The methods differ in propagation. Retrained has a noise term here, as all others; r_max is 0 (Table 5: 1e-7, 1e-8)."
 )
 
 
@@ -300,7 +300,7 @@ def compared_tables(
         times.append(f"{name}: {seconds}")
     after = f"With nareg after 0, {every}, ... removals (published: ScaleGUN, retrained): {'; '.join(texts)} %."
     scaled = "Features standardized and divided by the longest row."
-    between = "Between those that are timed the others' removals go at once, after which they are trained anew."
+    between = "Untimed removals of the other methods are done at once, and the methods then train again."
     return (
         Verdict(
             "accuracy", grade(near), after, f"{scaled} Before any removal within 3 points, and as large a fall within 1.5."

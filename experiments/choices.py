@@ -1,4 +1,4 @@
-"""What the ranking owes to choices that papers make in passing: neighbors, kernel, the mean removed, the split.
+"""How the ranking depends on choices that papers rarely discuss: neighbors, kernel, the mean removed, the split.
 
 One choice at a time is changed from a default. The filters are designed on the training times and judged in closed form on
 the test times; every NMSE is shown over that of the best single weight of the same setting. Every repeat swaps the parts of a

@@ -1,4 +1,4 @@
-"""Node weights for classification: one for all, one a node; designed from the noisy features alone, or learned with labels."""
+"""Node weights for classification: one for all, one per node; designed from noisy features alone, or learned with labels."""
 
 from __future__ import annotations
 

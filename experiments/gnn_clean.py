@@ -1,4 +1,4 @@
-"""Every peer on the clean citation graphs first: a comparison under noise is worth what its peers are worth without."""
+"""Every peer on the clean citation graphs, as a check before the comparison under noise."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Graphs whose neighbors are mostly unlike, with a little noise and with noise that drowns the features."""
+"""Graphs whose neighbors are mostly of other classes, with little noise and with noise far above the features."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Row normalization at noise that drowns the features: NGC's published table, both ways to normalize A~, and the L2 rows."""
+"""Row normalization at noise far above the features: NGC's published table, both ways to normalize A~, and the L2 rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Bounds of the gradient against the truth on Cora, without a random term (the paper's Figure 2)."""
+"""Bounds of the gradient against the truth on Cora, without a noise term (the paper's Figure 2)."""
 
 from __future__ import annotations
 

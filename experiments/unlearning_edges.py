@@ -81,7 +81,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             upper.plot(range(0, EVERY * len(known), EVERY), known, "x", color=f"C{j}")
             u.draw_times(lower, j, rows, PUBLISHED[dataset][method][1:], **here)
         upper.set(title=dataset, xlabel="edges removed", ylabel="test accuracy [%]")
-        lower.set(yscale="log", ylabel="seconds a removal", xlabel=u.MARKS)
+        lower.set(yscale="log", ylabel="seconds per removal", xlabel=u.MARKS)
         lower.set_xticks(range(len(s.methods)), s.methods)
     axes[0, 0].legend(title="crosses: published", fontsize=8)
     return figure

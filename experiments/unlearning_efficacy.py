@@ -1,4 +1,4 @@
-"""Is it forgotten? Adversarial edges (Figure 3), deleted data replayed (Table 12), membership inference (Table 13)."""
+"""Efficacy of unlearning: adversarial edges (Figure 3), deleted data replayed (Table 12), membership inference (Table 13)."""
 
 from __future__ import annotations
 
@@ -188,7 +188,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         texts.append(f"{name}: " + ", ".join(cells))
     absent = [name for name in s.larger if name not in run_on(s, rows)]
     if absent:
-        texts.append(f"not run, for want of the data: {', '.join(absent)}")
+        texts.append(f"not run, because the data are absent: {', '.join(absent)}")
     gone, shares = [], []
     for method in s.methods:
         before, after = (u.mean(rows, "value", what=REPLAY, method=method, removed=n) for n in (0, s.nodes))
@@ -209,7 +209,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "unlearning-efficacy", "Is it forgotten?", Settings(),
+    "unlearning-efficacy", "Efficacy of unlearning", Settings(),
     Settings(methods=(u.OURS, u.RETRAINED), edges=40, parts=2, scale=0.01, nodes=30, marks=10, trials=1),
     points, compute, draw, judge, **u.PARTS,
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Batches taken back at the size of ogbn-arxiv and ogbn-products: Tables 1, 7, 10 and 11, and Figure 4."""
+"""Batches removed at the size of ogbn-arxiv and ogbn-products: Tables 1, 7, 10 and 11, and Figure 4."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             for j, method in enumerate(s.methods):
                 here = {"what": EDGES, "dataset": dataset, "method": method}
                 u.draw_times(axis, j + 0.3 * k, rows, PUBLISHED[name][EDGES][method] if k == 0 else None, **here)
-        axis.set(yscale="log", title=", ".join(shown), ylabel="seconds a batch of edges", xlabel=u.MARKS)
+        axis.set(yscale="log", title=", ".join(shown), ylabel="seconds per batch of edges", xlabel=u.MARKS)
         axis.set_xticks(range(len(s.methods)), s.methods)
     for dataset in run:
         larger = done(rows, what=LARGER, dataset=dataset)
@@ -150,7 +150,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 removed = [row["removed"] * s.scale * s.most / mine[-1]["removed"] for row in mine]
                 label = f"{'nodes' if what == MOST else 'features'}, {method}"
                 axes[3].plot(removed, [row["accuracy"] for row in mine], "o" + line, markersize=3, color=f"C{k}", label=label)
-    axes[2].set(xlabel="nodes a batch", ylabel="seconds a batch", title="larger batches", ylim=(0, None))
+    axes[2].set(xlabel="nodes per batch", ylabel="seconds per batch", title="larger batches", ylim=(0, None))
     axes[3].set(xlabel="training nodes removed", ylabel="test accuracy [%]", title="most of the training nodes (arxiv's size)")
     for axis in axes[2:]:
         if axis.lines:
@@ -216,7 +216,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "unlearning-large", "Batches taken back from large graphs", Settings(),
+    "unlearning-large", "Batches removed from large graphs", Settings(),
     Settings(datasets=("made up, arxiv's size", "made up, products' size", "ogbn-products"), batches=2,
              larger=(1000, 3000), of_most=10, scale=0.01),
     points, compute, draw, judge, **u.PARTS,

@@ -1,4 +1,4 @@
-"""How large residues may be: edges taken back one by one at the size of ogbn-arxiv, for r_max from zero up (Table 3)."""
+"""The limit r_max of residues: edges removed one by one at the size of ogbn-arxiv, for r_max from zero up (Table 3)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             left.axhline(exact["propagation"], color=f"C{k}", linewidth=1, linestyle=":", label="exact, propagation")
     for column, mark, label in ((1, "kx", "published, in all"), (2, "k+", "published, propagation")):
         left.plot(list(PUBLISHED), [options[column] for options in PUBLISHED.values()], mark, label=label)
-    left.set(xscale="log", yscale="log", xlabel="r_max, for columns of norm one", ylabel="seconds a removal (median)")
+    left.set(xscale="log", yscale="log", xlabel="r_max, for columns of norm one", ylabel="seconds per removal (median)")
     right.set(xscale="log", yscale="log", xlabel="r_max, for columns of norm one", ylabel="share of the budget of residues")
     right.axhline(1, color="k", linewidth=0.8)
     left.legend(fontsize=7, loc="center left", bbox_to_anchor=(1, 0.5))

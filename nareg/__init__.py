@@ -2,10 +2,9 @@
 
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
-:mod:`nareg.unlearning` for taking things back, :mod:`nareg.spacetime` for following a network in time,
-:mod:`nareg.quality` for finding faulty sensors,
-:mod:`nareg.datasets` for real networks, :mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of
-readings in one call.
+:mod:`nareg.unlearning` for removing data on request, :mod:`nareg.spacetime` for readings over time, :mod:`nareg.quality` for
+finding faulty sensors, :mod:`nareg.datasets` for real networks, :mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans
+a table of readings in one call.
 """
 
 from __future__ import annotations

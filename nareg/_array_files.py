@@ -50,7 +50,9 @@ class Npz:
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
             if name == member.filename or name in self.headers:
-                raise InputError(f"{path} is not an NPZ file of plain arrays: it holds {member.filename!r}, no array or twice.")
+                raise InputError(
+                    f"{path} is not an NPZ file of plain arrays: {member.filename!r} is not one, or appears twice."
+                )
             if member.flag_bits & ENCRYPTED:
                 raise InputError(f"{path}: {member.filename!r} is encrypted: write the file again without a password.")
             if member.compress_type not in METHODS:
@@ -109,8 +111,8 @@ def refuse_expanding(path: str | os.PathLike[str], n_bytes: int, *, remedy: str 
     size = os.stat(path).st_size
     if n_bytes > FREE + EXPANSION * size:
         raise TooLargeError(
-            f"{path} has {size} bytes and declares {n_bytes}, more than {EXPANSION} times as many: it is damaged, or made to "
-            f"fill the memory; if it is neither, {remedy}."
+            f"{path} has {size} bytes and declares {n_bytes}, more than {EXPANSION} times as many: it is damaged or malicious; "
+            f"otherwise {remedy}."
         )
 
 

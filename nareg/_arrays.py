@@ -1,4 +1,4 @@
-"""NumPy arrays and torch tensors in the same words, without importing torch before it is there."""
+"""One interface to NumPy arrays and torch tensors, which imports torch only if it is loaded."""
 
 from __future__ import annotations
 

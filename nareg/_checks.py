@@ -103,19 +103,17 @@ def signals(name: str, value: Any, n_nodes: int) -> Floats:
 
 
 def _squares(name: str, array: Floats) -> None:
-    """Refuse what no sum of squares can be taken of."""
+    """Refuse values whose squares overflow."""
     largest = float(np.abs(array).max(initial=0))
     if largest > np.sqrt(np.finfo(array.dtype).max / array.size):
         raise InputError(f"{name} holds a value of size {largest:g}, whose square overflows: divide {name} by a constant.")
 
 
 def squares_survive(name: str, array: Floats) -> None:
-    """Refuse signals of which no second moment can be taken: their squares underflow."""
+    """Refuse signals whose squares underflow: they have no second moment."""
     largest = float(np.abs(array).max(initial=0))
     if 0 < largest < 1e-140:
-        raise InputError(
-            f"{name} holds nothing larger than {largest:g}, whose square underflows: multiply {name} by a constant."
-        )
+        raise InputError(f"the largest value of {name} is {largest:g}, whose square underflows: multiply {name} by a constant.")
 
 
 def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
@@ -136,9 +134,7 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
     seen = observed if observed.ndim == array.ndim else observed[:, None] & np.ones(array.shape, bool)
     bad = seen & ~np.isfinite(array)
     if bad.any():
-        raise InputError(
-            f"{name}{_first(bad)} is {array[bad].flat[0]} but observed says that it was measured: set observed to False there."
-        )
+        raise InputError(f"{name}{_first(bad)} is {array[bad].flat[0]} but observed is True there: set it to False.")
     readings = np.where(seen, array, array.dtype.type(0))
     _squares(name, readings)
     return readings
@@ -147,7 +143,7 @@ def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> 
 def measurements(value: Any, observed: Any, n_nodes: int) -> tuple[Floats, Bools | None]:
     """Noisy readings as (N, T) float64, zero where missing, and the mask (N, T); None where nothing is missing."""
     if observed is None:
-        remedy = "say where there are readings with observed=numpy.isfinite(measurements)"
+        remedy = "mark missing readings with observed=numpy.isfinite(measurements)"
         array = floats("measurements", value, ndim=(1, 2), remedy=remedy)
         return signals("measurements", array, n_nodes).astype(np.float64).reshape(n_nodes, -1), None
     array = floats("measurements", value, ndim=(1, 2), finite=False)
@@ -271,7 +267,7 @@ def number(name: str, value: Any, *, low: float = -np.inf, high: float = np.inf,
     try:
         result = float(value)
     except OverflowError:
-        raise InputError(f"{name} is a number of more than 308 digits.") from None
+        raise InputError(f"{name} is a number of more than 308 digits: pass a smaller number.") from None
     if not np.isfinite(result) or result < low or result > high or (strict and result == low):
         bounds = f"{'above' if strict else 'at least'} {low:g}" + (f" and at most {high:g}" if np.isfinite(high) else "")
         raise InputError(f"{name} is {_shown(value)}, it must be {bounds if np.isfinite(low) else 'finite'}.")
@@ -295,7 +291,7 @@ def choice(name: str, value: Any, options: Sequence[str]) -> str:
 
 
 def generator(value: Any) -> np.random.Generator:
-    """A ``numpy.random.Generator``: None is ``default_rng(0)``; seeds and the legacy ``RandomState`` are refused."""
+    """A ``numpy.random.Generator``; None is ``default_rng(0)``. Seeds and the legacy ``RandomState`` are refused."""
     if value is None:
         return np.random.default_rng(0)
     if not isinstance(value, np.random.Generator):

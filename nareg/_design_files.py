@@ -1,4 +1,4 @@
-"""Files of designs: what they declare is compared before any array is read, and what they say afterwards."""
+"""Read design files: headers are checked before any array is read, and facts after that."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def read(path: str | os.PathLike[str], form: str) -> tuple[dict[str, np.ndarray]
         n = _compared(stored, os.stat(path).st_size)
         text = str(stored.read("meta"))
         if text.count("[") + text.count("{") > LISTS * (n + 1000):
-            raise ValueError("its facts are lists in lists")
+            raise ValueError("its facts are nested too deeply")
         facts = _typed(json.loads(text), TYPES)
         if facts["format"] != form:
             raise ValueError(f"format {facts['format']!r}, expected {form!r}")

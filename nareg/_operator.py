@@ -1,9 +1,8 @@
 """The filter system ``K x = C y`` with ``K = C + S``, built once from what a user may pass.
 
 ``S`` is ``diag(w) L diag(w)`` for node weights ``w``, or any sparse symmetric matrix. With ``u = w x`` the
-system reads ``(diag(c / w^2) + L) u = c y / w``: for a graph Laplacian that is a symmetric diagonally
-dominant M-matrix whatever the signs and the spread of ``w``, which multigrid and the Jacobi and Chebyshev
-bounds rest on.
+system reads ``(diag(c / w^2) + L) u = c y / w``: for a graph Laplacian that is a symmetric diagonally dominant M-matrix for any
+signs and spread of ``w``. Multigrid and the bounds of Jacobi and Chebyshev need that.
 """
 
 from __future__ import annotations
@@ -153,7 +152,7 @@ class FilterSystem:
 
     @cached_property
     def n_directed_edges(self) -> int:
-        """Numbers sent in one round in which every node tells its value to its neighbors in S."""
+        """Numbers sent in one round in which every node sends its value to its neighbors in S."""
         return int((self.S.data != 0).sum() - (self.S.diagonal() != 0).sum())
 
     @cached_property
@@ -226,10 +225,10 @@ def data_term(fit: Any, weights: Any, n_nodes: int) -> np.ndarray:
     if isinstance(fit, str):
         raise InputError(f"fit is {fit!r}: names are for designs; here pass the array itself, for example 1 / variance.")
     if isinstance(weights, WeightDesign) and weights.n_nodes != n_nodes:
-        raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}.")
+        raise InputError(f"weights is a design for {weights.n_nodes} nodes but the graph has {n_nodes}: design again.")
     if fit is None:
         fit = weights.fit if isinstance(weights, WeightDesign) and weights.fit is not None else 1.0
-    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="it weighs the data term, 0 means not observed")
+    c = _checks.nonnegative_vector("fit", fit, n_nodes, why="pass weights of at least 0, where 0 means not observed")
     if not c.any():
         raise InputError("fit is zero everywhere: at least one node needs a data term.")
     return c
@@ -253,7 +252,7 @@ def build(base: Penalty, weights: Any, c: np.ndarray) -> FilterSystem:
         matrix = weights if sp.issparse(weights) else sp.csr_array(_checks.floats("weights", weights, ndim=(2,)))
         S = _symmetric("weights", matrix)
         if S.shape[0] != n:
-            raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes.")
+            raise InputError(f"weights (a matrix S) has shape {S.shape} but the graph has {n} nodes: pass ({n}, {n}).")
     else:
         w = _checks.node_vector("weights", weights, n)
         with np.errstate(over="ignore"):
@@ -286,7 +285,7 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise InputError(f"{name} has shape {matrix.shape}, a square matrix is expected.")
     if not np.isfinite(matrix.data).all():
-        raise InputError(f"{name} holds a value that is not finite.")
+        raise InputError(f"{name} holds a value that is not finite: replace it.")
     gap = sp.coo_array(abs(matrix - matrix.T))
     rounding = max(1e-10, 4 * float(np.finfo(value.dtype).eps)) if value.dtype.kind == "f" else 1e-10
     if gap.nnz:

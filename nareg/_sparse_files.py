@@ -1,4 +1,4 @@
-"""Sparse matrices from files: the one place where they are made, after everything in them was checked.
+"""The one place that makes sparse matrices from files, after it has checked everything in them.
 
 SciPy trusts the index arrays that it is given, and its compiled loops write where they point: one index below zero or beyond
 the shape writes outside an array.

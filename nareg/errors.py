@@ -48,20 +48,20 @@ class MissingDependencyError(NaregError, ImportError):
 
 
 class AmplificationWarning(UserWarning):
-    """With the given weights an estimate where nothing was observed could be several times as large as every reading.
+    """With the given weights an estimate at an unobserved node could be several times as large as every reading.
 
     What was returned in its place was computed with other weights at such nodes; the message says which.
 
     Attributes
     ----------
     node : int
-        Where it would be worst.
+        The node with the largest possible estimate.
     amplification : float
-        The largest estimate there, over the largest reading, with the given weights.
+        Largest possible estimate there over the largest reading, with the given weights.
     nodes : int
-        How many nodes exceed the limit in the same signal.
+        Number of nodes that exceed the limit in the same signal.
     done : str
-        What was done instead, and in how many signals.
+        The replacement, and the number of signals with it.
     """
 
     def __init__(self, node: int, amplification: float, nodes: int, *, place: str = "", done: str = "") -> None:
@@ -74,7 +74,7 @@ class AmplificationWarning(UserWarning):
 
 
 class BusyError(NaregError, RuntimeError):
-    """A model is in the middle of another call; nothing was changed, and the call can be made again when that has returned."""
+    """A model is busy with another call; nothing was changed. Call again when that call has returned."""
 
 
 class CertificateError(NaregError, RuntimeError):
@@ -95,7 +95,7 @@ class CertificateError(NaregError, RuntimeError):
 
 
 class LedgerError(NaregError, RuntimeError):
-    """A store of a model that unlearns cannot be read or written; its content is as it was.
+    """A store of a model that unlearns cannot be read or written; its content is unchanged.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""How long computations tell where they are: every ``progress=`` takes a function of one :class:`Progress`.
+"""Progress reports: every ``progress=`` takes a function of one :class:`Progress`.
 
 ``progress=print`` prints a line per step.
 """
@@ -16,7 +16,7 @@ class Progress:
     Attributes
     ----------
     stage : str
-        What is being done, in a few words.
+        The current stage, in a few words.
     step : int
         Steps done in this stage: iterations, epochs, runs.
     total : int or None

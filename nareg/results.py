@@ -1,4 +1,4 @@
-"""What solvers and designs return: the answer, how it was reached, and what was checked afterwards."""
+"""Results of solvers and designs: the answer, how it was reached, and what was checked afterwards."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ class Status(enum.Enum):
         "not converged: rounding, or the accuracy of inner solves, stopped the progress before the tolerance was met; loosen "
         "tol, take smaller weights, float64 or a preconditioner"
     )
-    INACCURATE = "inaccurate: the solver met only a looser tolerance; read certificate for what was reached"
+    INACCURATE = "inaccurate: the solver met only a looser tolerance; see the certificate for what was reached"
     UNPROVED = (
-        "not known to have converged: the gradient is small, but nothing tells how far the loss is above its minimum; take "
-        "a preconditioner, or weight_decay"
+        "convergence not proven: the gradient is small, but no bound on the loss above its minimum is available; pass a "
+        "preconditioner, or weight_decay"
     )
     DIVERGED = "diverged: the loss is no longer finite; take a smaller learning_rate"
-    NO_IMPROVEMENT = "kept the best single weight: no step lowered the held-out risk by more than its error"
+    NO_IMPROVEMENT = "the best single weight is returned: no step lowered the held-out risk by more than its error"
     STOPPED_EARLY = "stopped early on held-out data, as intended: more steps would fit its noise"
     ZERO_WEIGHTS = "zero weights are optimal and filter nothing: pass noise, or a positive lower bound"
     ZERO_LOSS = "converged to zero loss: the outputs equal the targets to within tol, or the accuracy of inner solves"
@@ -193,7 +193,7 @@ class DesignCertificate:
     violation : float
         Largest violation of the bounds on ``w_i^2`` by the returned weights, relative to the bound.
     solver : str
-        What solved it, with version.
+        Name and version of the solver.
     solver_status : str
         How the solver ended, in its words.
     relaxed_objective : float or None
@@ -289,7 +289,7 @@ class WeightDesign:
         silent = c.details.get("left_out")
         if silent:
             shown = ", ".join(map(str, silent[:5])) + (", ..." if len(silent) > 5 else "")
-            lines.append(f"  left out, without a reading: {shown} ({len(silent)} of {self.n_nodes})")
+            lines.append(f"  no reading, left out of the design: {shown} ({len(silent)} of {self.n_nodes})")
         return "\n".join(lines)
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -31,11 +31,11 @@ def test_what_numpy_saved_comes_back(write, rng, tmp_path):
         "texts": np.array(["a", "bcd"]), "none": np.empty((0, 5)), "whole": np.arange(7, dtype=np.int16), "b": np.array(b"c"),
     }  # fmt: skip
     write(tmp_path / "a.npz", **arrays)
-    found = _array_files.read_npz(tmp_path / "a.npz")
-    assert sorted(found) == sorted(arrays)
+    result = _array_files.read_npz(tmp_path / "a.npz")
+    assert sorted(result) == sorted(arrays)
     for name, value in arrays.items():
-        assert np.array_equal(found[name], value)
-        assert found[name].dtype == value.dtype
+        assert np.array_equal(result[name], value)
+        assert result[name].dtype == value.dtype
     np.save(tmp_path / "a.npy", arrays["columns"])
     assert np.array_equal(_array_files.read_npy(tmp_path / "a.npy"), arrays["columns"])
 
@@ -97,10 +97,10 @@ def test_encrypted_members_are_refused(tmp_path):
 
 @pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_other_compressions_are_refused(method, tmp_path):
-    held = io.BytesIO()
-    np.save(held, np.ones(3))
+    result = io.BytesIO()
+    np.save(result, np.ones(3))
     with zipfile.ZipFile(tmp_path / "a.npz", "w", method) as archive:
-        archive.writestr("values.npy", held.getvalue())
+        archive.writestr("values.npy", result.getvalue())
     with pytest.raises(InputError, match="is not compressed as NumPy does"):
         _array_files.read_npz(tmp_path / "a.npz")
 
@@ -108,11 +108,11 @@ def test_other_compressions_are_refused(method, tmp_path):
 @pytest.mark.filterwarnings("ignore:Duplicate name")
 @pytest.mark.parametrize("names", [["readme.txt"], ["values.npy", "values.npy"], ["values"]])
 def test_members_that_are_no_arrays_are_refused(names, tmp_path):
-    held = io.BytesIO()
-    np.save(held, np.ones(3))
+    result = io.BytesIO()
+    np.save(result, np.ones(3))
     with zipfile.ZipFile(tmp_path / "a.npz", "w") as archive:
         for name in names:
-            archive.writestr(name, held.getvalue())
+            archive.writestr(name, result.getvalue())
     with pytest.raises(InputError, match="is not an NPZ file of plain arrays"):
         _array_files.read_npz(tmp_path / "a.npz")
 

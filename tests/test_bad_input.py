@@ -62,7 +62,7 @@ BAD_SIGNALS = {
 def test_bad_signals(name, case):
     value, words = BAD_SIGNALS[case]
     if name == "interpolate" and case == "nan":
-        words = "observed says that it was measured"
+        words = "observed is True there: set it to False"
     if name == "interpolate" and case == "infinity":
         words = "is inf but observed"
     with pytest.raises(NaregError, match=words) as caught:
@@ -85,9 +85,9 @@ def test_unusual_but_right_signals_give_an_answer(name, form):
     }[form]
     if form == "read-only":
         y.flags.writeable = False
-    kept = np.array(y, copy=True)
+    original = np.array(y, copy=True)
     result = TAKES_SIGNAL[name](y)
-    np.testing.assert_array_equal(y, kept)
+    np.testing.assert_array_equal(y, original)
     if isinstance(result, np.ndarray):
         assert result.shape == np.shape(y)
         assert result.dtype == (np.float32 if form == "float32" else np.float64)

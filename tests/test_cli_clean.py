@@ -139,7 +139,7 @@ def test_inputs_are_not_written_over(files, tmp_path):
     before = (tmp_path / "clean.csv").read_bytes()
     done = run("clean", tmp_path / "stations.csv", tmp_path / "clean.csv", "--out", tmp_path)
     assert done.exit_code == 2
-    assert "would be lost" in words(done.output)
+    assert "would overwrite the input" in words(done.output)
     assert (tmp_path / "clean.csv").read_bytes() == before
     (tmp_path / "file").write_text("")
     done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "file")

@@ -23,7 +23,7 @@ from nareg.errors import InputError
 def test_every_pair_of_a_file_is_read(text, tmp_path):
     (tmp_path / "pairs.csv").write_text(text, encoding="utf-8", newline="")
     np.testing.assert_array_equal(read.pairs(str(tmp_path / "pairs.csv")), [[3, 5], [7, 9]])
-    with pytest.raises(InputError, match="2 values, but one number per line is expected"):
+    with pytest.raises(InputError, match="2 values: write one number per line"):
         read.numbers(str(tmp_path / "pairs.csv"))
 
 
@@ -44,16 +44,16 @@ def test_a_list_is_not_a_file_that_has_its_name(tmp_path, monkeypatch):
         with pytest.raises(InputError, match="neither a file nor a list of numbers"):
             read.numbers(text)
         (tmp_path / "x.csv").write_text(text, encoding="utf-8")
-        with pytest.raises(InputError, match="is no whole number"):
+        with pytest.raises(InputError, match="is not a whole number"):
             read.numbers("x.csv")
 
 
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("3.0\n4\n", "line 1: '3.0' is no whole number"),
-        ("node 1\n4\n", "line 1: 'node 1' is no whole number"),
-        ("\n\nnode\n\nx\n", "line 5: 'x' is no whole number"),
+        ("3.0\n4\n", "line 1: '3.0' is not a whole number"),
+        ("node 1\n4\n", "line 1: 'node 1' is not a whole number"),
+        ("\n\nnode\n\nx\n", "line 5: 'x' is not a whole number"),
         ("node\n", "is empty"),
         ("", "is empty"),
         ("9" * 30, "line 1: 9+ is too large"),
@@ -71,9 +71,9 @@ def test_labels_of_a_spreadsheet(tmp_path):
     np.testing.assert_array_equal(y, [-1, 2, 1, -1])
     np.testing.assert_array_equal(train, [False, True, False, False])
     for rows, words in (
-        ("1,2,yes\n", "line 2: train is 'yes', 0 or 1 is expected"),
-        ("1,2,1\n0,1\n", "line 3: 2 cells where the header has 3"),
-        ("1,-7,1\n", "line 2: label -7: classes are numbered from 0"),
+        ("1,2,yes\n", "line 2: train is 'yes': write 0 or 1"),
+        ("1,2,1\n0,1\n", "line 3: 2 cells, but the header has 3: correct the line"),
+        ("1,-7,1\n", "line 2: label -7 is negative: number classes from 0"),
         ('1,2,"1\n0,1,1\n2,1,1\n', "cannot be read"),
     ):
         (tmp_path / "labels.csv").write_text(f"node,label,train\n{rows}")

@@ -75,7 +75,7 @@ def test_scaled_features_are_warned_of_in_one_line(files, tmp_path):
     done = run("unlearn", "fit", "s", folder / "graph.mtx", "scaled.npy", folder / "labels.csv", cwd=tmp_path)
     assert done.returncode == 0
     (line,) = [line for line in done.stderr.splitlines() if line.strip()]
-    assert line.startswith("warning: features have 5 columns of mean zero over all nodes, of 5")
+    assert line.startswith("warning: 5 of 5 columns of features have mean zero over all nodes")
     assert "written: s" in done.stdout
 
 
@@ -92,9 +92,18 @@ def test_forget_predict_and_verify(files, tmp_path):
     _, edges = files
     fitted(files, tmp_path / "s")
     (tmp_path / "nodes.csv").write_text("3\n55\n")
-    kept = next((u, v) for u, v in edges if not {3, 55} & {u, v})
+    remaining = next((u, v) for u, v in edges if not {3, 55} & {u, v})
     done = run(
-        "unlearn", "remove", "s", "--edges", f"{kept[0]}-{kept[1]}", "--nodes", "nodes.csv", "--features", "7", cwd=tmp_path
+        "unlearn",
+        "remove",
+        "s",
+        "--edges",
+        f"{remaining[0]}-{remaining[1]}",
+        "--nodes",
+        "nodes.csv",
+        "--features",
+        "7",
+        cwd=tmp_path,
     )
     assert done.returncode == 0, done.stderr
     for text in ("remove_edges of 1", "remove_nodes of 2", "remove_features of 1"):
@@ -103,9 +112,9 @@ def test_forget_predict_and_verify(files, tmp_path):
     assert f"remaining: 58 nodes, {left} edges, 39 training nodes" in done.stdout
     done = run("unlearn", "certificate", "s", "--out", "all.json", cwd=tmp_path)
     assert "4 requests" in done.stdout
-    told = json.loads((tmp_path / "all.json").read_text())
-    assert [one["certificate"]["request"] for one in told] == ["fit", "remove_edges", "remove_nodes", "remove_features"]
-    assert all(one["certificate"]["spent"] <= one["certificate"]["budget"] for one in told)
+    stated = json.loads((tmp_path / "all.json").read_text())
+    assert [one["certificate"]["request"] for one in stated] == ["fit", "remove_edges", "remove_nodes", "remove_features"]
+    assert all(one["certificate"]["spent"] <= one["certificate"]["budget"] for one in stated)
     done = run("unlearn", "predict", "s", "--out", "classes.csv", cwd=tmp_path)
     rows = np.loadtxt(tmp_path / "classes.csv", delimiter=",", skiprows=1, dtype=int)
     model = CertifiedGPR.load(tmp_path / "s")
@@ -230,7 +239,7 @@ def test_a_graph_grows(files, tmp_path):
     np.save(tmp_path / "one.npy", np.ones((1, 5)))
     done = run("unlearn", "add", "s", "--nodes", "one.npy", "--edges", "63-64", cwd=tmp_path)
     assert done.returncode == 2
-    assert "nodes are 0 to 63. Before that nodes 63 to 63 were added: do not repeat them" in done.stderr
+    assert "nodes are 0 to 63: correct it. Before that nodes 63 to 63 were added: do not repeat them" in done.stderr
     assert run("unlearn", "verify", "s", "--device", "cpu", cwd=tmp_path).returncode == 0
 
 
@@ -240,13 +249,13 @@ def test_a_graph_grows(files, tmp_path):
         (("add", "s"), "nothing to add: pass --nodes or --edges"),
         (("add", "s", "--labels", "0", "--edges", "0-1"), "--labels needs --nodes"),
         (("add", "s", "--edges", "0-60"), "edges has (0, 60) but nodes are 0 to 59"),
-        (("add", "s", "--nodes", "labels.csv"), "features are read from .npy"),
+        (("add", "s", "--nodes", "labels.csv"), "pass features as .npy"),
         (("remove", "s"), "nothing to remove: pass"),
         (("remove", "s", "--nodes", "60"), "nodes holds 60 but there are 60 nodes"),
         (("remove", "s", "--nodes", "x"), "x is neither a file nor a list of numbers"),
-        (("remove", "s", "--nodes", "3,"), "'' is no whole number"),
+        (("remove", "s", "--nodes", "3,"), "'' is not a whole number"),
         (("remove", "s", "--nodes", "9" * 20), "is too large"),
-        (("remove", "s", "--edges", "1-2-3"), "pairs of nodes are expected"),
+        (("remove", "s", "--edges", "1-2-3"), "write pairs of nodes as 3-5,7-9"),
         (("remove", "nowhere", "--nodes", "1"), "nowhere is not a nareg store"),
         (("certificate", "nowhere"), "nowhere is not a nareg store"),
         (("remove", "s", "--nodes", ",".join(map(str, range(1, 400, 2)))), "nodes holds 399 but there are 60 nodes"),
@@ -254,11 +263,11 @@ def test_a_graph_grows(files, tmp_path):
         (("remove", "s", "--nodes", "3", "--labels"), "--labels needs --features"),
         (("remove", "s", "--nodes=-1"), "nodes holds -1: nodes are numbered from 0"),
         (("predict", "s", "--out", "s"), "must end in .csv"),
-        (("predict", "t.csv", "--out", "t.csv"), "--out t.csv is t.csv, which would be lost"),
+        (("predict", "t.csv", "--out", "t.csv"), "--out t.csv would overwrite the input t.csv"),
         (("predict", "nowhere", "--out", "labels.csv"), "nowhere is not a nareg store"),
         (("certificate", "s", "--out", "s.key"), "must end in .json"),
-        (("certificate", "k.json", "--out", "k.json"), "--out k.json is k.json, which would be lost"),
-        (("remove", "s", "--nodes", "edges.csv"), "edges.csv, line 2: 2 values, but one number per line"),
+        (("certificate", "k.json", "--out", "k.json"), "--out k.json would overwrite the input k.json"),
+        (("remove", "s", "--nodes", "edges.csv"), "edges.csv, line 2: 2 values: write one number per line"),
         (("remove", "s", "--features", "3", "--nodes", "5,999"), "nodes holds 999"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "s"), "key is s, which exists"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--key", "t"), "key is t, the store itself"),
@@ -266,7 +275,7 @@ def test_a_graph_grows(files, tmp_path):
         (("fit", "s", "--dataset", "cora"), "s exists"),
         (("fit", "t"), "data are missing: pass the files graph, features and labels"),
         (("fit", "t", "--dataset", "us-weather"), "not a node classification data set"),
-        (("fit", "t", "graph.mtx", "labels.csv", "labels.csv"), "features are read from .npy"),
+        (("fit", "t", "graph.mtx", "labels.csv", "labels.csv"), "pass features as .npy"),
         (("fit", "t", "graph.mtx", "features.npy", "edges.csv"), "must name the columns node, label, train"),
         (("fit", "t", "graph.mtx", "features.npy", "absent.csv"), "absent.csv does not exist"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--delta", "1"), "delta is 1"),
@@ -277,8 +286,8 @@ def test_a_graph_grows(files, tmp_path):
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--weights", "1,1"), "absolute values sum to 2"),
         (("fit", "t", "graph.mtx", "features.npy", "labels.csv", "--loss", "hinge"), "loss is 'hinge'"),
         (("preview", "s", "--edge", "0-0"), "a self-loop is not an edge"),
-        (("preview", "s", "--edge", "3"), "pairs of nodes are expected"),
-        (("fit", "t", "graph.mtx", "scalar.npy", "labels.csv"), "scalar.npy holds an array of shape ()"),
+        (("preview", "s", "--edge", "3"), "write pairs of nodes as 3-5,7-9"),
+        (("fit", "t", "graph.mtx", "scalar.npy", "labels.csv"), "scalar.npy has an array of shape ()"),
         (("fit", "t", "graph.mtx", "empty.npy", "labels.csv"), "empty.npy cannot be read"),
         (("fit", "t", "graph.mtx", "--dataset", "cora"), "--dataset replaces the files"),
         (("compare", "--dataset", "cora", "--edges", "0-1", "--random", "3"), "--random replaces --edges and --nodes"),

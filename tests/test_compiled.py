@@ -14,9 +14,9 @@ def test_small_and_large_arguments_give_the_formula(columns, rng):
     pattern = sp.csr_array((rng.random((20, 20)) < 0.3).astype(float))
     A, B = rng.standard_normal((2, 20, columns))
     assert (2 * A.size + pattern.indices.size + pattern.indptr.size >= SHARED) == (columns == 40_000)
-    found = kernels.pair_products(pattern.indptr, pattern.indices, A, B)
+    result = kernels.pair_products(pattern.indptr, pattern.indices, A, B)
     rows = np.repeat(np.arange(20), np.diff(pattern.indptr))
-    np.testing.assert_allclose(found, (A @ B.T + B @ A.T)[rows, pattern.indices], rtol=1e-12, atol=1e-10)
+    np.testing.assert_allclose(result, (A @ B.T + B @ A.T)[rows, pattern.indices], rtol=1e-12, atol=1e-10)
 
 
 @pytest.mark.slow

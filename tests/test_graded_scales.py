@@ -91,8 +91,8 @@ def test_the_best_linear_filter_on_a_network_of_two_units(rng):
     """Half of the stations in volts, half in microvolts: the error of the faint half counts by itself."""
     unit = np.array([1.0, 1e-7, 1.0, 1e-7])
     R = np.diag(unit**2)
-    found = risk(PATH, 1e-3, second_moment=R, noise=0.25 * R)
-    assert found.lmmse == pytest.approx(0.2)
+    result = risk(PATH, 1e-3, second_moment=R, noise=0.25 * R)
+    assert result.lmmse == pytest.approx(0.2)
     faint = nareg.baselines.lmmse(PATH, unit, second_moment=R, noise=0.25 * R)
     np.testing.assert_allclose(faint, 0.8 * unit)
 

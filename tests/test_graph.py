@@ -33,10 +33,10 @@ def test_laplacians_are_psd_and_follow_their_definitions(seed):
 
 def test_graph_is_frozen_and_does_not_share_memory_with_its_input():
     A = random_adjacency(0)
-    kept = A.copy()
+    original = A.copy()
     g = nareg.Graph(A)
     A[0, 1] = A[1, 0] = 99.0
-    np.testing.assert_array_equal(g.adjacency.toarray(), kept)
+    np.testing.assert_array_equal(g.adjacency.toarray(), original)
     for matrix in (g.adjacency, g.laplacian(), g.laplacian("normalized")):
         with pytest.raises(ValueError, match="read-only"):
             matrix.data[0] = 1.0
@@ -214,9 +214,9 @@ def test_laplacians_are_those_of_their_formulas(kind, rng):
     loops = A + np.eye(6) * (kind == "augmented")
     half = np.diag([1 / np.sqrt(d) if d else 0.0 for d in loops.sum(axis=1)])
     expected = np.diag((loops.sum(axis=1) > 0).astype(float)) - half @ loops @ half
-    found = nareg.Graph(A).laplacian(kind)
-    np.testing.assert_allclose(found.toarray(), expected, rtol=1e-14, atol=1e-15)
-    assert not found.toarray()[5].any()
+    result = nareg.Graph(A).laplacian(kind)
+    np.testing.assert_allclose(result.toarray(), expected, rtol=1e-14, atol=1e-15)
+    assert not result.toarray()[5].any()
 
 
 def test_a_pygsp_graph_with_another_laplacian_is_refused(rng):

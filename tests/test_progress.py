@@ -9,9 +9,9 @@ from nareg.cli.time_left import TARGET, TimeLeft, duration
 def test_time_left_of_a_gradient_that_halves_every_second():
     ticks = iter(range(100))
     left = TimeLeft(clock=lambda: float(next(ticks)))
-    told = [left.step(2.0**-k) for k in range(10)]
-    assert told[:3] == [None] * 3
-    assert told[9] == pytest.approx(np.log2(2.0**-9 / TARGET), rel=1e-6)
+    stated = [left.step(2.0**-k) for k in range(10)]
+    assert stated[:3] == [None] * 3
+    assert stated[9] == pytest.approx(np.log2(2.0**-9 / TARGET), rel=1e-6)
 
 
 def test_no_promise_while_the_gradient_grows_and_none_needed_below_the_target():

@@ -161,12 +161,12 @@ def test_links_in_a_circle_are_said(designed, tmp_path):
 
 def altered(path, out, **changes):
     """A design's file with other arrays; None leaves one out."""
-    with np.load(path) as held:
-        arrays = {name: held[name] for name in held.files} | changes
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files} | changes
     np.savez_compressed(out, **{name: value for name, value in arrays.items() if value is not None})
 
 
-def told(**changes):
+def facts_with(**changes):
     """Facts as a design has them, with these."""
 
     def change(meta):
@@ -178,41 +178,41 @@ def told(**changes):
 @pytest.mark.parametrize(
     "changes",
     [
-        {"penalty_indices": lambda held: held - 1},
-        {"penalty_indices": lambda held: held + 1},
-        {"penalty_indptr": lambda held: held[::-1]},
-        {"penalty_indptr": lambda held: held[:1]},
-        {"penalty_data": lambda held: held * np.nan},
-        {"penalty_data": lambda held: held[:-1]},
-        {"weights": lambda held: held[:-1]},
-        {"weights": lambda held: held * np.inf},
-        {"weights": lambda held: held.astype(str)},
-        {"weights": lambda held: None},
-        {"fit": lambda held: np.ones(7)},
-        {"omega": lambda held: np.ones((7, 7))},
-        {"meta": lambda held: np.array("[" * 10**6)},
-        {"meta": lambda held: np.array('{"a":' * 10**5)},
-        {"meta": lambda held: np.array("[" + "[]," * 10**6 + "0]")},
-        {"meta": lambda held: np.array("1" * 5000)},
-        {"meta": lambda held: np.array([str(held)])},
-        {"meta": lambda held: np.array("null")},
-        {"meta": told(objective="small")},
-        {"meta": told(objective=10**400)},
-        {"meta": told(settings=[])},
-        {"meta": told(settings=None)},
-        {"meta": told(timings={"design": "long"})},
-        {"meta": told(certificate={})},
-        {"meta": told(method=3)},
-        {"meta": told(status="FINE")},
-        {"meta": told(status=[])},
-        {"meta": told(version=True)},
-        {"meta": told(more=1)},
+        {"penalty_indices": lambda array: array - 1},
+        {"penalty_indices": lambda array: array + 1},
+        {"penalty_indptr": lambda array: array[::-1]},
+        {"penalty_indptr": lambda array: array[:1]},
+        {"penalty_data": lambda array: array * np.nan},
+        {"penalty_data": lambda array: array[:-1]},
+        {"weights": lambda array: array[:-1]},
+        {"weights": lambda array: array * np.inf},
+        {"weights": lambda array: array.astype(str)},
+        {"weights": lambda array: None},
+        {"fit": lambda array: np.ones(7)},
+        {"omega": lambda array: np.ones((7, 7))},
+        {"meta": lambda array: np.array("[" * 10**6)},
+        {"meta": lambda array: np.array('{"a":' * 10**5)},
+        {"meta": lambda array: np.array("[" + "[]," * 10**6 + "0]")},
+        {"meta": lambda array: np.array("1" * 5000)},
+        {"meta": lambda array: np.array([str(array)])},
+        {"meta": lambda array: np.array("null")},
+        {"meta": facts_with(objective="small")},
+        {"meta": facts_with(objective=10**400)},
+        {"meta": facts_with(settings=[])},
+        {"meta": facts_with(settings=None)},
+        {"meta": facts_with(timings={"design": "long"})},
+        {"meta": facts_with(certificate={})},
+        {"meta": facts_with(method=3)},
+        {"meta": facts_with(status="FINE")},
+        {"meta": facts_with(status=[])},
+        {"meta": facts_with(version=True)},
+        {"meta": facts_with(more=1)},
     ],
 )
 def test_designs_whose_parts_do_not_fit_are_refused(changes, designed, tmp_path):
     designed[1].save(tmp_path / "d.npz")
-    with np.load(tmp_path / "d.npz") as held:
-        changes = {name: change(held[name] if name in held.files else None) for name, change in changes.items()}
+    with np.load(tmp_path / "d.npz") as archive:
+        changes = {name: change(archive[name] if name in archive.files else None) for name, change in changes.items()}
     altered(tmp_path / "d.npz", tmp_path / "other.npz", **changes)
     with pytest.raises(DatasetCorruptError, match=r"other.npz' is not a design written by WeightDesign.save"):
         nareg.design.load(tmp_path / "other.npz")

@@ -35,10 +35,10 @@ def write(path, **arrays):
 def test_what_scipy_saved_comes_back(form, kind, dtype, rng, tmp_path):
     dense = (rng.random((6, 4)) < 0.4).astype(dtype) * (np.array(3, dtype=dtype))
     sp.save_npz(tmp_path / "a.npz", kind(dense).asformat(form))
-    found = _sparse_files.read_npz(tmp_path / "a.npz")
-    assert found.format == "csr"
-    assert found.has_canonical_format
-    assert np.array_equal(found.toarray(), dense)
+    result = _sparse_files.read_npz(tmp_path / "a.npz")
+    assert result.format == "csr"
+    assert result.has_canonical_format
+    assert np.array_equal(result.toarray(), dense)
 
 
 def test_blocks_of_several_rows_come_back(rng, tmp_path):
@@ -49,9 +49,9 @@ def test_blocks_of_several_rows_come_back(rng, tmp_path):
 
 def test_entries_in_any_order_and_more_than_once_are_added_in_a_wide_type(tmp_path):
     write(tmp_path / "a.npz", data=np.int8([100, 1, 100]), indices=[2, 0, 2], indptr=[0, 3, 3], shape=[2, 3])
-    found = _sparse_files.read_npz(tmp_path / "a.npz")
-    assert np.array_equal(found.toarray(), [[1, 0, 200], [0, 0, 0]])
-    assert found.has_canonical_format
+    result = _sparse_files.read_npz(tmp_path / "a.npz")
+    assert np.array_equal(result.toarray(), [[1, 0, 200], [0, 0, 0]])
+    assert result.has_canonical_format
 
 
 GOOD = {"data": np.ones(3), "indices": np.int32([0, 2, 1]), "indptr": np.int32([0, 2, 3]), "shape": np.array([2, 3])}
@@ -129,14 +129,14 @@ def test_blocks_outside_the_matrix_are_refused(indices, tmp_path):
 def test_parts_make_the_matrix_that_they_say_or_none(data, indices, indptr, shape):
     """Against the definition, entry by entry."""
     try:
-        found = _sparse_files.csr(np.array(data), np.array(indices, dtype=int), np.array(indptr, dtype=int), shape, what="it")
+        result = _sparse_files.csr(np.array(data), np.array(indices, dtype=int), np.array(indptr, dtype=int), shape, what="it")
     except InputError:
-        found = None
+        result = None
     wanted = _dense(data, indices, indptr, shape)
-    assert (found is None) == (wanted is None)
-    if found is not None:
-        assert np.array_equal(found.toarray(), wanted)
-        found.check_format(full_check=True)
+    assert (result is None) == (wanted is None)
+    if result is not None:
+        assert np.array_equal(result.toarray(), wanted)
+        result.check_format(full_check=True)
 
 
 def _dense(data, indices, indptr, shape):
@@ -182,8 +182,8 @@ def test_matrix_market_files_come_back(symmetry, sparse, tmp_path):
     dense = upper + {"general": 0, "symmetric": 1, "skew-symmetric": -1}[symmetry] * upper.T
     scipy.io.mmwrite(tmp_path / "a.mtx", sp.coo_array(dense) if sparse else dense, symmetry=symmetry, field="integer")
     assert np.array_equal(io.read_adjacency(tmp_path / "a.mtx").toarray(), dense)
-    found = node_files.matrix(tmp_path / "a.mtx")
-    assert sp.issparse(found) == sparse
+    result = node_files.matrix(tmp_path / "a.mtx")
+    assert sp.issparse(result) == sparse
 
 
 def test_a_large_graph_with_few_edges_is_read(tmp_path):

@@ -5,7 +5,7 @@ factorization         sparse Cholesky factors, with the test that they are ones
 eigenvalues           extreme eigenvalues, from the same start every time
 conjugate_gradients   for operators on many columns, NumPy or torch
 lbfgs                 the two-loop recursion, NumPy or torch
-held_out              held-out columns, and when a gain on them is worth its price
+held_out              held-out columns, and whether a gain on them exceeds its error
 threads               one BLAS thread where products are small
 ====================  ==================================================================
 """

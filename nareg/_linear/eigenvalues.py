@@ -37,8 +37,8 @@ def extreme_eigenvalue(
 ) -> float | None:
     """Smallest (``"SA"``), largest (``"LA"``) or in size largest (``"LM"``) eigenvalue of a symmetric matrix.
 
-    Dense up to ``dense`` nodes. Lanczos comes from inside the spectrum: a largest eigenvalue is a lower bound. Where it
-    does not converge the answer is what it found so far, or None where that is nothing.
+    Dense up to ``dense`` nodes. Lanczos comes from inside the spectrum: a largest eigenvalue is a lower bound. Where it does
+    not converge the answer is the best estimate so far, or None if there is none.
     """
     n = matrix.shape[0]
     if n <= dense or n < 3:

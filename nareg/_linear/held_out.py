@@ -1,4 +1,4 @@
-"""Choices on columns that a method did not see: which to hold out, and when a gain on them is worth its price."""
+"""Choices on held-out columns: which to hold out, and whether a gain on them exceeds its error."""
 
 from __future__ import annotations
 

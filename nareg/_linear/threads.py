@@ -1,4 +1,4 @@
-"""One BLAS thread where products are small: threads that wait for the next one spin, and hold up all others."""
+"""One BLAS thread where products are small: waiting threads spin and slow all others down."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Kriging: a Gaussian process over space, fitted at every time by itself, as in geostatistics."""
+"""Kriging: a Gaussian process over space, fitted at each time separately, as in geostatistics."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ KERNELS = ("exponential", "matern32")
 
 @dataclass(frozen=True, eq=False)
 class Kriging:
-    """What :func:`kriging` returns.
+    """Result of :func:`kriging`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ def kriging(
     parameters: tuple[float, float, float] | None = None,
     max_times: int | None = None,
 ) -> Kriging:
-    """Ordinary kriging of every time by itself: it uses space alone.
+    """Ordinary kriging at each time separately: it uses space alone.
 
     A reading is ``m_i + c_t + f_t(i) + e``: the station's mean, an unknown constant per time (generalized least squares),
     a Gaussian field with covariance ``variance * k(distance / length)`` and white noise. The three parameters maximize the
@@ -85,7 +85,7 @@ def kriging(
     station_means : bool
         Remove each station's mean over time and put it back. A station without a reading gets a mean kriged from the others'.
     parameters : (noise, variance, length), optional
-        Instead of the maximum of the likelihood.
+        Given parameters, instead of those of maximum likelihood.
     max_times : int, optional
         Times that the likelihood pools, evenly spread, where there are more patterns of gaps than this. Default: 100, fewer
         above 300 stations, so that 1,000 stations take about two minutes.
@@ -115,7 +115,7 @@ def kriging(
     kernel = _checks.choice("kernel", kernel, KERNELS)
     distance = _distances(graph, n, _checks.choice("metric", metric, ("euclidean", "haversine")), kernel)
     if not np.isfinite(values).any():
-        raise InputError("y has no reading at all: at least one is needed.")
+        raise InputError("y has no reading: pass at least one.")
     scale = float(np.nanstd(values)) or 1.0
     level, level_variance = np.zeros(n), np.zeros(n)
     if station_means:
@@ -176,8 +176,8 @@ def _distances(graph: Graph | ArrayLike, n: int, metric: str, kernel: str) -> np
         raise InputError(f"y has {n} rows but there are coordinates of {points.shape[0]} stations: rows are stations.")
     if n > LIMIT:
         raise TooLargeError(
-            f"kriging factors a dense {n} x {n} covariance for every pattern of gaps, more than the limit of {LIMIT}: "
-            "take a part of the network, or filters.interpolate."
+            f"kriging factors a dense {n} x {n} covariance per pattern of gaps, more than the limit of {LIMIT}: use a part of "
+            "the network, or filters.interpolate."
         )
     if metric == "euclidean":
         return np.linalg.norm(points[:, None] - points[None], axis=-1)
@@ -245,7 +245,7 @@ def _fit(relative: np.ndarray, distance: np.ndarray, kernel: str, max_times: int
     positive = distance[distance > 0]
     if useful.size == 0 or positive.size == 0:
         raise InputError(
-            "y never has readings of two stations at one time, in two places: add readings, or take interpolate_in_time."
+            "y never has two readings at one time from different places: add readings, or use interpolate_in_time."
         )
     limit = max(4, min(_PATTERNS, int(_BUDGET / n**3))) if max_times is None else _checks.integer("max_times", max_times, low=1)
     whole = _groups(relative, useful)

@@ -1,4 +1,4 @@
-"""What needs no graph: a rolling mean, interpolation in time, the network's mean."""
+"""Baselines without a graph: a rolling mean, interpolation in time, the network's mean."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _clock(times: ArrayLike | None, count: int) -> np.ndarray:
         clock = (clock - clock.min()) / np.timedelta64(1, "s") if clock.size else clock
     clock = _checks.floats("times", clock, ndim=(1,)).astype(np.float64)
     if clock.shape != (count,):
-        raise InputError(f"times has shape {clock.shape}, y has {count} times.")
+        raise InputError(f"times has shape {clock.shape} but y has {count} times: pass one time per column.")
     if (np.diff(clock) <= 0).any():
         raise InputError(f"times does not rise at index {int(np.flatnonzero(np.diff(clock) <= 0)[0]) + 1}: sort the columns.")
     return clock

@@ -42,7 +42,7 @@ SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
 @dataclass(frozen=True)
 class CleanSettings:
-    """What a user may set; see :func:`clean`."""
+    """Settings of :func:`clean`."""
 
     noise: NoiseLike = None
     transform: TransformLike = "auto"
@@ -67,7 +67,7 @@ def clean(
     stations : DataFrame, path, nareg.io.Stations or Graph
         A row per station: station, latitude and longitude, or x and y.
     strict : bool
-        Raise an error where the format of a table is ambiguous, in the place of a guess with a note.
+        Raise an error where the format of a table is ambiguous, instead of guessing with a note.
     neighbors : int
         Nearest neighbors per station; not used where ``stations`` is a graph.
     noise : number, (N,) array or mapping, optional
@@ -121,7 +121,7 @@ def clean(
 
 
 def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCallback | None = None) -> Cleaned:
-    """Clean a network that was read already."""
+    """Clean a network that is in memory."""
     marks = [perf_counter()]
     share = _checks.number("hidden", settings.hidden, low=0, high=0.5)
     rng = _checks.generator(settings.rng)
@@ -200,9 +200,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
 def _check_size(y: np.ndarray) -> None:
     largest = float(np.nanmax(np.abs(y)))
     if largest > LARGEST_SIZE or 0 < largest < SMALLEST:
-        raise InputError(
-            f"readings has a value of size {largest:.3g}, whose powers leave the range of float64: use another unit."
-        )
+        raise InputError(f"readings has a value of size {largest:.3g}, whose powers overflow float64: use another unit.")
 
 
 def variances(noise: NoiseLike, network: StationNetwork) -> np.ndarray | None:
@@ -230,7 +228,7 @@ def _flags(y: np.ndarray, screened: np.ndarray) -> np.ndarray:
 
 
 def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> tuple[str, str]:
-    """The method that is used, and why."""
+    """Choose the method, with the reason."""
     if not hidden.enough:
         name = MODEL if MODEL in estimates else _simple.fallback(estimates)
         return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"

@@ -82,7 +82,7 @@ def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) ->
 def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -> tuple[float, float]:
     """By how much the mean squared error of ``mine`` is above that of ``other``, and the standard error of that.
 
-    Squared errors are cut as those that choose a model are: one broken sensor must not choose a method.
+    Squared errors are capped, as in the choice of a model: one broken sensor must not decide.
     """
     where = hidden.mask
     a, b = (mine - y)[where], (other - y)[where]
@@ -100,8 +100,8 @@ def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -
 def spread(graph: Graph, y: np.ndarray, x: np.ndarray, hidden: Hidden, *, prior: float = 20.0) -> np.ndarray:
     """(N, T) standard deviation of an estimate by its errors at hidden readings; NaN where there are too few of them.
 
-    Single readings stand for cells with a reading, hidden gaps for the others. A station's own share is drawn to the
-    network's as if by ``prior`` readings; a silent station's level is as uncertain as levels differ between neighbors.
+    Single readings stand for cells with a reading, hidden gaps for the others. A station's own value is shrunk to the
+    network's, which counts as ``prior`` readings; a silent station's level is as uncertain as levels differ between neighbors.
     """
     if not hidden.enough:
         return np.full(y.shape, np.nan)

@@ -1,4 +1,4 @@
-"""The space-time model of a network, its check of the readings, and a second fit without stations that mislead it."""
+"""The space-time model of a network, its check of the readings, and a second fit without misleading stations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def learn(
     Returns
     -------
     model, quality
-        None with a note that says why, where there can be no model.
+        None, with a note that gives the reason, where no model is possible.
     without : (N, T) bool array
         Readings that the second fit left out.
     """

@@ -80,7 +80,7 @@ def assemble(
 
 def _checked(network: StationNetwork) -> StationNetwork:
     if not network.readings.observed.any():
-        raise InputError("readings holds no reading at all: check the table, and how it marks missing readings.")
+        raise InputError("readings contains no reading: check the table and its marks for missing readings.")
     return network
 
 
@@ -122,7 +122,7 @@ def _ordered(table: Readings, names: Sequence[str]) -> Readings:
     rows = {name: i for i, name in enumerate(table.names)}
     wanted = [name for name in names if name in rows]
     if not wanted:
-        raise InputError(f"readings has no station of the station table: it has {', '.join(table.names[:3])}, ...")
+        raise InputError(f"readings has no station of the station table: rename {', '.join(table.names[:3])}, ...")
     values = table.values[[rows[name] for name in wanted]]
     if np.isinf(values).any():
         i, t = np.argwhere(np.isinf(values))[0]
@@ -130,5 +130,5 @@ def _ordered(table: Readings, names: Sequence[str]) -> Readings:
     notes = list(table.notes)
     lost = len(table.names) - len(wanted)
     if lost:
-        notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings without coordinates: left out.")
+        notes.append(f"{lost} {'station' if lost == 1 else 'stations'} of the readings left out: no coordinates.")
     return replace(table, names=tuple(wanted), values=values, notes=tuple(notes))

@@ -1,4 +1,4 @@
-"""Every time by itself with one weight for all stations, gaps and silent stations filled.
+"""Estimate each time separately with one weight for all stations; fill gaps and silent stations.
 
 Station means are removed and put back. The weight is the one that best predicts a few readings that are left out in turn.
 """

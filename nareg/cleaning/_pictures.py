@@ -209,7 +209,7 @@ def errors(cleaned: Cleaned) -> Figure:
 
 
 def calibration(cleaned: Cleaned) -> Figure:
-    """Share of the hidden readings that the bands hold, against the share that they should."""
+    """Share of the hidden readings inside the bands, against the nominal share."""
     frame = cleaned.coverage
     count = int(cleaned.hidden.sum())
     figure = Figure(figsize=(4.8, 4.6), layout="constrained")

@@ -39,7 +39,7 @@ class Cleaned:
         RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
         ``_single`` where the readings before and after were there, ``_gaps`` elsewhere. Best first.
     method : str
-        The method whose estimate ``x`` is.
+        The method that gave ``x``.
     notes : tuple of str
         Guesses about the tables, stations that were left out, decisions.
     reading_error, clean_error : float

@@ -23,7 +23,7 @@ Methods = dict[str, Callable[[], np.ndarray]]
 
 
 def last_reading(y: np.ndarray) -> np.ndarray:
-    """The last reading before; the first one before that."""
+    """Repeat the last reading; before the first reading, repeat that one."""
     seen = np.isfinite(y)
     place = np.where(seen, np.arange(y.shape[1]), -1)
     before = np.maximum.accumulate(place, axis=1)
@@ -66,12 +66,12 @@ def estimate(name: str, graph: Graph, y: np.ndarray, times: np.ndarray | None, r
 
 
 def fallback(estimates: Mapping[str, np.ndarray]) -> str:
-    """The method where nothing can be compared: denoising in space, if it could be computed."""
+    """The method to use without a comparison: denoising in space, if it could be computed."""
     return next(name for name in (WEIGHT, MEDIAN, LINE) if name in estimates)
 
 
 def complete(x: np.ndarray, y: np.ndarray, median: np.ndarray) -> np.ndarray:
-    """Without NaN: the neighbors' median, the station's mean, or the mean of all readings where a method says nothing."""
+    """Fill NaN by the neighbors' median, the station's mean, or the mean of all readings."""
     if np.isfinite(x).all():
         return x
     seen = np.isfinite(y)

@@ -66,7 +66,7 @@ def _apply(
     graph, names, table, _ = inputs.network(stations, readings, k, strict=strict, designed=settings.get("names"))
     if weights.suffix.lower() == ".npz":
         if list(names) != settings.get("names", list(names)):
-            raise InputError(f"{weights} was designed for other stations, or in another order, than {stations}: design again.")
+            raise InputError(f"{weights} was designed for other stations than {stations}, or in another order: design again.")
     else:
         filter_weights, fit = io.read_weights(weights, names), io.read_fit(weights, names)
     observed = table.observed
@@ -113,8 +113,8 @@ def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
         return
     amplified = warning.message
     errors.print(
-        f"[yellow]warning:[/] with these weights filled-in values of station {escape(repr(names[amplified.node]))} could be "
-        f"{amplified.amplification:.3g} times the largest reading: its weight is small beside its neighbors'. Used instead: "
-        f"{amplified.done}.",
+        f"[yellow]warning:[/] with these weights the filled-in values of station {escape(repr(names[amplified.node]))} could "
+        f"be {amplified.amplification:.3g} times the largest reading, because its weight is much smaller than its neighbors'. "
+        f"Used instead: {amplified.done}.",
         soft_wrap=True,
     )

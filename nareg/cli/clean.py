@@ -58,7 +58,7 @@ def clean(
         Path, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ. Empty = missing.")
     ],
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
-    unit: Annotated[str | None, typer.Option(help="Unit of the readings for texts and pictures, such as °C.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None,
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
@@ -66,10 +66,10 @@ def clean(
         str | None, typer.Option(help="Known noise standard deviation: a number, or a CSV with columns station, std.")
     ] = None,
     transform: Annotated[
-        TransformOption, typer.Option(help="Transform of the readings before the fit; auto compares all.")
+        TransformOption, typer.Option(help="Transform applied to the readings before the fit; auto compares all.")
     ] = TransformOption.auto,
     dynamics: Annotated[
-        DynamicsOption, typer.Option(help="Kind of dynamics; auto takes the best at hidden readings.")
+        DynamicsOption, typer.Option(help="Dynamics of the model; auto chooses by the error at hidden readings.")
     ] = DynamicsOption.auto,
     neighbors: Annotated[int, typer.Option("-k", "--neighbors", help="Nearest neighbors per station.", min=1)] = 7,
     hidden: Annotated[float, typer.Option(help="Share of readings hidden to compare methods.", min=0, max=0.5)] = 0.08,
@@ -108,7 +108,7 @@ def clean(
                 write(out / name)
                 written.append(name)
     except KeyboardInterrupt:
-        complete = f"complete in {out}: {', '.join(written)}" if written else "nothing was written"
+        complete = f"these files in {out} are complete: {', '.join(written)}" if written else "nothing was written"
         errors.print(f"interrupted: {escape(complete)}", soft_wrap=True)
         raise typer.Exit(130) from None
     for note in cleaned.notes[len(network.notes) :]:

@@ -16,7 +16,7 @@ datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and
 
 @datasets_app.command("list")
 def datasets_list() -> None:
-    """List all data sets, and which are on this machine."""
+    """List all data sets and show which are on this machine."""
     from nareg import datasets
 
     table = Table()
@@ -32,7 +32,7 @@ def datasets_list() -> None:
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
 def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
-    """Origin, license, citation and files of a data set."""
+    """Show origin, license, citation and files of a data set."""
     from nareg import datasets
 
     entry = datasets.info(name)
@@ -79,7 +79,7 @@ def datasets_export(
     name: Annotated[str, typer.Argument(help="Name of a sensor network.")],
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the data set's name.")] = None,
 ) -> None:
-    """Write stations.csv and readings.csv of a sensor network, for nareg clean and other programs."""
+    """Write stations.csv and readings.csv of a sensor network, as nareg clean reads them."""
     from nareg import datasets
     from nareg.errors import InputError
 

@@ -40,7 +40,7 @@ class Method(StrEnum):
 def design(
     stations: StationsFile,
     readings: ReadingsFile,
-    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (everything).")] = Path("design.npz"),
+    out: Annotated[Path, typer.Option(help="weights.csv (station, weight) or design.npz (all of it).")] = Path("design.npz"),
     method: Annotated[
         Method, typer.Option(help="blind, gcv and sure design from noisy readings; the others from a clean history.")
     ] = Method.blind,
@@ -61,9 +61,9 @@ def design(
 ) -> None:
     """Design one weight per station from readings.
 
-    Readings may have gaps: every reading counts. A station without readings is left out, and estimated from its neighbors
-    later. Methods blind and sure estimate the noise variance per station if --noise is not given. Methods that design from a
-    clean history need --noise, because that history does not show it.
+    Readings may have gaps. A station without readings is left out; `nareg interpolate` estimates it from its neighbors. Methods
+    blind and sure estimate the noise variance per station if --noise is not given. Methods that design from a clean history
+    need --noise, because a clean history contains no noise.
     """
     from nareg import design as designs
     from nareg import io
@@ -73,17 +73,17 @@ def design(
     from_noisy = method in (Method.blind, Method.gcv, Method.sure)
     if noise is None and noise_std is None and not from_noisy:
         raise InputError(
-            f"--method {method} designs from a clean history, which does not show the noise to come: give its variance with "
-            "--noise (or --noise-std), or take --method blind with noisy readings."
+            f"--method {method} designs from a clean history, which contains no noise: pass the noise variance as --noise (or "
+            "--noise-std), or use --method blind with noisy readings."
         )
     if method is Method.edge and out.suffix.lower() == ".csv":
         raise InputError(
-            f"--out {out}: an edge design has a weight for every edge, which a CSV of stations cannot hold; use .npz."
+            f"--out {out}: an edge design has one weight per edge, and a CSV file has one per station; write an .npz file."
         )
     graph, names, table, all_names = inputs.network(stations, readings, neighbors, strict=strict)
     seen = table.observed
     if not seen.any():
-        raise InputError(f"{readings}: there is no reading in it; a design needs some.")
+        raise InputError(f"{readings} contains no reading: pass a file with readings.")
     plausibility.look_over(readings, names, table.values, seen)
     mean = inputs.mean(table.values, center)
     X = np.where(seen, table.values - mean, 0.0)
@@ -124,7 +124,7 @@ def design(
     console.print(escape(result.summary()))
     if out.suffix.lower() == ".csv":
         io.write_weights(out, names, result.weights, result.fit)
-        console.print("a CSV holds no mean and no graph: apply it with the same -k and --center, or write an .npz")
+        console.print("a CSV file stores neither mean nor graph: apply it with the same -k and --center, or write an .npz file")
     else:
         result.save(out)
     console.print(f"written: {escape(str(out))}", soft_wrap=True)

@@ -1,4 +1,4 @@
-"""What the command line reads from files and options, checked; and the consoles it writes to."""
+"""Checked inputs of the command line, from files and options; and its consoles."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _print(notes: tuple[str, ...]) -> None:
 
 
 def mean(values: np.ndarray, center: Center) -> np.ndarray:
-    """The mean to remove, (1, 1) or (N, 1), over what was read (NaN elsewhere)."""
+    """The mean to remove, (1, 1) or (N, 1), over the readings that are not NaN."""
     from nareg.design._node.gap_patterns import station_levels
 
     if center is Center.none:
@@ -121,14 +121,14 @@ def _per_station(value: str, names: tuple[str, ...], stations: tuple[str, ...], 
                 f"{value}: the {column} of station {names[i]!r} is {numbers[i]:g}, which is negative: correct it."
             ) from None
         if not numbers.any():
-            raise InputError(f"{value}: the {column} is zero everywhere: without noise there is nothing to remove.") from None
+            raise InputError(f"{value}: the {column} is zero everywhere: write the noise of the readings.") from None
         return numbers
     if not (np.isfinite(number) and number >= 0):
         raise InputError(f"{option} is {number:g}: it must be a finite number above 0.")
     if number == 0:
         raise InputError(
-            f"{option} is 0: without noise there is nothing to remove; give the noise of the readings, or omit the option "
-            "to estimate it (nareg clean, or nareg design --method blind or sure)."
+            f"{option} is 0, so there is no noise to remove: give the noise of the readings, or omit the option to estimate it "
+            "(nareg clean, or nareg design --method blind or sure)."
         )
     return np.full(len(names), number)
 
@@ -147,7 +147,7 @@ def output(path: Path, allowed: tuple[str, ...], *inputs: Path) -> None:
         raise InputError(f"--out {path}: the name must end in {' or '.join(allowed)}.")
     for source in inputs:
         if path.exists() and source.exists() and path.samefile(source):
-            raise InputError(f"--out {path} is {source}, which would be lost: name another file.")
+            raise InputError(f"--out {path} would overwrite the input {source}: name another file.")
 
 
 def folder(path: Path) -> None:
@@ -155,7 +155,7 @@ def folder(path: Path) -> None:
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError):
-        raise InputError(f"--out {path} is a file, or inside one: a folder is expected.") from None
+        raise InputError(f"--out {path} is a file, or inside one: name a folder.") from None
     except OSError as error:
         raise InputError(f"--out {path} cannot be created ({error.strerror}): name another folder.") from None
 

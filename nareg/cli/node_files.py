@@ -1,4 +1,4 @@
-"""What ``nareg unlearn`` reads from files and options: graphs, features, labels, lists of nodes and of edges."""
+"""Inputs of ``nareg unlearn`` from files and options: graphs, features, labels, lists of nodes and of edges."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def graph(path: Path, n_nodes: int) -> Graph:
     edges = pairs(str(path))
     if edges.min() < 0 or edges.max() >= n_nodes:
         bad = edges.max() if edges.max() >= n_nodes else edges.min()
-        raise InputError(f"{path} names node {bad} but there are features of nodes 0 to {n_nodes - 1}.")
+        raise InputError(f"{path} names node {bad}, but features has nodes 0 to {n_nodes - 1}: correct a file.")
     ends = np.concatenate([edges, edges[:, ::-1]])
     adjacency = sp.csr_array((np.ones(len(ends)), (ends[:, 0], ends[:, 1])), shape=(n_nodes, n_nodes))
     adjacency.sum_duplicates()
@@ -55,17 +55,15 @@ def matrix(path: Path) -> np.ndarray | sp.csr_array:
         ".mtx": _sparse_files.read_matrix_market,
     }
     if path.suffix.lower() not in readers:
-        raise InputError(f"{path}: features are read from .npy, .npz (as scipy.sparse.save_npz writes it) or .mtx.")
+        raise InputError(f"{path}: pass features as .npy, .npz (written by scipy.sparse.save_npz) or .mtx.")
     try:
         features = readers[path.suffix.lower()](path)
     except InputError:
         raise
     except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} cannot be read: {error}.") from None
+        raise InputError(f"{path} cannot be read ({error}): write it again.") from None
     if features.ndim != 2:
-        raise InputError(
-            f"{path} holds an array of shape {features.shape}: one row per node and one column per feature are expected."
-        )
+        raise InputError(f"{path} has an array of shape {features.shape}: write one row per node and one column per feature.")
     return features
 
 
@@ -75,17 +73,15 @@ def labels(path: Path, n_nodes: int) -> tuple[np.ndarray, np.ndarray]:
     for line, row in _table(path, ("node", "label", "train")):
         node = _integer(row["node"], path, line)
         if not 0 <= node < n_nodes:
-            raise InputError(f"{path}, line {line}: node {node}, but there are features of nodes 0 to {n_nodes - 1}.")
+            raise InputError(f"{path}, line {line}: node {node}, but features has nodes 0 to {n_nodes - 1}: correct a file.")
         if node in listed:
             raise InputError(f"{path}, line {line}: node {node} appears twice: keep one of its lines.")
         listed.add(node)
         y[node] = _integer(row["label"], path, line) if row["label"] else -1
         if y[node] < -1:
-            raise InputError(
-                f"{path}, line {line}: label {y[node]}: classes are numbered from 0; leave it empty if there is none."
-            )
+            raise InputError(f"{path}, line {line}: label {y[node]} is negative: number classes from 0, or leave it empty.")
         if row["train"] not in ("", "0", "1"):
-            raise InputError(f"{path}, line {line}: train is {row['train']!r}, 0 or 1 is expected.")
+            raise InputError(f"{path}, line {line}: train is {row['train']!r}: write 0 or 1.")
         train[node] = row["train"] == "1"
     return y, train
 
@@ -95,7 +91,7 @@ def numbers(text: str) -> np.ndarray:
     rows = _file_rows(text) or [(1, [cell]) for cell in text.split(",")]
     for line, row in rows:
         if len(row) != 1:
-            raise InputError(f"{text}, line {line}: {len(row)} values, but one number per line is expected.")
+            raise InputError(f"{text}, line {line}: {len(row)} values: write one number per line.")
     return np.array([_integer(row[0], text, line) for line, row in rows], dtype=np.int64)
 
 
@@ -104,7 +100,7 @@ def pairs(text: str) -> np.ndarray:
     rows = _file_rows(text) or [(1, part.split("-")) for part in text.split(",")]
     edges = [[_integer(cell, text, line) for cell in row] for line, row in rows]
     if any(len(pair) != 2 for pair in edges):
-        raise InputError(f"{text}: pairs of nodes are expected, as 3-5,7-9 or as a CSV file with u,v per line.")
+        raise InputError(f"{text}: write pairs of nodes as 3-5,7-9 or in a CSV file with u,v per line.")
     return np.array(edges, dtype=np.int64)
 
 
@@ -120,7 +116,7 @@ def _table(path: Path, columns: tuple[str, ...]) -> list[tuple[int, dict[str, st
         raise InputError(f"{path}: the first line names the column {twice[0]} twice: remove one of them.")
     for line, row in rows:
         if len(row) != len(header):
-            raise InputError(f"{path}, line {line}: {len(row)} cells where the header has {len(header)}.")
+            raise InputError(f"{path}, line {line}: {len(row)} cells, but the header has {len(header)}: correct the line.")
     return [(line, dict(zip(header, row, strict=True))) for line, row in rows]
 
 
@@ -131,21 +127,21 @@ def _file_rows(text: str) -> Rows:
     if LIST.fullmatch(text):
         return []
     if not is_file(text):
-        raise InputError(f"{text} is neither a file nor a list of numbers.")
+        raise InputError(f"{text} is neither a file nor a list of numbers: correct it.")
     rows = io.read_rows(text)
     if rows and not any(character.isdigit() for cell in rows[0][1] for character in cell):
         rows = rows[1:]
     if not rows:
-        raise InputError(f"{text} is empty.")
+        raise InputError(f"{text} is empty: write at least one line.")
     return rows
 
 
 def _integer(text: str, path: object, line: int) -> int:
     if not WHOLE.fullmatch(text):
-        raise InputError(f"{path}, line {line}: {text!r} is no whole number.")
+        raise InputError(f"{path}, line {line}: {text!r} is not a whole number: correct it.")
     if len(text) > DIGITS:  # Python converts no more than 4,300 of them
-        raise InputError(f"{path}, line {line}: a whole number of {len(text)} digits is too large.")
+        raise InputError(f"{path}, line {line}: a whole number of {len(text)} digits is too large: correct it.")
     number = int(text)
     if abs(number) > np.iinfo(np.int64).max:
-        raise InputError(f"{path}, line {line}: {text} is too large.")
+        raise InputError(f"{path}, line {line}: {text} is too large: correct it.")
     return number

@@ -1,4 +1,4 @@
-"""What ``nareg design`` does about gaps, silent stations and numbers that do not fit each other."""
+"""Checks of ``nareg design``: gaps, silent stations, and numbers that contradict each other."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STATION = 6.0
 
 
 def look_over(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndarray) -> None:
-    """Say what is missing, name stations without readings and those that always read the same; refuse constant tables."""
+    """Report missing readings, silent stations and stuck stations; refuse constant tables."""
     where = escape(str(path))
     live = np.asarray(seen.any(axis=1))
     if not seen.all():
@@ -32,8 +32,8 @@ def look_over(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndar
         console.print(f"{int((~seen.any(axis=0)).sum())} times without any reading are left out", soft_wrap=True)
     if not live.all():
         console.print(
-            f"{escape(_listed(names, ~live))} without a reading: left out of the design, estimated from its neighbors by "
-            "`nareg interpolate`",
+            f"no reading from {escape(_listed(names, ~live))}: left out of the design; `nareg interpolate` estimates it from "
+            "its neighbors",
             soft_wrap=True,
         )
     count = seen.sum(axis=1)
@@ -44,12 +44,12 @@ def look_over(path: Any, names: Sequence[str], values: np.ndarray, seen: np.ndar
     stuck = (count >= ENOUGH_TIMES) & (high - low <= CONSTANT * max(size, 1e-300))
     if stuck.any() and not (stuck | (count < 2)).all():
         errors.print(
-            f"[yellow]warning:[/] {escape(_listed(names, stuck))} with the same reading at all times (a stuck sensor?): if it "
-            f"is wrong, empty its column in {where}.",
+            f"[yellow]warning:[/] the same reading at all times from {escape(_listed(names, stuck))}: if a sensor is stuck, "
+            f"empty its column in {where}.",
             soft_wrap=True,
         )
     if np.std(values[seen]) <= CONSTANT * size:
-        raise InputError(f"{path}: all readings are {values[seen].flat[0]:g}, or nearly: there is nothing to design for.")
+        raise InputError(f"{path}: all readings are (nearly) {values[seen].flat[0]:g}: pass readings that vary.")
 
 
 def _listed(names: Sequence[str], which: np.ndarray) -> str:
@@ -62,20 +62,20 @@ def _listed(names: Sequence[str], which: np.ndarray) -> str:
 
 
 def noise_line(variance: np.ndarray, how: str) -> None:
-    """The noise as variance and as standard deviation: the two are easily mistaken for each other."""
+    """Print the noise as variance and as standard deviation: the two are easily confused."""
     middle = float(np.median(variance))
     what = "" if (variance == variance[0]).all() else ", median over stations"
     console.print(f"noise {how}: standard deviation {np.sqrt(middle):.4g}, variance {middle:.4g}{what}", soft_wrap=True)
 
 
 def refuse_more_noise_than_readings(variance: np.ndarray, values: np.ndarray, seen: np.ndarray) -> None:
-    """For designs from noisy readings, whose variance contains that of the noise."""
+    """Refuse a noise variance above that of the noisy readings."""
     mine, theirs = float(np.mean(variance)), float(np.var(values[seen]))
     if mine >= theirs:
         raise InputError(
             f"the noise variance {mine:.4g} (standard deviation {np.sqrt(mine):.4g}) is not below the variance of the "
-            f"readings, {theirs:.4g} (standard deviation {np.sqrt(theirs):.4g}): readings that have no more power than "
-            "noise leave no signal; pass a variance as --noise or a standard deviation as --noise-std, in the readings' unit."
+            f"readings, {theirs:.4g} (standard deviation {np.sqrt(theirs):.4g}): no signal would be left; pass a variance as "
+            "--noise or a standard deviation as --noise-std, in the readings' unit."
         )
 
 
@@ -83,7 +83,7 @@ def from_history(
     design: Callable[[Any, np.ndarray, Any], Any], graph: Any, X: np.ndarray, seen: np.ndarray, variance: Any,
     names: Sequence[str], *, per_edge: bool,
 ) -> Any:  # fmt: skip
-    """A design from a clean history with gaps: what is missing is drawn from its distribution given the rest.
+    """Design from a clean history with gaps, which are drawn from their distribution given the other readings.
 
     ``design(graph, signals, variance)`` designs for stations that all have readings.
     """
@@ -98,11 +98,11 @@ def from_history(
     live = np.asarray(seen.any(axis=1))
     if not live.all() and per_edge:
         raise InputError(
-            f"--method edge: {_listed(names, ~live)} without a reading, and an edge design needs some of every station: "
-            "drop it from the station file, or take --method blind or exact."
+            f"--method edge needs readings of every station, but there is none of {_listed(names, ~live)}: drop it from the "
+            "station file, or use --method blind or exact."
         )
     if live.sum() < 2:
-        raise InputError("only one station has readings: a design needs neighbors that read.")
+        raise InputError("only one station has readings: pass readings of at least two neighbors.")
     _checks.dense_size("a design from readings with gaps", base.n_nodes, copies=6, alternative="pass times without gaps")
     small, extension = (base, np.zeros((0, base.n_nodes))) if live.all() else reduced_penalty(base, live)
     filled = Completion(small.L.toarray(), X[live], seen[live], rng).draw(rng)
@@ -149,11 +149,11 @@ def compare_with_design(
     unlike |= many and seen.shape[1] >= ENOUGH_TIMES and ratio < 1 / SPREAD
     if unlike:
         sentence = (
-            f"{path}: the readings are {np.mean(now):.4g} ± {spread_now:.3g} (mean, standard deviation) where {weights} was "
+            f"{path}: the readings are {np.mean(now):.4g} ± {spread_now:.3g} (mean, standard deviation), but {weights} was "
             f"designed for {expected:.4g} ± {float(stored['spread']):.3g}"
         )
         if not allowed:
-            raise InputError(f"{sentence}: is the unit the same? Design again for these, or pass --allow-unlike.")
+            raise InputError(f"{sentence}: check the unit, design again for these readings, or pass --allow-unlike.")
         errors.print(f"[yellow]warning:[/] {escape(sentence)}.", soft_wrap=True)
         return
     count = seen.sum(axis=1)
@@ -166,7 +166,7 @@ def compare_with_design(
     far = usable & (np.abs(shift - np.median(shift[usable])) > STATION * np.maximum(np.nan_to_num(own), typical))
     for i in np.flatnonzero(far)[:5]:
         errors.print(
-            f"[yellow]warning:[/] station {escape(repr(names[int(i)]))} reads {level[i]:.4g} on average, in the design's "
-            f"readings {then[i]:.4g} ± {own[i]:.3g}: its unit or its sensor may have changed.",
+            f"[yellow]warning:[/] station {escape(repr(names[int(i)]))} reads {level[i]:.4g} on average, but {then[i]:.4g} ± "
+            f"{own[i]:.3g} in the design's readings: its unit or its sensor may have changed.",
             soft_wrap=True,
         )

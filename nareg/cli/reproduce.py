@@ -21,7 +21,7 @@ def reproduce(
         list[str], typer.Argument(help="fig1, gnn-noise, ...; or groups: node-adaptive, gnn, herta, unlearning, all.")
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: two minutes instead of twenty.")] = False,
-    jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on it.", min=1)] = None,
+    jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on their number.", min=1)] = None,
     report: Annotated[bool, typer.Option("--report", help="Write one HTML page with all figures.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for pictures, CSV files and verdicts.")] = Path("nareg-reproduction"),
     assignments: Annotated[
@@ -50,7 +50,10 @@ def reproduce(
                 names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
             )
         except KeyboardInterrupt:
-            errors.print(f"interrupted: finished figures are in {escape(str(out))}; the same command goes on", soft_wrap=True)
+            errors.print(
+                f"interrupted: finished figures are in {escape(str(out))}; run it again to continue",
+                soft_wrap=True,
+            )
             raise typer.Exit(130) from None
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)

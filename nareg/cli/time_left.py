@@ -36,7 +36,7 @@ class TimeLeft:
 
 
 def duration(seconds: float | None) -> str:
-    """``about 3 min left``, in whole units a person reads at a glance."""
+    """The time left as text: ``about 3 min left``."""
     if seconds is None:
         return "time left unknown"
     if seconds < 90:

@@ -1,4 +1,4 @@
-"""Real networks with origin, license and checksums, loaders that never unpickle; simulated networks and faults."""
+"""Data sets of real networks with origin, license and checksums; simulated networks; faults of sensors."""
 
 from nareg.datasets.faults import inject
 from nareg.datasets.loaders import available, load

@@ -19,7 +19,7 @@ _GEOM: dict[str, Any] = {
     "citation": "Pei et al. 2020, Geom-GCN",
     "how_to_get": _PREPARE,
 }
-_TWINS = "in the source Cornell and Texas have one and the same feature and label file: one source of evidence, not two"
+_TWINS = "Cornell and Texas have the same feature and label file in the source: they are not independent evidence"
 _SHCHUR: dict[str, Any] = {
     "source": "repository shchur/gnn-benchmark, repackaged by EdisonLeeeee/GraphData",
     "license": "MIT (repackaging)",
@@ -170,7 +170,7 @@ ENTRIES = (
         shape="111,059,956 nodes, 1,615,685,872 directed edges (joined whichever way they point), 128 features, 172 classes",
         files=_ogb("ogbn_papers100M", "time", binary=True),
         how_to_get="unpack OGB's papers100M-bin.zip and name its folder ogbn_papers100M",
-        notes=("wants some 200 GiB of memory",),
+        notes=("needs about 200 GiB of memory",),
         **_OGB,
     ),
     DatasetInfo(

@@ -20,7 +20,7 @@ from nareg.graph import Graph
 
 
 def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
-    """Planetoid, Geom-GCN, Shchur and Metattack files, told apart by the arrays that they hold."""
+    """Planetoid, Geom-GCN, Shchur and Metattack files, recognized by their arrays."""
     first = next(iter(entry.files))
     data = arrays(entry, first, root)
     file = str(root / first)
@@ -78,7 +78,7 @@ def ogb(entry: DatasetInfo, root: Path) -> NodeClassification:
 
 
 def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
-    """OGB's raw arrays, which it has for what is too large for CSV files; nothing is unpickled."""
+    """OGB's raw arrays, for graphs too large for CSV files; nothing is unpickled."""
     data, label, *parts = _present(entry, root)
     try:
         with open_npz(data) as archive:
@@ -88,7 +88,7 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{data.parent}: the arrays are not as OGB has them ({error}): get them again.") from None
+        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({error}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
@@ -101,7 +101,7 @@ def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
-    """Node numbers, which no rounding has to make."""
+    """Node numbers, which must be stored as integers."""
     if values.dtype.kind not in "iu":
         raise TypeError(f"node numbers of dtype {values.dtype}")
     return values.astype(np.int64)
@@ -111,7 +111,7 @@ def _classes(values: np.ndarray, path: Path) -> np.ndarray:
     """Whole numbers, -1 for a node without a class."""
     known = np.where(np.isfinite(values), values, -1).astype(np.int64)
     if (known != values)[np.isfinite(values)].any():
-        raise DatasetCorruptError(f"{path} holds classes that are no whole numbers: download it again.")
+        raise DatasetCorruptError(f"{path} has classes that are not whole numbers: download it again.")
     return known.ravel()
 
 
@@ -136,7 +136,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         raise
     except UNREADABLE as error:
         raise DatasetCorruptError(
-            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not as GraphSAINT has them ({error}): "
+            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format ({error}): "
             "download them again."
         ) from None
     return _users_own(entry, pairs, features, labels, split, adjacency.parent)
@@ -157,7 +157,7 @@ def _present(entry: DatasetInfo, root: Path) -> list[Path]:
 def _users_own(
     entry: DatasetInfo, pairs: np.ndarray, features: np.ndarray, labels: np.ndarray, split: tuple[np.ndarray, ...], folder: Path
 ) -> NodeClassification:
-    """A data set from a user's own download, whose parts have to fit; edges join their ends whichever way they point."""
+    """Build a data set from a user's download and check that its parts fit; edge directions are ignored."""
     n = len(features) if features.ndim else 0
     shaped = pairs.ndim == features.ndim == 2 and pairs.shape[1] == 2 and labels.shape == (n,) and np.isfinite(features).all()
     if not shaped or any(part.ndim != 1 for part in split):

@@ -1,4 +1,4 @@
-"""What is known of a data set, and where its files are looked for."""
+"""Facts about a data set, and where its files are."""
 
 from __future__ import annotations
 
@@ -86,13 +86,13 @@ def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
         actual = hashlib.sha256(path.read_bytes()).hexdigest()
         if actual != expected:
             raise DatasetCorruptError(
-                f"{path} has sha256 {actual[:12]}..., the registry says {expected[:12]}...: delete it and get it again."
+                f"{path} has sha256 {actual[:12]}..., expected {expected[:12]}...: delete it and download it again."
             )
     return path
 
 
 def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
-    """The error that says what to put where."""
+    """The error that names the missing files and how to get them."""
     wanted = " or ".join(str(root / f) for f in entry.files) if entry.name == "molene" else " and ".join(
         str(root / f) for f in entry.files
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""A network as the two tables that a sensor engineer has: stations.csv and readings.csv."""
+"""Write a network as two tables: stations.csv and readings.csv."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Faults of sensors, put into any readings: what a quality control must find."""
+"""Add sensor faults to readings, to test a quality control."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def inject(
         ``"swapped"``: two stations exchange their readings from a random time of the first half on.
         ``"unit"``: readings are in degrees Fahrenheit from a random time of the first half on.
     stations : int or sequence of int
-        Whose readings change; for ``"swapped"`` an even number, exchanged in pairs.
+        Stations whose readings change; for ``"swapped"`` an even number, exchanged in pairs.
     rng : numpy.random.Generator
     step_hours : float
         Time between two readings.
@@ -73,7 +73,7 @@ def inject(
     present = np.isfinite(clean)
     silent = [i for i in rows.tolist() if present[i].sum() < 3]
     if silent:
-        raise InputError(f"stations holds {silent[0]}, which has fewer than 3 readings: choose stations with readings.")
+        raise InputError(f"stations contains {silent[0]}, which has fewer than 3 readings: choose stations with readings.")
     changed = clean.copy()
     if kind == "spikes":
         scale, times = _sigma(sigma, clean), _checks.number("size", 5.0 if size is None else size, low=0)
@@ -115,11 +115,12 @@ def _stations(stations: ArrayLike, n: int, kind: str) -> np.ndarray:
     if rows.dtype.kind not in "iu" or rows.ndim != 1 or rows.size == 0:
         raise InputError(f"stations is {stations!r}, an index or a sequence of indices is expected.")
     if rows.min() < 0 or rows.max() >= n:
-        raise InputError(f"stations holds {rows.max() if rows.max() >= n else rows.min()}, readings has {n} rows.")
+        bad = rows.max() if rows.max() >= n else rows.min()
+        raise InputError(f"stations contains {bad}, but readings has rows 0 to {n - 1}.")
     if np.unique(rows).size != rows.size:
-        raise InputError("stations lists a station twice.")
+        raise InputError("stations lists a station twice: name each once.")
     if kind == "swapped" and rows.size % 2:
-        raise InputError(f"stations has {rows.size} entries: stations are swapped in pairs, give an even number.")
+        raise InputError(f"stations has {rows.size} entries: pass an even number, because stations are swapped in pairs.")
     return rows
 
 
@@ -132,8 +133,8 @@ def _sigma(sigma: ArrayLike | None, readings: np.ndarray) -> np.ndarray:
 def noise_scale(readings: np.ndarray) -> np.ndarray:
     """Scale per station of the change from one reading to the next, (N,).
 
-    The standard deviation of white noise with the readings' median absolute step: what a spike must stand out from. The
-    network's median stands in for stations whose steps are mostly zero or missing.
+    This is the standard deviation of white noise with the readings' median absolute step. Stations whose steps are mostly zero
+    or missing get the network's median.
     """
     steps = np.abs(np.diff(readings, axis=1))
     medians = np.array([np.median(row[np.isfinite(row)]) if np.isfinite(row).any() else 0.0 for row in steps])

@@ -53,7 +53,7 @@ def load(name: str, *, root: str | os.PathLike[str] | None = None) -> SensorNetw
     Raises
     ------
     DatasetNotFoundError
-        If the files are not there; the message says what to put where.
+        If the files are missing; the message says how to get them.
     DatasetCorruptError
         If a file does not have the registry's checksum.
 

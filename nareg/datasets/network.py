@@ -34,9 +34,9 @@ class SensorNetwork:
     source, license, citation : str
     neighbors : int
     reference : (N, T) float64 array or None
-        All that was measured, for data sets whose authors hide some readings; ``signals`` has the others alone.
+        All measured values, for data sets whose authors hide some readings; ``signals`` has only the others.
     held_out : (N, T) bool array or None
-        Hidden readings that published results score, by ``reference``.
+        Hidden readings on which published results are scored, against ``reference``.
     """
 
     name: str
@@ -93,7 +93,7 @@ class SensorNetwork:
         """
         index = node_indices("stations", stations, self.n_nodes)
         if index.size <= self.neighbors:
-            raise InputError(f"stations selects {index.size}, more than {self.neighbors} are needed to join neighbors.")
+            raise InputError(f"stations selects {index.size}: select more than {self.neighbors}, to join neighbors.")
         names = tuple(self.names[i] for i in index)
         return replace(
             self,

@@ -65,13 +65,13 @@ class NodeClassification:
         return np.array(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float32)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
-        """Labeled nodes dealt at random to training, validation and test, class by class.
+        """Split the labeled nodes at random into training, validation and test, class by class.
 
         Parameters
         ----------
         fractions : (train, val, test)
-            Positive, adding up to at most one; rounded down for training and validation in each class (a class of one node
-            is tested only), and what is left of a sum of one is tested.
+            Positive, with a sum of at most one. Training and validation are rounded down in each class (a class of one node is
+            only tested). If the sum is one, all other nodes are tested.
         rng : numpy.random.Generator
 
         Examples

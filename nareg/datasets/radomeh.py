@@ -56,7 +56,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
     except (tarfile.TarError, *UNREADABLE) as error:
-        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): get it again.") from None
+        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): download it again.") from None
     actual = content_digest(series)
     if actual != CONTENT_SHA256:
         raise DatasetCorruptError(
@@ -128,7 +128,7 @@ def fetch(
     InputError
         If the data set has no public address.
     DatasetNotFoundError
-        If the download fails; the message says what to put where.
+        If the download fails; the message says where to put the file.
 
     Examples
     --------
@@ -157,7 +157,9 @@ def fetch(
             )
         )
     except ValueError as error:  # pooch's word for a checksum that does not match
-        raise DatasetCorruptError(f"the download of {name!r} does not have the given sha256 ({error}).") from None
+        raise DatasetCorruptError(
+            f"the download of {name!r} does not have this sha256 ({error}): correct or omit it."
+        ) from None
     except OSError as error:  # requests' exceptions derive from it
         raise DatasetNotFoundError(
             f"data set {name!r} could not be downloaded from {entry.url} ({type(error).__name__}): get RADOMEH.tar.gz by "

@@ -1,4 +1,4 @@
-"""What data sets there are: origin, license, files with checksums."""
+"""The registry of data sets: origin, license, files with checksums."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ _ALL = (
         how_to_get="run `nareg datasets fetch molene`, or put Météo-France's RADOMEH.tar.gz there yourself",
         url="https://donneespubliques.meteofrance.fr/donnees_libres/Hackathon/RADOMEH.tar.gz",
         notes=(
-            "either file will do; the archive's own checksum is not published, so what is parsed from it is "
-            "checked against a digest of the 37 x 744 temperatures",
+            "either file works; the archive has no published checksum, so nareg checks a digest of the 37 x 744 temperatures "
+            "in it",
             "32 of the 37 station ids are in the published coordinate list: a plausible source of N = 32",
         ),
     ),

@@ -1,4 +1,4 @@
-"""A sensor network made up with its truth: moving waves, a daily cycle, altitude, noise, gaps and faulty sensors.
+"""A simulated sensor network with known truth: moving waves, a daily cycle, altitude, noise, gaps and faulty sensors.
 
 The field at station i and time t, in °C::
 
@@ -97,7 +97,7 @@ class SimulatedNetwork:
         return Graph.from_knn(self.coordinates, neighbors, metric="haversine", names=self.names)
 
     def to_csv(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ``stations.csv`` and ``readings.csv``, as a stranger would send them; returns the folder."""
+        """Write ``stations.csv`` and ``readings.csv``, without the truth; returns the folder."""
         latitude, longitude = ([f"{degrees:.5f}" for degrees in axis] for axis in self.coordinates.T)
         columns = {"latitude": latitude, "longitude": longitude, "altitude": [f"{meters:.0f}" for meters in self.altitude]}
         whole = bool((self.times == self.times.astype("datetime64[m]")).all())
@@ -119,7 +119,7 @@ def simulated(
     faults: Sequence[str] = ("dead", "stuck", "spiking"),
     rng: np.random.Generator,
 ) -> SimulatedNetwork:
-    """Make up a sensor network: temperature on a square of 300 km, with noise, gaps and faulty sensors.
+    """Simulate a sensor network: temperature on a square of 300 km, with noise, gaps and faulty sensors.
 
     Parameters
     ----------

@@ -9,8 +9,8 @@ Every method here is a linear filter H, so its expected squared error on the tes
 error is a jackknife over blocks of 14 successive test days, because weather lasts. Noise removed is measured on
 one noise draw per day by :func:`nareg.filters.denoise`.
 
-Three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks
-of 30 days, and one half of the year for training, the other for testing.
+There are three splits: random days (the usual protocol, which lets weather leak from training to test), alternating blocks of
+30 days, and the two halves of the year.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from nareg.results import WeightDesign
 
 @dataclass(frozen=True)
 class DemoSettings:
-    """What shapes the demonstration; printed in the report."""
+    """Settings of the demonstration, printed in the report."""
 
     dataset: str = "us-weather"
     snr_db: tuple[float, ...] = (-10.0, -5.0, 0.0, 5.0, 10.0)
@@ -73,7 +73,7 @@ class Score:
 
 @dataclass
 class DemoResult:
-    """Everything the report shows."""
+    """The content of the report."""
 
     settings: DemoSettings
     network: SensorNetwork
@@ -254,7 +254,7 @@ _BASELINE_NEEDS = {
 
 @dataclass(frozen=True)
 class _Measured:
-    """A filter's expected error on every test day, and what it made of one noisy draw."""
+    """A filter's expected error on every test day, and its estimate from one noisy draw."""
 
     daily_bias: np.ndarray
     variance: float
@@ -315,7 +315,7 @@ def _filter(level: DemoTask, designed: WeightDesign) -> np.ndarray:
 
 
 def _baseline_filters(level: DemoTask) -> dict[str, np.ndarray]:
-    """What others would do on the same readings: nothing, kernel ridge, a dense Wiener filter."""
+    """Other methods on the same readings: none, kernel ridge, a dense Wiener filter."""
     identity = np.eye(level.test.shape[0])
     return {
         "no filter": identity,

@@ -56,7 +56,7 @@ def table(result: DemoResult, noise: str, split: str = "random days") -> list[Sc
 
 
 def _on_graph(score: Score) -> bool:
-    """Whether it is a filter that runs on the graph: the others are for comparison."""
+    """Whether the filter runs on the graph: the others are for comparison."""
     return score.method not in ("no filter", "kernel ridge (diffusion)", "dense Wiener filter")
 
 
@@ -75,7 +75,7 @@ def _map(result: DemoResult) -> Figure:
 
 
 def _day(result: DemoResult) -> Figure:
-    """One test day: what was there, what was read, what two filters make of it."""
+    """One test day: the truth, the readings and two estimates."""
     import matplotlib.pyplot as plt
 
     example, units = result.example, result.network.units

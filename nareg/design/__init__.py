@@ -1,4 +1,4 @@
-"""Design node weights: one file a method.
+"""Design node weights: one file per method.
 
 ==================  =====================================================================================
 node_invariant      one weight for all nodes, by the published rule, GCV, SURE, discrepancy, L-curve, oracle

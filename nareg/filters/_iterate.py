@@ -1,4 +1,4 @@
-"""What every iterative solver returns to :mod:`nareg.filters.apply`, and how it reports progress."""
+"""The result of an iterative solver for :mod:`nareg.filters.apply`, and its progress reports."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Iterates:
 
 @dataclass
 class Monitor:
-    """Records the residual history, tells the callback, and says when to stop.
+    """Records the residual history, calls the callback, and decides when to stop.
 
     A column is done when both its residual and its residual scaled by the diagonal are below the tolerance.
     """

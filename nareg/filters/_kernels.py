@@ -1,7 +1,7 @@
 """Compiled loops over CSR rows and columns of a block of signals, each pass fused to touch memory once.
 
-Signals are C-ordered (N, T), so that one gathered neighbor brings T contiguous numbers. Rows are dealt to a
-fixed number of chunks and partial sums are added in chunk order: results do not depend on the thread count.
+Signals are C-ordered (N, T), so that one gathered neighbor brings T contiguous numbers. Rows are split into a fixed number of
+chunks and partial sums are added in chunk order: results do not depend on the thread count.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ class SystemSequence:
         self._fresh = False
 
     def update(self, K: sp.csr_array) -> None:
-        """Take the next system."""
+        """Set the next system."""
         self._K, self._fresh = K, False
 
     def forget(self) -> None:

@@ -54,13 +54,13 @@ def denoise(
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
     method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
-        ``"auto"`` factorizes up to 5,000 nodes, else runs Jacobi-preconditioned CG and turns to multigrid
-        when that is slow on a mesh-like graph. The last three are distributed recursions;
-        ``"recursion"`` is equation (19) and refuses weights for which it diverges.
+        ``"auto"`` factorizes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and switches to multigrid where CG is
+        slow on a mesh-like graph. The last three are distributed recursions; ``"recursion"`` is equation (19) and refuses
+        weights for which it diverges.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
-        ``CONVERGED`` promises. Where weights are so large that rounding x to float64 would exceed it, ``"direct"``
-        solves in twice the precision, and the residual is that of the solution before rounding.
+        ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in
+        twice the precision. The residual is then that of the solution before rounding.
     max_iterations : int, optional
         Default: 10,000 for CG, 500 for multigrid, 200,000 rounds for the distributed recursions.
     callback : callable, optional
@@ -109,14 +109,14 @@ def interpolate(
     max_iterations: int | None = None,
     callback: Callback | None = None,
 ) -> Solution:
-    """Denoise what was observed and fill in what was not: data-term weight zero where ``observed`` is False.
+    """Denoise observed readings and fill in the others: the data-term weight is zero where ``observed`` is False.
 
     Parameters
     ----------
     graph, weights, fit, method, tol, max_iterations, callback
         As in :func:`denoise`; ``fit`` holds for the observed nodes.
     y : (N,) or (N, T) array
-        Readings; anything, NaN included, where not observed.
+        Readings; any value, NaN included, where not observed.
     observed : bool array, (N,) or the shape of y
         True where a reading was taken. Signals that share a mask are solved together.
 
@@ -350,5 +350,5 @@ def uncertainty(
     probes = (system.c * np.sqrt(covariance))[:, None] * signs
     answer, _ = _auto(system, probes, 1e-6, None, None)
     if not answer.status.ok:
-        raise SolverError(f"uncertainty: the solves for the probes ended {answer.status.name}: take smaller weights.")
+        raise SolverError(f"uncertainty: the solves for the probes ended with {answer.status.name}: pass smaller weights.")
     return np.sqrt(np.mean(answer.x**2, axis=1))

@@ -1,8 +1,8 @@
 """Multigrid-preconditioned conjugate gradients on the diagonally dominant form of the system.
 
 With ``u = w x`` the system is ``M u = c y / w``, ``M = diag(c / w^2) + L``: an M-matrix for which algebraic
-multigrid was made. One V-cycle of M, scaled back by ``1 / w`` on both sides, preconditions CG on K, so that
-the stopping test stays on K's own residual (M's residual can be 50 times smaller).
+multigrid was made. One V-cycle of M, scaled back by ``1 / w`` on both sides, preconditions CG on K. The stopping test stays on
+K's own residual, because M's can be 50 times smaller.
 """
 
 from __future__ import annotations

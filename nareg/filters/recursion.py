@@ -1,4 +1,4 @@
-"""Distributed recursions: in every round each node hears one number per signal from each neighbor.
+"""Distributed recursions: in every round each node receives one number per signal from each neighbor.
 
 * ``jacobi``: ``x_i <- (c_i y_i + w_i sum_j A_ij w_j x_j) / (c_i + w_i^2 d_i)``. Converges for every w and
   every solvable data term on a graph Laplacian.
@@ -92,7 +92,7 @@ def stationary(
 
 
 def spectral_norm(S: sp.csr_array) -> float:
-    """Largest absolute eigenvalue of a symmetric S; Gershgorin's bound where that settles it below one."""
+    """Largest absolute eigenvalue of a symmetric S; Gershgorin's bound where that is below one."""
     bound = float(np.max(abs(S).sum(axis=1), initial=0.0))
     if bound < 1:
         return bound

@@ -1,4 +1,4 @@
-"""Graph convolutions as graph filters: propagation, NGC, RNGC and node-adaptive layers, their peers, and a fair comparison.
+"""Graph convolutions as graph filters: propagation, NGC, RNGC and node-adaptive layers, their peers, and a comparison.
 
 :func:`propagate` and :class:`Adjacency` work on NumPy arrays without torch; everything else needs it
 (``pip install 'nareg[torch]'``).

@@ -1,6 +1,6 @@
 """Dropout that costs a pass over the array.
 
-torch draws its masks on a CPU at some 11 ns an entry, which was nine tenths of the training of a GCN on dense (noisy) features.
+On a CPU torch draws its masks at about 11 ns per entry: nine tenths of the training of a GCN on dense (noisy) features.
 """
 
 from __future__ import annotations

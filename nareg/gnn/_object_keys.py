@@ -26,7 +26,7 @@ class ObjectKey:
 
 
 def object_key(value: Any) -> ObjectKey | str | None:
-    """How to recognize a tensor or a Graph; None for what can change without a trace (never recognized)."""
+    """The key of a tensor or a Graph; None for objects that can change unnoticed (never recognized)."""
     if value is None:
         return "none"
     if isinstance(value, Graph):

@@ -18,7 +18,7 @@ ROWS = 8192
 
 
 class Operator(Protocol):
-    """What the recurrences need."""
+    """The interface that the recurrences need."""
 
     def multiply_add(self, Z: Any, X: Any, alpha: float, beta: float, out: Any) -> Any: ...
 

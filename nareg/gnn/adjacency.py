@@ -86,7 +86,7 @@ class Adjacency:
         self.normalization = normalization
         raw = _read(graph, edge_weight, None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
         if raw.shape[0] == 0:
-            raise InputError("graph has no nodes.")
+            raise InputError("graph has no nodes: pass at least one.")
         mirrored = sp.csr_array(raw.T)
         larger = sp.csr_array(raw.maximum(mirrored))
         gap = (abs(raw - mirrored) - 1e-6 * larger).tocoo()
@@ -139,7 +139,7 @@ class Adjacency:
         return sp.csr_array(sp.eye_array(self.n_nodes) - self.symmetric.matrix)
 
     def within(self, nodes: np.ndarray, hops: int) -> np.ndarray:
-        """Nodes within so many steps of the given ones, in order: all that so many products with A~ look at."""
+        """Nodes within so many steps of the given ones, in order: those that as many products with A~ use."""
         reached = np.zeros(self.n_nodes, dtype=bool)
         reached[nodes] = True
         for _ in range(hops):
@@ -186,7 +186,7 @@ class Adjacency:
 
 
 class _Neighborhood(Adjacency):
-    """Some rows and columns of A~: good for products, not a graph of its own."""
+    """Some rows and columns of A~, for products only."""
 
     @property
     def laplacian(self) -> sp.csr_array:  # type: ignore[override]
@@ -197,7 +197,7 @@ class _Neighborhood(Adjacency):
 
     @property
     def symmetric(self) -> Adjacency:  # type: ignore[override]
-        """Itself; refused where that would take other degrees than those of the whole graph."""
+        """Itself, for ``"sym"``; refused otherwise, because only the whole graph has the degrees."""
         if self.is_symmetric:
             return self
         raise InputError("a neighborhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
@@ -304,7 +304,7 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     else:
         weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.size != index.shape[1]:
-            raise InputError(f"edge_weight has {weights.size} entries for the {index.shape[1]} edges of edge_index.")
+            raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
     matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
     if matrix.nnz != index.shape[1]:
         raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")

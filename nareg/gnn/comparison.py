@@ -235,13 +235,13 @@ def compare(
     >>> import numpy as np, nareg
     >>> from nareg.gnn import comparison, noise, peers, training
     >>> data = nareg.datasets.node_classification.synthetic(120, 3, rng=np.random.default_rng(0))
-    >>> found = comparison.compare(
+    >>> result = comparison.compare(
     ...     {"SGC": comparison.Recipe(peers.sgc, learning_rate=0.2), "MLP": comparison.Recipe(peers.mlp)},
     ...     data.graph,
     ...     lambda rng: noise.normalize_rows(noise.add_gaussian(data.features, 0.5, rng)),
     ...     data.labels, data.splits[0],
     ...     runs=3, protocol=training.Protocol(epochs=30), rng=np.random.default_rng(1))
-    >>> found.paired("SGC", "MLP").difference > 0
+    >>> result.paired("SGC", "MLP").difference > 0
     True
     """
     protocol = protocol or Protocol()

@@ -168,7 +168,7 @@ def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
         raise InputError(f"x is a {type(x).__name__}, a tensor is expected: pass torch.as_tensor(x).")
     features: torch.Tensor = checked_features("x", x)
     if x.shape[1] != weight.shape[0]:
-        raise InputError(f"x has {x.shape[1]} features but the layer was made for {weight.shape[0]}.")
+        raise InputError(f"x has {x.shape[1]} features but the layer takes {weight.shape[0]}: set in_channels.")
     if x.dtype != weight.dtype:
         raise InputError(f"x has dtype {x.dtype} but the layer {weight.dtype}: convert one, say layer.to(x.dtype).")
     return features

@@ -1,7 +1,7 @@
-"""Networks for node classification and regression, all of one form, so that one training loop serves them.
+"""Networks for node classification and regression, in one form for one training loop.
 
-``prepare(adjacency, x)`` does once what has no parameters (propagation before a linear layer costs nothing in training);
-``forward(inputs, rows)`` gives the outputs of some nodes.
+``prepare(adjacency, x)`` computes once what has no parameters, so that propagation before a linear layer costs nothing in
+training; ``forward(inputs, rows)`` gives the outputs of some nodes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Network(torch.nn.Module, abc.ABC):
         return list(self.parameters())
 
     def penalty(self) -> torch.Tensor | float:
-        """What is added to the loss of the last forward pass."""
+        """Term to add to the loss of the last forward pass."""
         return 0.0
 
 
@@ -95,10 +95,10 @@ class FilteredNetwork(Network):
         Widths of hidden layers; none: a linear classifier.
     dropout : float
     lam : float, optional
-        Strength of the filter. Without it and ``weights`` there is no filter: the graph is not looked at.
+        Strength of the filter. Without it and ``weights`` there is no filter: the graph is not used.
     solver : {"neumann", "chebyshev", "cg"} or Neumann, Chebyshev, ConjugateGradients
     perturbation : Perturbation, optional
-        RNGC's, made of the features that are filtered.
+        RNGC's perturbation, from the filtered features.
     weights : (S + 1,) array, optional
         A polynomial in A~ in the place of the filter.
     normalization : {"sym", "rw"}, optional

@@ -34,7 +34,7 @@ class NodeAdaptiveConv(torch.nn.Module):
     weights : WeightDesign or (N,) array, optional
         Fixed node weights w, from :mod:`nareg.design` or your own. Default: learned.
     n_nodes : int, optional
-        Number of nodes, where weights are learned without ``groups``.
+        Number of nodes, for learned weights without ``groups``.
     groups : (N,) array of labels, optional
         Nodes with the same label share a learned weight.
     lam : float
@@ -96,7 +96,7 @@ class NodeAdaptiveConv(torch.nn.Module):
         self._penalty: sp.csr_array | None = None
         if weights is not None:
             if n_nodes is not None or groups is not None:
-                raise InputError("weights are given: n_nodes and groups go with learned weights only.")
+                raise InputError("weights is given: omit n_nodes and groups, which are for learned weights.")
             self.register_buffer("fixed", torch.as_tensor(self._given(weights)))
             self.register_buffer("index", None)
             self.theta = None
@@ -105,7 +105,9 @@ class NodeAdaptiveConv(torch.nn.Module):
             index = _groups(groups, n_nodes)
             self.register_buffer("index", torch.as_tensor(index))
             if self.lam <= self.lower:
-                raise InputError(f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam.")
+                raise InputError(
+                    f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam, raise it."
+                )
             self.theta = torch.nn.Parameter(torch.empty(int(index.max()) + 1))
         self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
@@ -153,7 +155,7 @@ class NodeAdaptiveConv(torch.nn.Module):
     def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights
         if w.shape[0] != x.shape[0]:
-            raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows.")
+            raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows: match them.")
         L, diagonal = self._laplacian(adjacency, x)
         column = w.to(x.dtype)[:, None]
         fixed = column.detach()
@@ -204,6 +206,6 @@ def _groups(groups: Any, n_nodes: int | None) -> np.ndarray:
     if labels.ndim != 1 or labels.size == 0:
         raise InputError(f"groups has shape {labels.shape}: one label per node is expected.")
     if n_nodes is not None and labels.size != n_nodes:
-        raise InputError(f"groups has {labels.size} labels for {n_nodes} nodes.")
+        raise InputError(f"groups has {labels.size} labels for {n_nodes} nodes: pass one per node.")
     index: np.ndarray = np.unique(labels, return_inverse=True)[1].ravel()
     return index

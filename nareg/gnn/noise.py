@@ -22,7 +22,7 @@ def normalize_rows(x: ArrayLike, how: RowNormalization = "l2") -> np.ndarray:
     x : (N, F) array
     how : {"l2", "l1", "signed-sum", "none"}
         Euclidean length, sum of absolute values, or the plain sum. ``"signed-sum"`` is as published: with noise the sum can be
-        near zero, and one row then outweighs all others; it is here to reproduce results, not to be used.
+        near zero, and one row then outweighs all others; use it only to reproduce published results.
 
     Examples
     --------

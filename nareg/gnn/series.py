@@ -1,4 +1,4 @@
-"""Coefficients of the filters, and how many of them an accuracy takes. No graph in here."""
+"""Coefficients of the filters, and the number of them that an accuracy needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What :func:`~nareg.gnn.propagate` takes beside a graph and features: how the filter is computed, and RNGC's perturbation."""
+"""Arguments of :func:`~nareg.gnn.propagate`: the solver of the filter, and RNGC's perturbation."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Accurate:
 
 @dataclass(frozen=True)
 class Chebyshev(_Accurate):
-    """The filter itself as a Chebyshev series in A~, whose number of products is known before.
+    """The filter itself as a Chebyshev series in A~, whose number of products is known in advance.
 
     Attributes
     ----------

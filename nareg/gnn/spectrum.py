@@ -1,8 +1,8 @@
-"""Where the eigenvalues of the propagation matrix lie, and what follows: whether a series converges, a system is definite.
+"""Bounds on the eigenvalues of the propagation matrix: they decide whether a series converges and a system is definite.
 
 A~ has its spectrum in (-1, 1]. RNGC subtracts ``eps X X^T / ||X X^T||_F``, which is positive semidefinite: the upper end stays,
-the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound decides nothing the end is
-computed by Lanczos.
+the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound does not decide, Lanczos
+computes the end.
 """
 
 from __future__ import annotations

@@ -31,12 +31,12 @@ Split: TypeAlias = Sequence[ArrayLike | torch.Tensor]
 
 @dataclass(frozen=True)
 class Protocol:
-    """What all models of a comparison share.
+    """Settings that all models of a comparison share.
 
     Attributes
     ----------
     epochs : int
-        Budget, the same for every model.
+        Number of epochs, the same for every model.
     selection : {"val-accuracy", "val-loss", "last"}
         The epoch whose weights are tested: best validation accuracy (ties: smaller validation loss), smallest validation loss,
         or the last one.
@@ -187,7 +187,7 @@ def fit(
 
 @dataclass(frozen=True)
 class _View:
-    """What a network needs for the outputs of some nodes: inputs, their rows in them, their numbers in the graph."""
+    """Inputs of a network for the outputs of some nodes: inputs, rows in them, and node numbers in the graph."""
 
     inputs: Any
     rows: Rows
@@ -322,7 +322,9 @@ def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tup
         np.add.at(seen, index, 1)
         indices.append(index)
     if (seen > 1).any():
-        raise InputError(f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one.")
+        raise InputError(
+            f"node {int(np.flatnonzero(seen > 1)[0])} is in two parts of the split, or twice in one: list it once."
+        )
     return y.astype(np.int64), (indices[0], indices[1], indices[2])
 
 

@@ -27,17 +27,17 @@ def read_npz(path: str | os.PathLike[str], notes: Notes) -> tuple[tuple[str, ...
             raise InputError(f"{path}: no array {needed!r}; it has {', '.join(arrays) or 'none'}.")
     values, names, times = (arrays[key] for key in ("values", "names", "times"))
     if names.ndim != 1 or times.ndim != 1 or names.dtype.kind not in "Uiu" or times.dtype.kind not in "UiufM":
-        raise InputError(f"{path}: names and times must be lists of texts; they have {names.shape} and {times.shape} entries.")
+        raise InputError(f"{path}: names and times have shapes {names.shape} and {times.shape}: write lists of texts.")
     if values.shape != (names.size, times.size) or values.dtype.kind not in "fiu":
-        raise InputError(f"{path}: values has shape {values.shape} and dtype {values.dtype}, numbers (names, times) expected.")
+        raise InputError(f"{path}: values has shape {values.shape} and dtype {values.dtype}: write numbers (names, times).")
     if not values.size:
-        raise InputError(f"{path}: values is empty.")
+        raise InputError(f"{path}: values is empty: write at least one reading.")
     with np.errstate(over="ignore"):
         values = values.astype(float)
     infinite = np.isinf(values)
     if infinite.any():
         if notes.strict:
-            raise InputError(f"{path}: values holds an infinite reading; NaN marks a missing one.")
+            raise InputError(f"{path}: values contains an infinite reading: write NaN where a reading is missing.")
         values[infinite] = np.nan
         notes.fact(f"{count(int(infinite.sum()), 'reading is', 'readings are')} infinite and taken as missing")
     listed = tuple(map(str, names.tolist()))

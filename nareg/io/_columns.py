@@ -22,13 +22,13 @@ def read_column(
     Parameters
     ----------
     path : path
-        The file; nothing in it is guessed.
+        The file, read without guesses.
     stations : sequence of str
-        Stations that all must be there.
+        Stations that the file must have.
     column : str
         Name of the column of numbers.
     others : sequence of str
-        Stations that may be there too. Any other is refused: the file may belong to another network.
+        Stations that the file may also have. Any other is refused: the file may belong to another network.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def read_column(
     known = {*stations, *others}
     unknown = [name for name in numbers if name not in known]
     if unknown:
-        raise InputError(f"{path}: {unknown[0]!r} is no station in the station file: is this {column} of another network?")
+        raise InputError(f"{path}: {unknown[0]!r} is not in the station file: pass the {column} of this network.")
     return np.array([numbers[name] for name in stations])
 
 

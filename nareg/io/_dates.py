@@ -32,7 +32,7 @@ LIMIT = 2**63 - 1
 
 @dataclass(frozen=True)
 class Date:
-    """Parts of a date; ``first`` and ``second`` are day and month in an order that the text does not tell."""
+    """Parts of a date; ``first`` and ``second`` are day and month, in unknown order."""
 
     year: int
     month: int
@@ -44,7 +44,7 @@ class Date:
 
     @property
     def ordered(self) -> bool:
-        """Whether the text tells which is the month."""
+        """Whether the text shows which is the month."""
         return self.month > 0
 
     def nanoseconds(self, *, day_first: bool = True) -> int | None:

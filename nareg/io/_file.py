@@ -1,7 +1,7 @@
 """A text file as header and blocks of cells, with the line of every row.
 
 Text with quotes is cut into cells by :mod:`._rows`; text without one by its separators alone, which is much faster.
-pandas' own reader is not used for that: it fills short rows up in silence, and does not tell the line of a row.
+pandas' own reader fills short rows silently and gives no line numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class FileTable:
     path : path
         The file.
     notes : Notes
-        Where guesses go.
+        Collects the guesses.
     """
 
     def __init__(self, path: str | os.PathLike[str], notes: Notes) -> None:
@@ -53,7 +53,7 @@ class FileTable:
         self._separator = self._choose_separator(declared)
         self.header, *self._sample = self._first(self._separator, checked=True)
         if not self._sample:
-            raise InputError(f"{self.source} has a header and no rows.")
+            raise InputError(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
 
     @property
@@ -66,7 +66,7 @@ class FileTable:
         return [row[index] for row in self._sample]
 
     def column(self, index: int) -> str:
-        """The name of a column, as sentences have it."""
+        """The name of a column in messages."""
         return f"column {self.header[index]!r}" if self.header[index] else f"column {index + 1}, which has no name"
 
     def line(self, row: int) -> str:
@@ -103,7 +103,7 @@ class FileTable:
         return [np.concatenate(parts) for parts in words], np.concatenate(values)
 
     def _choose_separator(self, declared: str | None) -> str:
-        """The one by which the first rows have as many cells as the header, two at least."""
+        """The separator that gives the first rows as many cells as the header, at least two."""
         if declared is not None:
             self.notes.guess(f"the cells are separated by {declared!r}, as the first line says", "separate them by commas")
             return declared
@@ -145,7 +145,7 @@ class FileTable:
 
     def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
-            raise InputError(f"{self.source}, line {line}: {len(cells)} cells where the header has {width}.")
+            raise InputError(f"{self.source}, line {line}: {len(cells)} cells, but the header has {width}: correct the line.")
         return cells[:width]  # without separators at the end of the line
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -160,7 +160,7 @@ class FileTable:
             yield self._block([line for line, _ in some], [cell for _, row in some for cell in row])
 
     def _plain(self, size: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """The same of text without quotes, many rows at a time."""
+        """Blocks of a text without quotes, many rows at a time."""
         separator, width = self._separator, len(self.header)
         for start in range(self._start + 1, len(self._lines), size):
             lines = self._lines[start : start + size]

@@ -21,7 +21,7 @@ class FrameTable:
     frame : pandas.DataFrame
         The table.
     notes : Notes
-        Where guesses go.
+        Collects the guesses.
     """
 
     comma = False
@@ -56,7 +56,7 @@ class FrameTable:
         return list(_texts(self._series(index).iloc[:SAMPLE]))
 
     def column(self, index: int) -> str:
-        """The name of a column, as sentences have it."""
+        """The name of a column in messages."""
         return f"column {self.header[index]!r}" if self.header[index] else "the index"
 
     def line(self, row: int) -> str:
@@ -83,7 +83,7 @@ class FrameTable:
         if bad.any():
             if finite or self.notes.strict:
                 row, j = (int(i) for i in np.argwhere(bad)[0])
-                raise InputError(f"{self.source}, {self.place(row, numbers[j])}: the value is infinite; put NaN there.")
+                raise InputError(f"{self.source}, {self.place(row, numbers[j])}: the value is infinite: write NaN.")
             values[bad] = np.nan
             self.notes.fact(f"{count(int(bad.sum()), 'reading is', 'readings are')} infinite and taken as missing")
         return [_texts(self._series(i)) for i in texts], values
@@ -105,7 +105,7 @@ def _numeric(dtype: Any) -> bool:
 
 
 def _texts(column: Any) -> np.ndarray:
-    """The column as stripped texts; empty where it has none."""
+    """The column as stripped texts; empty where a cell is missing."""
     import pandas as pd
 
     if pd.api.types.is_datetime64_any_dtype(column.dtype):  # pandas drops the time of day where it is 0 in all rows

@@ -1,4 +1,4 @@
-"""What the columns of a table of readings are: times, then a column per station; or time, station and one number."""
+"""Recognize the columns of a table of readings: times, then one per station; or time, station and one number."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
     station = _station(table, words, rest, stations, notes)
     if station is None:
         if not rest:
-            raise InputError(f"{notes.source}: the times are the only column; one per station is expected.")
+            raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
         return Layout(time, None, tuple(rest))
     return Layout(time, station, (_value(table, words, [i for i in rest if i != station], notes),))
 
@@ -90,7 +90,7 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
 
 
 def _word(cell: str) -> bool:
-    """Whether a cell is a name and no spoilt number, missing reading or date."""
+    """Whether a cell is a name, not a damaged number, a missing reading or a date."""
     return cell[:1].isalpha() and cell.lower() not in MISSING and parse(cell) is None
 
 

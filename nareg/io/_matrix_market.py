@@ -42,4 +42,4 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     except InputError:
         raise
     except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} is not a MatrixMarket file, or one too large ({error}).") from None
+        raise InputError(f"{path} is not a MatrixMarket file, or too large ({error}): use scipy.io.mmwrite.") from None

@@ -1,4 +1,4 @@
-"""Which column is which station: as written, and else by what remains without case, spaces and leading zeros."""
+"""Match columns with stations: by exact name, else ignoring case, spaces and leading zeros."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
 
 
 def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: str = "column") -> dict[str, str]:
-    """The station of every column that is one; what else there is is noted, or refused."""
+    """Map columns to stations; other columns are noted, or refused."""
     known = {station.strip(): station for station in stations}
     matched = {column: known[column.strip()] for column in columns if column.strip() in known}
     taken = set(matched.values())
@@ -31,12 +31,13 @@ def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: s
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
         raise InputError(
-            f"{notes.source}: no {what} is a station; it has {listed(columns)}, and the stations are {listed(stations)}."
+            f"{notes.source}: no {what} has a station's name; it has {listed(columns)}, but the stations are "
+            f"{listed(stations)}."
         )
     if unknown:
         many = f"{count(len(unknown), f'{what} is', f'{what}s are')} not in the station table and left out: {listed(unknown)}"
         remedy = f"the {what}s must be the names in the station file"
-        notes.guess(many, remedy, refusal=f"{what} {unknown[0]!r} is no station")
+        notes.guess(many, remedy, refusal=f"{what} {unknown[0]!r} is not a station")
     return matched
 
 

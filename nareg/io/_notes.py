@@ -1,4 +1,4 @@
-"""What was guessed while reading a table: collected as sentences, or refused."""
+"""Guesses about a table: collected as sentences, or refused."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Notes:
         self.fact(what)
 
     def fact(self, what: str) -> None:
-        """Record what the user should know and what needs no guess."""
+        """Record a fact that needs no guess."""
         self._sentences.append(f"{self.source}: {what}.")
 
     @property

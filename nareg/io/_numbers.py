@@ -17,12 +17,12 @@ UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 
 class Numbers:
-    """Converts blocks of cells; what holds for the whole table is checked by :meth:`finish`.
+    """Converts blocks of cells; :meth:`finish` checks the whole table.
 
     Parameters
     ----------
     notes : Notes
-        Where guesses go.
+        Collects the guesses.
     where : callable
         ``where(row, column)`` names a cell: ``"line 5, column 'A'"``. Rows count from 0 over all blocks.
     comma : bool
@@ -106,5 +106,5 @@ def _refusal(cell: str) -> str:
     if COMMA.fullmatch(cell):
         return f"{cell!r} holds a comma; write a decimal point"
     if UNIT.fullmatch(cell):
-        return f"{cell!r} is not a number but a number with a unit or a mark; write the number alone"
+        return f"{cell!r} is a number with a unit or a mark; write the number alone"
     return f"{cell!r} is not a number; leave it empty if it is missing"

@@ -42,7 +42,7 @@ def read_readings(
     stations : sequence of str or Stations, optional
         The stations to read, in this order. Other columns are left out with a note.
     strict : bool, default False
-        Refuse to guess: whatever else would be noted is an error that names the remedy.
+        Raise an error with a remedy where a guess would otherwise be noted.
     keep_absent : bool, default False
         Keep stations that the table lacks, with all readings missing. They are left out otherwise, with a note.
 
@@ -54,7 +54,7 @@ def read_readings(
     Raises
     ------
     InputError
-        With file, line, column, cell and remedy.
+        If the file cannot be read; the message names file, line, column, cell and remedy.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def readings_from_frame(
     Parameters
     ----------
     frame : pandas.DataFrame
-        As files are read by :func:`read_readings`. An index with a meaning counts as a column.
+        As in :func:`read_readings`. An index other than row numbers counts as a column.
     stations : sequence of str or Stations, optional
         The stations to take, in this order.
     strict, keep_absent : bool, default False
@@ -241,7 +241,7 @@ def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] 
     import pandas as pd
 
     if not layout.time:
-        raise InputError(f"{notes.source}: no column of times beside the stations: name it 'time'.")
+        raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
     texts, numbers = table.load([*layout.time, station], layout.values)
     labels, column = _labels(table, layout, texts, len(numbers))
     values, sites = numbers[:, 0], texts[-1]

@@ -16,8 +16,8 @@ OFTEN = 10
 def remove(values: np.ndarray, notes: Notes) -> None:
     """Set sentinels to NaN, in place, and note each with its count.
 
-    A reading of 999 is one among readings of 990 to 1020, and none among readings of 0 to 30. So a number from the list of
-    conventional ones is taken as missing where it repeats exactly, lies far from all other readings and has no neighbors there.
+    999 is plausible among readings of 990 to 1020, but not among readings of 0 to 30. So a conventional code is taken as
+    missing only where it repeats exactly, lies far from all other readings and has no neighbors there.
     """
     if not np.isfinite(values).any():
         return
@@ -30,7 +30,7 @@ def remove(values: np.ndarray, notes: Notes) -> None:
     codes = [code for code, number in counts.items() if _sentinel(code, number, rest)]
     for code in codes:
         notes.guess(
-            f"{code:g} stands in {count(counts[code], 'cell')}, far outside of the other readings, and is taken as missing",
+            f"{code:g} appears in {count(counts[code], 'cell')}, far outside the other readings, and is taken as missing",
             "leave these cells empty",
         )
         values[values == code] = np.nan

@@ -30,7 +30,7 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
         A row per station: ``station`` (or ``station_id``, ``id``, ``name``), then ``latitude`` and ``longitude`` in degrees
         (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow.
     strict : bool, default False
-        Refuse to guess: whatever else would be noted is an error that names the remedy.
+        Raise an error with a remedy where a guess would otherwise be noted.
 
     Returns
     -------
@@ -40,7 +40,7 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
     Raises
     ------
     InputError
-        With file, line, column, cell and remedy.
+        If the file cannot be read; the message names file, line, column, cell and remedy.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def stations_from_frame(frame: pd.DataFrame, strict: bool = False) -> Stations:
     Parameters
     ----------
     frame : pandas.DataFrame
-        As files are read by :func:`read_stations`; the names may be its index.
+        As in :func:`read_stations`; the names may be the index.
     strict : bool, default False
         Refuse to guess.
 
@@ -100,7 +100,7 @@ def _stations(table: Table, notes: Notes) -> Stations:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
     (names, *places), values = table.load([name, *pair], [*pair, *([] if altitude is None else [altitude])], finite=True)
     for row in np.flatnonzero(names == "")[:1]:
-        raise InputError(f"{notes.source}, {table.line(row)}: the station has no name.")
+        raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
     distinct(notes.source, list(names))
     codes = np.isin(values[:, :2], SENTINELS).all(axis=1) & degrees  # -999, -999 is nowhere on earth
     values[codes, :2] = np.nan
@@ -123,8 +123,8 @@ def _stations(table: Table, notes: Notes) -> Stations:
         row = int(np.flatnonzero(far)[0])
         there = ", ".join(place[row] for place in places)
         raise InputError(
-            f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: a latitude of at most 90 "
-            "and a longitude of at most 360 degrees are expected; columns x and y are for other coordinates."
+            f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: write a latitude of at most 90 and a "
+            "longitude of at most 360 degrees, or use columns x and y for other coordinates."
         )
     values = values[~lost]
     return Stations(

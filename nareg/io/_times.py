@@ -111,7 +111,7 @@ def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[i
     if None in stamps:
         row = stamps.index(None)
         raise InputError(
-            f"{notes.source}, {line(row)}, {column}: {labels[row]!r} is no date between the years 1678 and 2261; correct it."
+            f"{notes.source}, {line(row)}, {column}: {labels[row]!r} is not a date between the years 1678 and 2261; correct it."
         )
     offsets = {date.offset for date in dates}
     if None in offsets and len(offsets) > 1:

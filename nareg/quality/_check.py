@@ -66,7 +66,7 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     >>> quality = nareg.quality.check(nareg.spacetime.fit(g, readings, rng=rng))
     >>> print(quality.summary())
     1,800 readings: 1,771 good, 29 bad
-      4, stuck: It reads ... 30 times in a row, from 100 to 129.
+      4, stuck: It reads ... at 30 times in a row, from 100 to 129.
     """
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")

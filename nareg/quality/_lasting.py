@@ -1,8 +1,8 @@
 """Lasting errors: a sensor that drifts away from its prediction by the others, or is off by a constant for a while.
 
-For every width from a few readings to most of the record, a box and a ramp are laid at every place, and the generalized
-least squares estimate of their height is divided by its standard error. The station's mean, which the fit took from the same
-readings, is projected out. How far a network departs from the model shows in the pooled spread of these ratios, per width.
+A box and a ramp are fitted at every place, for widths from a few readings to most of the record. Generalized least squares
+estimates their height, which is divided by its standard error. The station's mean, which the fit took from the same readings,
+is projected out. How far a network departs from the model shows in the pooled spread of these ratios, per width.
 """
 
 from __future__ import annotations

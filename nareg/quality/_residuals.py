@@ -42,8 +42,8 @@ class Residuals:
         Readings that the pass leaves out.
     done : Pass
     scores : (rows, N) array
-        Deletion compute_residuals in standard deviations, over the station's own spread where that is larger than 1, and over
-        what neighbors do at that time where that is larger than usual: a front is no fault.
+        Deletion residuals in standard deviations. They are divided by the station's own spread where that is above 1, and by
+        the neighbors' spread at that time where that is larger than usual: a front is no fault.
     spread : (N,) array
         Robust spread of the deletion residuals, at least 1.
     """

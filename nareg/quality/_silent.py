@@ -30,7 +30,7 @@ def stuck(residuals: Residuals) -> list[Finding]:
             columns = seen[a + (1 if a else 0) : b]
             score = float(np.sqrt(2 * (b - a - 1) * surprise))
             evidence = (
-                f"It reads {_text.number(values[a])} {_text.count(int(b - a), 'time')} in a row, "
+                f"It reads {_text.number(values[a])} at {_text.count(int(b - a), 'time')} in a row, "
                 f"{_text.span(residuals.grid.values[seen[a]], residuals.grid.values[seen[b - 1]])}."
             )
             findings.append(Finding(int(i), "stuck", score, columns, Flag.BAD, evidence))

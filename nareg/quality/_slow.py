@@ -72,8 +72,8 @@ def _swapped(residuals: Residuals, e: SwappedPair) -> list[Finding]:
         if columns.size == 0:
             continue
         evidence = (
-            f"Exchanged with those of {residuals.names[partner]}, its {_text.count(columns.size, 'reading')} "
-            f"{_text.span(*residuals.grid.values[columns[[0, -1]]])} fit better by {e.ratio:.1f} standard deviations."
+            f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit better by "
+            f"{e.ratio:.1f} standard deviations if exchanged with those of {residuals.names[partner]}."
         )
         flag = Flag.BAD if e.ratio >= CERTAIN else Flag.SUSPECT
         findings.append(Finding(station, "swapped", e.ratio, columns, flag, evidence, np.full(columns.size, WEIGHT * e.ratio)))

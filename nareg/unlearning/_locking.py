@@ -16,9 +16,9 @@ R = TypeVar("R")
 class ModelLock:
     """The lock of a model. A copy of the model has a lock of its own.
 
-    A request enters ``requests`` before it reads its arguments, and is refused where another one is there. It then waits for
-    reads of other threads, which are short, and holds ``mutex`` until it is done; reads of other threads wait for that. Both
-    are released whatever interrupts: nothing runs between acquiring and ``try``.
+    A request enters ``requests`` before it reads its arguments, and is refused if another one is there. It waits for reads of
+    other threads, which are short, and holds ``mutex`` until it is done. Reads of other threads wait for that. Both are
+    released whatever interrupts: nothing runs between acquiring and ``try``.
     """
 
     def __init__(self) -> None:

@@ -25,7 +25,7 @@ class Request:
     Attributes
     ----------
     details : RequestDetails
-        What was requested; a ledger keeps its hash.
+        The request; a ledger stores its hash.
     count : int
         Number of edges or nodes in it.
     change : Change

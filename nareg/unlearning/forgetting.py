@@ -43,8 +43,8 @@ class Forgetting(ABC, Generic[Answer]):
             raise InputError("the model is not fitted: call fit(graph, features, labels, train) or load a store first.")
         if self._fitted.broken:
             raise SolverError(
-                "the model is in the middle of a request, or a request failed and could not be undone, perhaps for lack of "
-                "memory: load the store, or fit again."
+                "the model is inconsistent: a request is running, or one failed and could not be undone, perhaps out of "
+                "memory; load the store, or fit again."
             )
         return self._fitted
 
@@ -197,8 +197,8 @@ def _warn_of_centered(X: np.ndarray) -> None:
     centered = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTERED * deviations) & varied)
     if 2 * centered > np.count_nonzero(varied):
         warnings.warn(
-            f"features have {centered} columns of mean zero over all nodes, of {X.shape[1]}: if data of all nodes scaled them, "
-            "removed data stay in them; scale every node by itself, or with constants that do not depend on the data.",
+            f"{centered} of {X.shape[1]} columns of features have mean zero over all nodes: if statistics of all nodes scaled "
+            "them, removed data stay in them; scale each node separately, or with constants that do not depend on the data.",
             stacklevel=5,  # fit, and the wrapper that locks the model
         )
 

@@ -41,7 +41,7 @@ class Head:
 
     @property
     def spent(self) -> float:
-        """What is used of the budget: ``residual + approximation``."""
+        """The used part of the budget: ``residual + approximation``."""
         return self.residual + self.approximation
 
 

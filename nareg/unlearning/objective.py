@@ -31,7 +31,7 @@ SQUARINGS = 4
 
 @dataclass(frozen=True)
 class ClassifierLoss:
-    """A convex loss ``l(t, y)``, its derivatives in t, and what bounds them.
+    """A convex loss ``l(t, y)``, its derivatives in t, and their bounds.
 
     Attributes
     ----------

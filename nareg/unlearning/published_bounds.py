@@ -81,7 +81,7 @@ def published_data_dependent(
     """Theorem 4.5, ``2 c1 ||1^T R|| + gamma2 ||Z|| ||p|| ||Z p||``, ``R = sum_t R^(t)``, Newton step p. **Not a bound.**
 
     Residues of opposite signs cancel in ``1^T R``: two nodes without edges, ``x = (0.4, -0.4)``, ``y = (1, -1)``,
-    r_max = 0.5 and w = 0 make it zero where the gradient is off by 0.4. Nor is the change of ``l'`` with Z in it.
+    r_max = 0.5 and w = 0 make it zero where the gradient is off by 0.4. It also omits the change of ``l'`` with Z.
 
     Examples
     --------

@@ -54,7 +54,7 @@ def add_nodes(data: Data, new: ArrayLike | Sparse, labels: ArrayLike | None) -> 
     if len(X) == 0:
         raise InputError("features has no rows: pass one row per new node.")
     if X.shape[1] != data.n_features:
-        raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {data.n_features}.")
+        raise InputError(f"features has {X.shape[1]} columns but the model was fitted to {data.n_features}: pass as many.")
     y = np.full(len(X), -1) if labels is None else _arguments.integers("labels", labels, len(X))
     unknown = np.setdiff1d(y, [*data.classes, -1])
     if unknown.size:
@@ -75,7 +75,7 @@ def _nodes(data: Data, value: ArrayLike) -> np.ndarray:
 
 def _refuse_gone(data: Data, name: str, nodes: np.ndarray) -> None:
     if data.gone[nodes].any():
-        raise InputError(f"{name} holds {int(nodes[data.gone[nodes]][0])}, which was removed before.")
+        raise InputError(f"{name} holds {int(nodes[data.gone[nodes]][0])}, which was removed before: leave it out.")
 
 
 def _refuse_last(data: Data, nodes: np.ndarray) -> None:

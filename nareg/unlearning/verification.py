@@ -21,8 +21,8 @@ class Verification:
     Attributes
     ----------
     holds : bool
-        Whether the gradient at the stored model, on an embedding propagated from the remaining data, is within the budget, and
-        the last certificate agrees with the settings and the remaining data.
+        Whether the gradient at the stored model is within the budget, on an embedding propagated from the remaining data, and
+        the last certificate agrees with settings and data.
     wrong : tuple of str
         Statements of the certificate that are wrong.
     chained : bool or None

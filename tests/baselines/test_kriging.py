@@ -35,14 +35,14 @@ def test_equals_the_gaussian_conditional_with_a_vague_constant(kernel, network, 
     places, distance = network
     _, y = draw(rng, distance, 4)
     y[rng.random(y.shape) < 0.3] = np.nan
-    found = kriging(places, y + 5, parameters=(0.3, 2.0, 3.0), kernel=kernel, station_means=False)
+    result = kriging(places, y + 5, parameters=(0.3, 2.0, 3.0), kernel=kernel, station_means=False)
     C = covariance(distance, 0.0, 2.0, 3.0, kernel) + 1e6
     for t in range(4):
         m = np.isfinite(y[:, t])
         K = C[np.ix_(m, m)] + 0.3 * np.eye(m.sum())
         gain = np.linalg.solve(K, C[m]).T
-        np.testing.assert_allclose(found.x[:, t], gain @ (y[m, t] + 5), atol=1e-4)
-        np.testing.assert_allclose(found.std[:, t] ** 2, np.diag(C - gain @ C[m]), atol=1e-4)
+        np.testing.assert_allclose(result.x[:, t], gain @ (y[m, t] + 5), atol=1e-4)
+        np.testing.assert_allclose(result.std[:, t] ** 2, np.diag(C - gain @ C[m]), atol=1e-4)
 
 
 @pytest.mark.parametrize("kernel", ["exponential", "matern32"])
@@ -73,10 +73,10 @@ def test_parameters_are_found(network, rng):
     places, distance = network
     _, y = draw(rng, distance, 400)
     hidden = rng.random(y.shape) < 0.1
-    found = kriging(places, np.where(hidden, np.nan, y), station_means=False)
-    assert found.noise == pytest.approx(0.3, rel=0.2)
-    assert found.variance == pytest.approx(2.0, rel=0.25)
-    assert found.length == pytest.approx(3.0, rel=0.35)
+    result = kriging(places, np.where(hidden, np.nan, y), station_means=False)
+    assert result.noise == pytest.approx(0.3, rel=0.2)
+    assert result.variance == pytest.approx(2.0, rel=0.25)
+    assert result.length == pytest.approx(3.0, rel=0.35)
 
 
 def test_bands_cover(network, rng):
@@ -84,8 +84,8 @@ def test_bands_cover(network, rng):
     field, y = draw(rng, distance, 400)
     hidden = rng.random(y.shape) < 0.1
     y[hidden] = np.nan
-    found = kriging(places, y, station_means=False, parameters=(0.3, 2.0, 3.0))
-    z = (found.x - field) / found.std
+    result = kriging(places, y, station_means=False, parameters=(0.3, 2.0, 3.0))
+    z = (result.x - field) / result.std
     assert np.mean(np.abs(z) < 1.645) == pytest.approx(0.9, abs=0.015)
     assert np.mean(np.abs(z[hidden]) < 1.645) == pytest.approx(0.9, abs=0.03)
 
@@ -94,21 +94,21 @@ def test_station_means_are_removed_and_put_back(network, rng):
     places, distance = network
     field, y = draw(rng, distance, 60)
     hills = rng.uniform(-20, 20, 25)[:, None]
-    found = kriging(places, y + hills)
+    result = kriging(places, y + hills)
     plain = kriging(places, y)
-    np.testing.assert_allclose(found.x - hills, plain.x, atol=0.02)
-    assert np.mean((found.x - hills - field) ** 2) < 0.25
+    np.testing.assert_allclose(result.x - hills, plain.x, atol=0.02)
+    assert np.mean((result.x - hills - field) ** 2) < 0.25
 
 
 def test_a_station_that_never_reads_and_a_time_without_readings(network, rng):
     places, distance = network
     field, y = draw(rng, distance, 50, length=8.0)
     y[4], y[:, 9] = np.nan, np.nan
-    found = kriging(places, y)
-    assert np.isfinite(found.x).all()
-    assert found.std[4].mean() > found.std[5].mean()
-    assert (found.std[:, 9] >= found.std.mean(axis=1)).all()
-    assert np.mean((found.x[4] - field[4]) ** 2) < np.mean(field[4] ** 2)
+    result = kriging(places, y)
+    assert np.isfinite(result.x).all()
+    assert result.std[4].mean() > result.std[5].mean()
+    assert (result.std[:, 9] >= result.std.mean(axis=1)).all()
+    assert np.mean((result.x[4] - field[4]) ** 2) < np.mean(field[4] ** 2)
 
 
 def test_units_and_shifts_do_not_matter(network, rng):
@@ -132,10 +132,10 @@ def test_coordinates_may_come_with_a_graph_on_the_sphere(us):
 @pytest.mark.parametrize(
     ("graph", "y", "message"),
     [
-        (np.zeros((3, 2)), np.ones((3, 4)), "two stations at one time, in two places"),
+        (np.zeros((3, 2)), np.ones((3, 4)), "two readings at one time from different places: add readings"),
         (np.eye(3), np.ones((4, 4)), "y has 4 rows but there are coordinates of 3"),
         (nareg.Graph([[0, 1], [1, 0]]), np.ones((2, 4)), "graph has no coordinates"),
-        (np.eye(3), np.full((3, 4), np.nan), "y has no reading at all"),
+        (np.eye(3), np.full((3, 4), np.nan), "y has no reading: pass at least one"),
         (np.eye(3), np.full((3, 4), np.inf), r"y\[0, 0\] is inf"),
     ],
 )

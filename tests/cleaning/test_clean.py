@@ -108,13 +108,13 @@ def test_a_table_in_another_order_is_put_in_order(network):
     network_read = assemble(table, stations.iloc[:-2])
     assert network_read.readings.names == network.names[:-2]
     np.testing.assert_array_equal(network_read.readings.values, network.readings[:-2])
-    assert any("without coordinates" in note for note in network_read.notes)
+    assert any("left out: no coordinates" in note for note in network_read.notes)
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda r, s: (r * np.nan, s, {}), "no reading at all"),
+        (lambda r, s: (r * np.nan, s, {}), "readings contains no reading: check the table"),
         (lambda r, s: (r * 1e200, s, {}), "use another unit"),
         (lambda r, s: (r, s, {"noise": -1.0}), "negative"),
         (lambda r, s: (r, s, {"noise": {"S0": 1.0}}), "no entry for station"),

@@ -32,8 +32,8 @@ PREPARED = {
 def test_prepared_graphs_are_what_their_card_says(name, data_root):
     data = nareg.datasets.load(name, root=data_root)
     unknown = int((data.labels < 0).sum())
-    told = data.n_nodes, data.graph.n_edges, data.n_features, data.n_classes, len(data.splits), unknown
-    assert told == PREPARED[name]
+    stated = data.n_nodes, data.graph.n_edges, data.n_features, data.n_classes, len(data.splits), unknown
+    assert stated == PREPARED[name]
     card = nareg.datasets.info(name).shape.replace(",", "")
     assert card.startswith(f"{data.n_nodes} nodes")
     assert f"{data.graph.n_edges} edges" in card
@@ -163,7 +163,7 @@ def test_what_is_damaged_is_listed_all_the_same(features, tmp_path):
 @pytest.mark.parametrize("name", ["ogbn-arxiv", "ogbn-papers100M"])
 def test_a_class_that_is_no_whole_number_is_refused(name, features, tmp_path):
     WRITERS[name](tmp_path, features, labels=[0, 0.5, 1, 0, 1])
-    with pytest.raises(DatasetCorruptError, match="no whole numbers"):
+    with pytest.raises(DatasetCorruptError, match="not whole numbers: download it again"):
         nareg.datasets.load(name, root=tmp_path)
 
 
@@ -179,7 +179,7 @@ def test_a_table_cut_short_is_refused(features, tmp_path):
 def test_files_of_another_kind_are_refused(broken, features, tmp_path):
     write_flickr(tmp_path, features)
     (tmp_path / "flickr" / broken).write_bytes(b"an error page")
-    with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not as GraphSAINT has them"):
+    with pytest.raises(DatasetCorruptError, match=r"flickr: adj_full.npz, .* are not in GraphSAINT's format"):
         nareg.datasets.load("flickr", root=tmp_path)
 
 
@@ -187,7 +187,7 @@ def test_files_of_another_kind_are_refused(broken, features, tmp_path):
 def test_arrays_of_another_kind_are_refused(broken, features, tmp_path):
     write_papers(tmp_path, features)
     np.savez(tmp_path / "ogbn_papers100M" / "raw" / broken, other=features)
-    with pytest.raises(DatasetCorruptError, match=r"ogbn_papers100M/raw: the arrays are not as OGB has them"):
+    with pytest.raises(DatasetCorruptError, match=r"ogbn_papers100M/raw: the arrays are not in OGB's format .*: get"):
         nareg.datasets.load("ogbn-papers100M", root=tmp_path)
 
 
@@ -226,8 +226,8 @@ def test_nothing_is_unpickled(name, file, features, tmp_path):
     if path.suffix == ".npy":
         np.save(path, hostile)
     else:
-        with np.load(path) as held:
-            np.savez(path, **dict.fromkeys(held.files, hostile))
+        with np.load(path) as archive:
+            np.savez(path, **dict.fromkeys(archive.files, hostile))
     with pytest.raises(DatasetCorruptError, match="holds Python objects"):
         nareg.datasets.load(name, root=tmp_path)
     assert not mark.exists()

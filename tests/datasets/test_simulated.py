@@ -151,9 +151,9 @@ def test_the_scale_of_the_noise_is_found_under_a_slow_signal(rng):
     ("kind", "stations", "message"),
     [
         ("broken", 0, "choose one of"),
-        ("stuck", 9, "stations holds 9, readings has 3 rows"),
-        ("stuck", [1, 1], "lists a station twice"),
-        ("swapped", 1, "give an even number"),
+        ("stuck", 9, "stations contains 9, but readings has rows 0 to 2"),
+        ("stuck", [1, 1], "lists a station twice: name each once"),
+        ("swapped", 1, "pass an even number"),
         ("stuck", [0.5], "an index or a sequence of indices"),
         ("spikes", 2, "fewer than 3 readings"),
     ],

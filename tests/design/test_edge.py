@@ -105,12 +105,12 @@ def test_reaches_the_wiener_filter_where_the_precision_lies_on_the_graph(rng, sh
     R = np.linalg.inv(precision)
     noise = 0.3 if equal else rng.uniform(0.1, 1, 30)
     d = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise")
-    found = risk(g, d, second_moment=R, noise=noise)
-    assert found.nmse == pytest.approx(found.lmmse, rel=1e-8)
+    result = risk(g, d, second_moment=R, noise=noise)
+    assert result.nmse == pytest.approx(result.lmmse, rel=1e-8)
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-4
     likely = edge(g, second_moment=R, noise=noise, fit=None if equal else "noise", criterion="likelihood")
-    assert risk(g, likely, second_moment=R, noise=noise).nmse == pytest.approx(found.lmmse, rel=1e-8)
+    assert risk(g, likely, second_moment=R, noise=noise).nmse == pytest.approx(result.lmmse, rel=1e-8)
 
 
 def test_likelihood_matches_the_moment_on_the_support(rng):
@@ -141,9 +141,9 @@ def test_never_worse_than_one_weight_on_the_training_signals(rng, structure, noi
     fit = fit.astype(float) if isinstance(fit, np.ndarray) else fit
     for shrink in ("auto", 0.1, None):
         d = edge(g, signals=X, noise=Sigma, fit=fit, structure=structure, shrink=shrink)
-        found = risk(g, d, signals=X, noise=Sigma).mse
-        assert found == pytest.approx(d.objective, rel=1e-9)
-        assert found <= d.certificate.details["best_scalar_risk"]
+        result = risk(g, d, signals=X, noise=Sigma).mse
+        assert result == pytest.approx(d.objective, rel=1e-9)
+        assert result <= d.certificate.details["best_scalar_risk"]
         assert d.certificate.details["smallest_eigenvalue_K"] > 0
         assert d.weights.size == 40 + g.n_edges
     if noise != "zero fit":
@@ -322,10 +322,10 @@ def test_edge_for_interpolation_counts_what_singular_data_leave(data_root):
     train, power = train - train.mean(), np.mean((X - train.mean()) ** 2)
     observed = np.zeros(17, dtype=bool)
     observed[np.random.default_rng([10, 17, 0]).permutation(17)[:8]] = True
-    found = nareg.design.edge(network.graph, signals=train, noise=power, fit=observed.astype(float))
-    details = found.certificate.details
+    result = nareg.design.edge(network.graph, signals=train, noise=power, fit=observed.astype(float))
+    details = result.certificate.details
     assert 0 < details["effective_degrees_of_freedom"] <= details["degrees_of_freedom"]
-    H = nareg.filters.interpolate(network.graph, found, np.eye(17), observed, method="direct").x * observed
+    H = nareg.filters.interpolate(network.graph, result, np.eye(17), observed, method="direct").x * observed
     one = nareg.design.node_invariant(network.graph, rule="oracle", signals=train, noise=power)
     H_one = nareg.filters.interpolate(network.graph, one, np.eye(17), observed, method="direct").x * observed
     error, error_one = (np.sum((h @ train - train) ** 2) + np.sum(h**2) * power * train.shape[1] for h in (H, H_one))

@@ -59,8 +59,8 @@ def test_large_path_on_a_small_scale(rng, monkeypatch, shrink):
     X = field(g, 200, rng)
     d = edge(g, signals=X, noise=0.5, shrink=shrink)
     one = node_invariant(g, rule="oracle", signals=X, noise=0.5)
-    found, scalar = (risk(g, w, signals=X, noise=0.5).mse for w in (d, one))
-    assert found < (1.02 if shrink == 1.0 else 1.0) * scalar
+    result, scalar = (risk(g, w, signals=X, noise=0.5).mse for w in (d, one))
+    assert result < (1.02 if shrink == 1.0 else 1.0) * scalar
     assert edge(g, signals=X, noise=0.5, shrink=shrink, rng=np.random.default_rng(0)).objective == d.objective
 
 

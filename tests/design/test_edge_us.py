@@ -22,8 +22,8 @@ def measured(us, seed, db, *, T=None, two_decades=False, **settings):
     one = node_invariant(us.graph, rule="oracle", signals=train, noise=noise, fit=fit)
     R = train @ train.T / train.shape[1]
     wiener = sum(dense_risk(R @ np.linalg.inv(R + np.diag(noise)), test @ test.T / test.shape[1], np.diag(noise)))
-    found, scalar = (risk(us.graph, w, signals=test, noise=noise).mse for w in (d, one))
-    return found / wiener, found / scalar, d
+    result, scalar = (risk(us.graph, w, signals=test, noise=noise).mse for w in (d, one))
+    return result / wiener, result / scalar, d
 
 
 @pytest.mark.slow

@@ -23,7 +23,7 @@ def split():
 )
 def test_us_network_scalars_and_limit_at_equal_noise(us, db, published, best, limit):
     """The theory page's table, one split there, here the mean over 20 random half splits."""
-    found = []
+    result = []
     for seed in range(20):
         train, test = half_split(us.signals, np.random.default_rng(seed))
         noise = float(np.mean(train**2)) / 10 ** (db / 10)
@@ -33,8 +33,8 @@ def test_us_network_scalars_and_limit_at_equal_noise(us, db, published, best, li
         R = train @ train.T / train.shape[1]
         wiener = R @ np.linalg.inv(R + noise * np.eye(140))
         learned = sum(dense_risk(wiener, test @ test.T / test.shape[1], noise * np.eye(140))) * test.shape[1] / np.sum(test**2)
-        found.append([*(r.nmse for r in measured), learned])
-    np.testing.assert_allclose(np.mean(found, axis=0), [published, best, limit], rtol=0.05)
+        result.append([*(r.nmse for r in measured), learned])
+    np.testing.assert_allclose(np.mean(result, axis=0), [published, best, limit], rtol=0.05)
 
 
 @pytest.mark.slow
@@ -140,9 +140,9 @@ def test_noise_estimate_per_station_on_a_smooth_field(method):
     field = 5 * np.sin(3 * g.coordinates @ rng.standard_normal((2, 300)))
     sigma2 = 10 ** rng.uniform(-1, 1, 120)
     Y = field + np.sqrt(sigma2)[:, None] * rng.standard_normal((120, 300))
-    found = estimate_noise(g, Y, method=method)
-    assert np.corrcoef(np.log(found), np.log(sigma2))[0, 1] > 0.9
-    assert 0.8 < np.median(found / sigma2) < 1.25
+    result = estimate_noise(g, Y, method=method)
+    assert np.corrcoef(np.log(result), np.log(sigma2))[0, 1] > 0.9
+    assert 0.8 < np.median(result / sigma2) < 1.25
 
 
 def test_differences_resist_spikes_and_gcv_does_not(rng):

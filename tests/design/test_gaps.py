@@ -179,7 +179,7 @@ def test_a_weight_at_the_end_of_its_search_is_named_with_gaps_as_without():
 def test_readings_with_gaps_whose_squares_underflow_are_refused():
     g, _, Y, seen = field(8, 15, 20, 0.3)
     for rule in ("gcv", "sure"):
-        with pytest.raises(InputError, match=r"measurements holds nothing larger than .* underflows"):
+        with pytest.raises(InputError, match=r"the largest value of measurements is .* underflows"):
             node_invariant(g, rule=rule, measurements=1e-160 * Y, observed=seen, noise=1.0)
 
 
@@ -261,8 +261,8 @@ def test_many_nodes_choose_one_weight_on_some_of_the_patterns(rng, monkeypatch):
 
 def test_patterns_are_the_different_columns():
     seen = np.array([[1, 1, 0, 1, 0], [1, 1, 1, 1, 0], [0, 0, 1, 0, 0]], dtype=bool)
-    found = [(p.seen.tolist(), p.columns.tolist()) for p in patterns(seen)]
-    assert found == [([True, True, False], [0, 1, 3]), ([False, True, True], [2])]
+    result = [(p.seen.tolist(), p.columns.tolist()) for p in patterns(seen)]
+    assert result == [([True, True, False], [0, 1, 3]), ([False, True, True], [2])]
 
 
 G = nareg.graphs.grid((3, 3))
@@ -278,7 +278,7 @@ NAN = np.where(GAP, Y9, np.nan)
         (lambda: blind(G, measurements=NAN, noise=0.1), r"measurements\[2, 3\] is nan.*observed=numpy.isfinite"),
         (lambda: estimate_noise(G, NAN), r"observed=numpy.isfinite"),
         (lambda: node_invariant(G, rule="gcv", measurements=NAN), r"observed=numpy.isfinite"),
-        (lambda: blind(G, measurements=NAN, observed=~GAP), "observed says that it was measured"),
+        (lambda: blind(G, measurements=NAN, observed=~GAP), "observed is True there: set it to False"),
         (lambda: blind(G, measurements=Y9, observed=GAP.T), r"observed has shape \(12, 9\)"),
         (lambda: blind(G, measurements=Y9, observed=GAP.astype(int)), "observed has dtype int64"),
         (lambda: blind(G, measurements=Y9, observed=np.zeros(9, dtype=bool)), "marks nothing as observed"),

@@ -81,27 +81,27 @@ def test_row_curvature_is_the_hessian_of_one_row(rng):
 @pytest.mark.parametrize("low", [np.ones(30), np.r_[np.zeros(10), np.full(10, 0.1), np.full(10, 3.0)]])
 def test_no_feasible_omega_is_below_the_dual_bound_and_rows_keep_their_bounds(rng, low):
     g, X = network(30, 50)
-    quadratic, found = solved(g, X, np.maximum(low, 1e-3))
-    assert found.status is Status.CONVERGED
-    assert (np.sum(found.V**2, axis=1) >= np.maximum(low, 1e-3) * (1 - 1e-9)).all()
+    quadratic, result = solved(g, X, np.maximum(low, 1e-3))
+    assert result.status is Status.CONVERGED
+    assert (np.sum(result.V**2, axis=1) >= np.maximum(low, 1e-3) * (1 - 1e-9)).all()
     for scale in (0.01, 0.3, 2.0):
-        V = found.V + scale * rng.standard_normal(found.V.shape)
+        V = result.V + scale * rng.standard_normal(result.V.shape)
         V *= np.maximum(1.0, np.sqrt(np.maximum(low, 1e-3)) / np.linalg.norm(V, axis=1))[:, None]
-        assert quadratic.at(V).value >= found.bound
-    assert found.value - found.bound <= 1e-3 * found.value
+        assert quadratic.at(V).value >= result.bound
+    assert result.value - result.bound <= 1e-3 * result.value
 
 
 def test_a_dual_bound_holds_far_from_the_optimum_too(rng):
     g, X = network(20, 40)
     low, high = np.ones(20), np.full(20, 10.0)
-    quadratic, found = solved(g, X, low)
+    quadratic, result = solved(g, X, low)
     for _ in range(20):
         V = rng.standard_normal((20, 3)) * 2
         V *= (np.clip(np.linalg.norm(V, axis=1), 1, np.sqrt(10)) / np.linalg.norm(V, axis=1))[:, None]
         point = quadratic.at(V)
         pull = np.einsum("ik,ik->i", point.Y @ V, V) / np.sum(V**2, axis=1)
         poor = _dual.certify(point.Y, point, pull, low, high, np.ones(20), margin=1e-6, small=1e-7, mesh_like=True)
-        assert poor.bound <= found.value
+        assert poor.bound <= result.value
 
 
 def test_a_start_of_too_low_rank_escapes():
@@ -266,7 +266,7 @@ def test_groups_share_a_weight_and_the_bound_holds_for_them(design):
     assert d.status is Status.CONVERGED
     free = design(g, signals=X, noise=0.5, **({"scale": "bound"} if design is prony else {}))
     assert free.certificate.relaxed_objective <= d.certificate.relaxed_objective * (1 + 1e-3) <= d.objective * (1 + 2e-3)
-    with pytest.raises(InputError, match="groups is not for solver='sdp'"):
+    with pytest.raises(InputError, match="solver='sdp' gives every node its own weight and cannot take groups: use solver="):
         design(g, signals=X, noise=0.5, groups=labels, solver="sdp")
 
 
@@ -281,8 +281,8 @@ def test_tied_weights_stay_tied_inside_a_weighted_data_term(design):
     # one group a node is no tie: the same program in other coordinates
     alone = design(g, signals=X, noise=noise, fit="noise", groups=np.arange(40))
     for bound, value in ((free, alone), (alone, free), (free, tied)):
-        told = value.certificate.details
-        before = value.objective if design is relaxation else told["objective_before_scaling"]
+        details = value.certificate.details
+        before = value.objective if design is relaxation else details["objective_before_scaling"]
         assert bound.certificate.relaxed_objective <= before * (1 + 1e-9)
     assert alone.certificate.relaxed_objective == pytest.approx(free.certificate.relaxed_objective, rel=2e-3)
 
@@ -315,9 +315,9 @@ def test_other_penalties_without_dense_matrices(design, power):
     operator = sp.csr_array(g.laplacian("normalized") ** power) if power > 1 else g.laplacian("normalized")
     more = {"scale": "bound"} if design is prony else {}
     d = design(operator, signals=field.signals, noise=1.0, **more)
-    told = d.certificate.details
+    details = d.certificate.details
     assert d.certificate.solver.startswith(("low-rank", "eigenvalues; low-rank"))
-    assert told["gap"] < 1e-3
+    assert details["gap"] < 1e-3
     assert d.certificate.relaxed_objective <= d.objective
     # the objective again, by dense matrices
     S = d.weights[:, None] * operator.toarray() * d.weights
@@ -379,6 +379,6 @@ def test_edge_weights_over_150_decades_end_with_a_status(data_root):
     network = network.select(~np.isin(np.arange(network.n_nodes), [11, 13, 18, 21, 31]))
     graph = nareg.Graph.from_knn(network.coordinates, 5, metric="haversine", kernel=lambda d: np.exp(-5 * (d / 10) ** 2))
     x = network.signals[:, 364] - network.signals.mean()
-    found = nareg.design.prony(graph, signals=x, lower=1e5, scale="bound")
-    assert np.isfinite(found.objective)
-    assert found.certificate.violation < 1e-9
+    result = nareg.design.prony(graph, signals=x, lower=1e5, scale="bound")
+    assert np.isfinite(result.objective)
+    assert result.certificate.violation < 1e-9

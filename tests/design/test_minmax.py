@@ -44,8 +44,8 @@ def test_the_sdp_value_is_the_certified_bound_of_its_matrix(name, criterion):
     solved, matrix = _program.bound_program(white, U, c, np.full(8, 0.3) / c, "clarabel", criterion=criterion)
     B = (matrix * white.L if criterion == "prony" else matrix - np.eye(8)) * root
     variance = 0.0 if criterion == "prony" else float(np.sum((matrix @ white.Sigma_matrix) * matrix))
-    found = _worst.examine(B, U, variance=variance)
-    assert found.upper == pytest.approx(solved.value, rel=2e-3)
+    result = _worst.examine(B, U, variance=variance)
+    assert result.upper == pytest.approx(solved.value, rel=2e-3)
     if criterion == "prony":
         assert (np.diag(matrix) * c >= 0.3 * (1 - 1e-6)).all()
     if name == "box":
@@ -114,8 +114,8 @@ def test_a_set_symmetric_about_zero_asks_prony_for_the_smallest_weights(options)
     for seed in range(20):
         rng = np.random.default_rng(seed)
         w = np.sqrt(lower * (1 + rng.random(12))) * rng.choice([-1, 1], 12)
-        found = worst_case(g, w, criterion="prony", fit=np.linspace(1, 3, 12), **options)
-        assert found.upper >= auto.certificate.details["worst_case_lower"] * (1 - 1e-9)
+        result = worst_case(g, w, criterion="prony", fit=np.linspace(1, 3, 12), **options)
+        assert result.upper >= auto.certificate.details["worst_case_lower"] * (1 - 1e-9)
 
 
 def test_a_design_is_saved_with_its_worst_case(tmp_path):
@@ -142,7 +142,9 @@ def test_nodes_of_a_group_share_a_weight(criterion, name):
     assert d.certificate.details["degrees_of_freedom"] == 4
     if name == "corners" and criterion == "prony":  # the free SDP bounds the tied weights from below
         assert minmax(g, **options).certificate.relaxed_objective <= d.objective * (1 + 1e-6)
-    with pytest.raises(InputError, match="groups is not for solver='sdp'"):
+    with pytest.raises(
+        InputError, match="solver='sdp' gives every node its own weight and cannot take groups: use solver='auto'"
+    ):
         minmax(g, groups=labels, solver="sdp", **options)
 
 
@@ -150,7 +152,7 @@ def test_nodes_of_a_group_share_a_weight(criterion, name):
 def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
     g, low, high = sensor_case(2, 10)
     d = minmax(g, signal_low=low, signal_high=high, noise=0.2, criterion=criterion)
-    told = d.certificate.details
+    details = d.certificate.details
     noise_part = 0.0
     if criterion == "mse":
         H = dense_filter(g, d.weights)
@@ -158,9 +160,9 @@ def test_corner_designs_tell_the_worst_signal_of_their_box(criterion):
     else:
         B = d.matrix.toarray()
     worst = float(np.sum((B @ vertices(low, high)) ** 2, axis=0).max()) + noise_part
-    assert told["box_worst_case_lower"] == pytest.approx(worst, rel=1e-6)
-    assert worst <= told["box_worst_case_upper"] <= 1.2 * worst
-    assert worst > d.objective if criterion == "prony" else worst > told["worst_mse"]
+    assert details["box_worst_case_lower"] == pytest.approx(worst, rel=1e-6)
+    assert worst <= details["box_worst_case_upper"] <= 1.2 * worst
+    assert worst > d.objective if criterion == "prony" else worst > details["worst_mse"]
 
 
 @pytest.mark.slow
@@ -181,13 +183,13 @@ def test_other_penalties(criterion, kind):
     one = worst_case(
         operator, np.sqrt(1e-3), uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=0.2
     )
-    told = d.certificate.details
-    assert told["worst_case_lower"] <= told["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
+    details = d.certificate.details
+    assert details["worst_case_lower"] <= details["worst_case_upper"] == d.objective <= one.upper * (1 + 1e-6)
     S = d.weights[:, None] * operator.toarray() * d.weights
-    x = np.asarray(told["worst_signal"])
+    x = np.asarray(details["worst_signal"])
     H = np.linalg.inv(np.eye(150) + S)
     reached = np.sum((S @ x) ** 2) if criterion == "prony" else np.sum((H @ x - x) ** 2) + 0.2 * np.sum(H**2)
-    assert told["worst_case_lower"] == pytest.approx(reached, rel=1e-6)
+    assert details["worst_case_lower"] == pytest.approx(reached, rel=1e-6)
 
 
 def descent_ascent(criterion, U, start: np.ndarray, lower: np.ndarray, upper: np.ndarray, *, steps: int = 1000) -> float:

@@ -250,7 +250,7 @@ def test_designs_inside_the_noise_weighted_fit_are_whitened_designs(small, rng):
 @pytest.mark.slow
 def test_oracle_designs_on_erdos_renyi_graphs():
     """N = 50, p = .5, band-limited to 20 frequencies, 0 dB, averages over 20 graphs. The limit is 1 / (N SNR) = 0.02."""
-    found: dict[str, list[float]] = {"prony": [], "relaxation": [], "published rule": [], "exact": []}
+    result: dict[str, list[float]] = {"prony": [], "relaxation": [], "published rule": [], "exact": []}
     for seed in range(20):
         g = nareg.graphs.erdos_renyi(50, 0.5, rng=np.random.default_rng(seed))
         x = bandlimited_signal(g, 20)
@@ -262,8 +262,8 @@ def test_oracle_designs_on_erdos_renyi_graphs():
             "exact": exact(g, signals=x, noise=noise),
         }
         for name, d in designs.items():
-            found[name].append(risk(g, d, signals=x, noise=noise).nmse)
-    mean = {name: np.mean(values) for name, values in found.items()}
+            result[name].append(risk(g, d, signals=x, noise=noise).nmse)
+    mean = {name: np.mean(values) for name, values in result.items()}
     assert 0.02 <= mean["prony"] <= 0.022
     assert 0.02 <= mean["relaxation"] <= 0.03
     assert 0.02 <= mean["exact"] <= 0.022

@@ -29,15 +29,15 @@ def test_risk_is_the_dense_formula_and_above_lmmse(seed, weighted):
     rng, g, X, Sigma = random_case(seed)
     w = rng.standard_normal(9)
     c = 10 ** rng.uniform(-1, 1, 9) if weighted else None
-    found = nareg.design.risk(g, w, fit=c, signals=X, noise=Sigma)
+    result = nareg.design.risk(g, w, fit=c, signals=X, noise=Sigma)
     R = X @ X.T / 4
     bias, variance = dense_risk(dense_filter(g, w, c), R, Sigma)
-    assert found.bias == pytest.approx(bias, rel=1e-9)
-    assert found.variance == pytest.approx(variance, rel=1e-9)
-    assert found.nmse == pytest.approx((bias + variance) / np.trace(R), rel=1e-9)
+    assert result.bias == pytest.approx(bias, rel=1e-9)
+    assert result.variance == pytest.approx(variance, rel=1e-9)
+    assert result.nmse == pytest.approx((bias + variance) / np.trace(R), rel=1e-9)
     wiener = R @ np.linalg.inv(R + Sigma)
-    assert found.lmmse == pytest.approx(sum(dense_risk(wiener, R, Sigma)) / np.trace(R), rel=1e-6)
-    assert found.nmse >= found.lmmse * (1 - 1e-9)
+    assert result.lmmse == pytest.approx(sum(dense_risk(wiener, R, Sigma)) / np.trace(R), rel=1e-6)
+    assert result.nmse >= result.lmmse * (1 - 1e-9)
 
 
 def test_risk_agrees_with_monte_carlo(us, rng):

@@ -39,19 +39,19 @@ def spoilt(Y, variance):
 @pytest.mark.parametrize("loss", ["scale", "huber"])
 def test_bad_stations_are_found_and_good_ones_kept(network, loss):
     g, _, Y, variance = network
-    found = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, loss=loss)
-    assert found.status is Status.CONVERGED
-    good = np.delete(found.reliability, [DRIFTING, SPIKING])
-    assert set(np.argsort(found.reliability)[:2]) == {DRIFTING, SPIKING}
-    assert max(found.reliability[[DRIFTING, SPIKING]]) < (0.35 if loss == "scale" else 0.75)
+    result = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, loss=loss)
+    assert result.status is Status.CONVERGED
+    good = np.delete(result.reliability, [DRIFTING, SPIKING])
+    assert set(np.argsort(result.reliability)[:2]) == {DRIFTING, SPIKING}
+    assert max(result.reliability[[DRIFTING, SPIKING]]) < (0.35 if loss == "scale" else 0.75)
     assert good.mean() > 0.95
-    assert (found.reliability > 0).all()
-    assert (found.reliability <= 1).all()
-    np.testing.assert_array_equal(found.fit, found.reliability)
+    assert (result.reliability > 0).all()
+    assert (result.reliability <= 1).all()
+    np.testing.assert_array_equal(result.fit, result.reliability)
     if loss == "scale":
-        assert set(found.suspects()) == {DRIFTING, SPIKING}
-        assert list(found.suspects()) == sorted(found.suspects(), key=lambda i: found.reliability[i])
-    assert found.suspects(0.0).size == 0
+        assert set(result.suspects()) == {DRIFTING, SPIKING}
+        assert list(result.suspects()) == sorted(result.suspects(), key=lambda i: result.reliability[i])
+    assert result.suspects(0.0).size == 0
 
 
 def test_estimates_of_the_neighbors_are_better(network):
@@ -62,12 +62,12 @@ def test_estimates_of_the_neighbors_are_better(network):
     for name, readings in (("clean", Y), ("spoilt", bad)):
         first = node_invariant(g, rule="sure", measurements=readings, noise=variance)
         error[name] = np.mean((nareg.filters.denoise(g, first, readings).x - X) ** 2)
-    found = robust_fit(g, first, bad, noise=variance)
-    again = node_invariant(g, rule="sure", measurements=bad, noise=found.noise, fit=found.fit)
-    good = found.reliability == 1
-    np.testing.assert_array_equal(found.noise[good], variance[good])
+    result = robust_fit(g, first, bad, noise=variance)
+    again = node_invariant(g, rule="sure", measurements=bad, noise=result.noise, fit=result.fit)
+    good = result.reliability == 1
+    np.testing.assert_array_equal(result.noise[good], variance[good])
     power = np.mean((bad - X) ** 2, axis=1)
-    np.testing.assert_allclose(found.noise[[DRIFTING, SPIKING]], power[[DRIFTING, SPIKING]], rtol=0.05)
+    np.testing.assert_allclose(result.noise[[DRIFTING, SPIKING]], power[[DRIFTING, SPIKING]], rtol=0.05)
     repaired = np.mean((nareg.filters.denoise(g, again, bad).x - X) ** 2)
     assert error["spoilt"] > 2 * error["clean"]
     assert repaired < 1.15 * error["clean"]
@@ -76,11 +76,11 @@ def test_estimates_of_the_neighbors_are_better(network):
 def test_clean_gaussian_readings_are_left_alone(network):
     g, X, Y, variance = network
     for options in ({}, {"loss": "huber"}, {"per_reading": True}):
-        found = robust_fit(g, 1.0, Y, noise=variance, **options)
-        assert found.reliability.mean() > 0.98
-        before, after = (np.mean((x - X) ** 2) for x in (nareg.filters.denoise(g, 1.0, Y).x, found.estimate))
+        result = robust_fit(g, 1.0, Y, noise=variance, **options)
+        assert result.reliability.mean() > 0.98
+        before, after = (np.mean((x - X) ** 2) for x in (nareg.filters.denoise(g, 1.0, Y).x, result.estimate))
         assert after < 1.02 * before
-    assert np.mean(np.abs(found.readings - Y) > 1e-6) < 0.03
+    assert np.mean(np.abs(result.readings - Y) > 1e-6) < 0.03
 
 
 def test_mean_huber_weight_of_normal_numbers(rng):
@@ -93,14 +93,14 @@ def test_single_spikes_are_moved_back(network, rng):
     g, X, Y, variance = network
     spikes = rng.random(Y.shape) < 0.01
     bad = Y + 20 * np.sqrt(variance)[:, None] * spikes * rng.choice([-1, 1], size=Y.shape)
-    found = robust_fit(g, 1.0, bad, noise=variance, per_reading=True)
-    assert found.status is Status.CONVERGED
+    result = robust_fit(g, 1.0, bad, noise=variance, per_reading=True)
+    assert result.status is Status.CONVERGED
     plain = np.mean((nareg.filters.denoise(g, 1.0, bad).x - X) ** 2)
     clean = np.mean((nareg.filters.denoise(g, 1.0, Y).x - X) ** 2)
     assert plain > 3 * clean
-    assert np.mean((found.estimate - X) ** 2) < 1.15 * clean
-    np.testing.assert_allclose(found.estimate, nareg.filters.denoise(g, 1.0, found.readings, fit=found.fit).x, rtol=1e-9)
-    moved = np.abs(found.readings - bad) > 1e-6
+    assert np.mean((result.estimate - X) ** 2) < 1.15 * clean
+    np.testing.assert_allclose(result.estimate, nareg.filters.denoise(g, 1.0, result.readings, fit=result.fit).x, rtol=1e-9)
+    moved = np.abs(result.readings - bad) > 1e-6
     assert (moved & spikes).sum() == spikes.sum()
 
 
@@ -109,11 +109,11 @@ def test_order_of_stations_and_readings_does_not_matter(network, rng, options):
     g, _, Y, variance = network
     bad = spoilt(Y, variance)
     nodes, times = rng.permutation(N), rng.permutation(T)
-    found = robust_fit(g, 1.0, bad, noise=variance, **options)
+    result = robust_fit(g, 1.0, bad, noise=variance, **options)
     L = g.laplacian()[nodes][:, nodes]
     turned = robust_fit(L, 1.0, bad[nodes][:, times], noise=variance[nodes], **options)
-    np.testing.assert_allclose(turned.reliability, found.reliability[nodes], rtol=1e-6)
-    np.testing.assert_allclose(turned.estimate, found.estimate[nodes][:, times], atol=1e-6)
+    np.testing.assert_allclose(turned.reliability, result.reliability[nodes], rtol=1e-6)
+    np.testing.assert_allclose(turned.estimate, result.estimate[nodes][:, times], atol=1e-6)
 
 
 @pytest.mark.parametrize("unit", [1e-6, 10.0, 1e6])
@@ -163,10 +163,10 @@ def test_stations_without_neighbors_or_data_are_not_judged(network):
     w[5] = 0.0
     bad = Y.copy()
     bad[[3, 5]] += 100
-    found = robust_fit(g, w, bad, noise=variance, fit=c, per_reading=True)
-    np.testing.assert_array_equal(found.reliability[[3, 5]], 1.0)
-    assert found.fit[3] == 0
-    np.testing.assert_array_equal(found.readings[[3, 5]], bad[[3, 5]])
+    result = robust_fit(g, w, bad, noise=variance, fit=c, per_reading=True)
+    np.testing.assert_array_equal(result.reliability[[3, 5]], 1.0)
+    assert result.fit[3] == 0
+    np.testing.assert_array_equal(result.readings[[3, 5]], bad[[3, 5]])
     with pytest.raises(InputError, match="every station without neighbors"):
         robust_fit(g, 0.0, Y, noise=variance)
 
@@ -176,25 +176,25 @@ def test_one_reading_a_station_and_repeatability(network):
     g, _, Y, variance = network
     y = Y[:, 0].copy()
     y[20] += 30
-    found = robust_fit(g, 1.0, y, noise=variance)
-    assert list(found.suspects()) == [20]
+    result = robust_fit(g, 1.0, y, noise=variance)
+    assert list(result.suspects()) == [20]
     again = robust_fit(g, 1.0, y, noise=variance, rng=np.random.default_rng(4))
-    np.testing.assert_array_equal(found.reliability, again.reliability)
+    np.testing.assert_array_equal(result.reliability, again.reliability)
 
 
 def test_a_round_limit_is_reported(network):
     g, _, Y, variance = network
-    found = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, max_rounds=1)
-    assert found.status is Status.MAX_ITERATIONS
-    assert found.rounds == 1
+    result = robust_fit(g, 1.0, spoilt(Y, variance), noise=variance, max_rounds=1)
+    assert result.status is Status.MAX_ITERATIONS
+    assert result.rounds == 1
 
 
 def test_designs_take_the_fit(network):
     g, _, Y, variance = network
     first = nareg.design.blind(g, measurements=Y, noise=variance, fit="noise", sampling=nareg.design.Sampling(folds=2))
-    found = robust_fit(g, first, Y, noise=variance)
-    np.testing.assert_allclose(found.fit, found.reliability / variance)
-    nareg.filters.denoise(g, first, Y, fit=found.fit)
+    result = robust_fit(g, first, Y, noise=variance)
+    np.testing.assert_allclose(result.fit, result.reliability / variance)
+    nareg.filters.denoise(g, first, Y, fit=result.fit)
 
 
 def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
@@ -206,10 +206,10 @@ def test_thousands_of_nodes_without_dense_matrices(rng, monkeypatch):
     Y[bad] += np.linspace(0, 12, 40)
     for name in ("inv", "solve", "cholesky", "eigh", "eigvalsh"):
         monkeypatch.delattr(np.linalg, name)  # whatever is dense goes through one of them
-    found = robust_fit(g, 1.0, Y, noise=1.0)
-    assert found.status is Status.CONVERGED
-    assert set(bad) == set(found.suspects(0.4))
-    assert np.delete(found.reliability, bad).mean() > 0.99
+    result = robust_fit(g, 1.0, Y, noise=1.0)
+    assert result.status is Status.CONVERGED
+    assert set(bad) == set(result.suspects(0.4))
+    assert np.delete(result.reliability, bad).mean() > 0.99
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_bad_readings_are_named():
 
 def test_a_failed_solve_is_not_used(network, monkeypatch):
     g, _, Y, variance = network
-    found = nareg.filters.denoise(g, 1.0, Y)
-    failed = nareg.results.Solution(found.x, Status.STALLED, "cg", 1, found.residuals, 1.0)
+    result = nareg.filters.denoise(g, 1.0, Y)
+    failed = nareg.results.Solution(result.x, Status.STALLED, "cg", 1, result.residuals, 1.0)
     monkeypatch.setattr(reliability, "denoise", lambda *_, **__: failed)
     with pytest.raises(SolverError, match="STALLED"):
         robust_fit(g, 1.0, Y, noise=variance)
@@ -265,10 +265,10 @@ def test_drift_on_a_real_network(us):
         return d, np.mean((nareg.filters.denoise(us.graph, d, Y).x - X) ** 2)
 
     (_, without), (first, plain) = error(clean), error(bad)
-    found = robust_fit(us.graph, first, bad, noise=sd**2)
-    assert set(found.suspects()) == set(stations)
+    result = robust_fit(us.graph, first, bad, noise=sd**2)
+    assert set(result.suspects()) == set(stations)
     assert plain > 2 * without
-    assert error(bad, found.noise, found.fit)[1] < 1.1 * without
+    assert error(bad, result.noise, result.fit)[1] < 1.1 * without
     untouched = robust_fit(us.graph, first, clean, noise=sd**2)
     assert error(clean, untouched.noise, untouched.fit)[1] < 1.02 * without
 
@@ -277,8 +277,8 @@ def test_a_gross_spike_does_not_drag_its_neighbors_along(rng):
     g = nareg.graphs.grid((3, 3))
     Y = 0.3 * rng.standard_normal((9, 50))
     Y[4, 7] = 1000.0
-    found = robust_fit(g, 1.0, Y, noise=0.09, per_reading=True)
-    others = np.delete(np.abs(found.readings - Y), 4, axis=0)
+    result = robust_fit(g, 1.0, Y, noise=0.09, per_reading=True)
+    others = np.delete(np.abs(result.readings - Y), 4, axis=0)
     assert others.max() < 1.0
-    assert abs(found.readings[4, 7]) < 5.0
-    assert np.abs(found.estimate).max() < 2.0
+    assert abs(result.readings[4, 7]) < 5.0
+    assert np.abs(result.estimate).max() < 2.0

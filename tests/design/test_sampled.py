@@ -135,10 +135,10 @@ def test_converged_means_a_small_gradient_of_the_penalized_risk(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     assert d.status.name == "CONVERGED"
     assert d.certificate.gradient_norm < 1e-3
-    told = d.certificate.details
-    assert told["held_out_gain"] > 2 * told["held_out_error"] > 0
-    assert told["held_out_risk"] == min(told["held_out_path"].values())
-    assert d.objective < told["best_scalar_risk"]
+    details = d.certificate.details
+    assert details["held_out_gain"] > 2 * details["held_out_error"] > 0
+    assert details["held_out_risk"] == min(details["held_out_path"].values())
+    assert d.objective < details["best_scalar_risk"]
 
 
 @pytest.mark.slow
@@ -238,16 +238,16 @@ def test_the_same_generator_gives_the_same_weights(field):
 def test_redesign_after_a_sensor_is_gone_and_one_is_new(field):
     d = exact(field.graph, signals=field.signals, noise=field.noise, solver="sampled")
     nodes = np.r_[np.arange(5, 600), 0]
-    kept = np.r_[np.arange(5, 600), -1]  # the last one counts as new
+    remaining = np.r_[np.arange(5, 600), -1]  # the last one counts as new
     g = field.graph.subgraph(nodes)
     data = {"signals": field.signals[nodes], "noise": field.noise[nodes]}
-    again, afresh = redesign(g, d, old_index=kept, **data), exact(g, **data, solver="sampled")
+    again, afresh = redesign(g, d, old_index=remaining, **data), exact(g, **data, solver="sampled")
     assert again.status.ok
     assert again.objective == pytest.approx(afresh.objective, rel=2e-3)
     solves = [x.certificate.details["solves"]["columns"] for x in (again, afresh)]
     assert solves[0] < 0.6 * solves[1]
     Y = field.measure(field.signals, rng=np.random.default_rng(0))[nodes]
-    assert redesign(g, d, old_index=kept, measurements=Y, noise=data["noise"]).status.ok
+    assert redesign(g, d, old_index=remaining, measurements=Y, noise=data["noise"]).status.ok
 
 
 @pytest.mark.parametrize(

@@ -125,8 +125,8 @@ def test_no_design_depends_on_the_physical_unit(problem, unit):
         for fit in (None, "noise"):
             risks = []
             for s in (1.0, unit):
-                found = design(s, noise=s**2 * noise, fit=fit)
-                risks.append(nareg.design.risk(g, found, signals=s * X, noise=s**2 * noise).nmse)
+                result = design(s, noise=s**2 * noise, fit=fit)
+                risks.append(nareg.design.risk(g, result, signals=s * X, noise=s**2 * noise).nmse)
             assert risks[1] == pytest.approx(risks[0], rel=1e-3), (name, fit)
 
 

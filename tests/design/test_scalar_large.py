@@ -140,9 +140,9 @@ def test_differences_are_the_dense_minimizer(spread):
     _, _, expected = reference_differences(g, Y)
     assert (expected == 0).mean() > (0.2 if spread == 3 else 0.0)
     centered = Y - Y.mean(axis=1, keepdims=True)
-    found = noise_module._from_differences(g.laplacian(), centered)
-    np.testing.assert_allclose(found, expected, atol=1e-6 * expected.max())
-    np.testing.assert_array_equal(found == 0, expected == 0)
+    result = noise_module._from_differences(g.laplacian(), centered)
+    np.testing.assert_allclose(result, expected, atol=1e-6 * expected.max())
+    np.testing.assert_array_equal(result == 0, expected == 0)
 
 
 def test_least_squares_meet_the_optimality_conditions(rng):
@@ -179,13 +179,13 @@ def test_default_method_and_refusal_by_size(rng):
 def test_twenty_thousand_nodes():
     """Noise estimate, single weight and blind design from readings alone."""
     g, X, Y, variance = smooth_problem(20_000, 32, 8, nareg.graphs.grid((100, 200)))
-    found = estimate_noise(g, Y)
-    assert np.corrcoef(np.log(found), np.log(variance))[0, 1] > 0.6
-    assert np.median(found / variance) == pytest.approx(1.0, abs=0.15)
+    result = estimate_noise(g, Y)
+    assert np.corrcoef(np.log(result), np.log(variance))[0, 1] > 0.6
+    assert np.median(result / variance) == pytest.approx(1.0, abs=0.15)
     oracle = node_invariant(g, rule="oracle", signals=X, noise=variance)
     sure = node_invariant(g, rule="sure", measurements=Y, noise=variance)
     assert sure.certificate.details["strength"] == pytest.approx(oracle.certificate.details["strength"], rel=0.05)
     error = np.mean(np.sum((nareg.filters.denoise(g, sure, Y).x - X) ** 2, axis=0))
     assert sure.objective == pytest.approx(error, rel=0.02)
-    from_readings = blind(g, measurements=Y[:, :4], noise=found)
-    assert from_readings.objective < found.sum()
+    from_readings = blind(g, measurements=Y[:, :4], noise=result)
+    assert from_readings.objective < result.sum()

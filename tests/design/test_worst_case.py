@@ -30,9 +30,9 @@ def test_the_worst_vertex_of_a_box_is_far_above_its_two_corners():
     X = vertices(-np.ones(8), np.ones(8))
     S = w[:, None] * g.laplacian().toarray() * w
     values = np.sum((S @ X) ** 2, axis=0)
-    found = worst_case(g, w, uncertainty="box", criterion="prony", signal_low=-1.0, signal_high=1.0)
-    assert found.lower == pytest.approx(values.max())
-    assert values.max() <= found.upper <= 1.02 * values.max()
+    result = worst_case(g, w, uncertainty="box", criterion="prony", signal_low=-1.0, signal_high=1.0)
+    assert result.lower == pytest.approx(values.max())
+    assert values.max() <= result.upper <= 1.02 * values.max()
     assert values[0] == pytest.approx(values[-1])  # the two corners
     assert values[0] < 0.2 * values.max()
 
@@ -48,12 +48,12 @@ def test_enumeration_lies_between_the_bounds(seed):
         "mse": np.sum((H @ X - X) ** 2, axis=0) + np.sum(H**2 * noise),
     }
     for criterion, values in errors.items():
-        found = worst_case(g, w, uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=noise, fit=c)
+        result = worst_case(g, w, uncertainty="box", criterion=criterion, signal_low=low, signal_high=high, noise=noise, fit=c)
         worst = values.max()
-        assert worst * (1 - 0.02) <= found.lower <= worst * (1 + 1e-9) <= found.upper * (1 + 2e-9)
-        assert found.upper <= 1.05 * worst
-        assert (low <= found.signal).all()
-        assert (found.signal <= high).all()
+        assert worst * (1 - 0.02) <= result.lower <= worst * (1 + 1e-9) <= result.upper * (1 + 2e-9)
+        assert result.upper <= 1.05 * worst
+        assert (low <= result.signal).all()
+        assert (result.signal <= high).all()
 
 
 @pytest.mark.parametrize("criterion", ["prony", "mse"])
@@ -71,16 +71,16 @@ def test_smooth_box_bounds_hold_and_tend_to_those_of_the_box(seed, criterion):
     box = worst_case(g, w, uncertainty="box", **options)
     last = 0.0
     for kappa in (np.quantile(rough, 0.05), np.median(rough), 2 * rough.max()):
-        found = worst_case(g, w, uncertainty=SmoothBox(kappa), **options)
-        assert errors[rough <= kappa].max() <= found.upper * (1 + 1e-9)
-        assert last <= found.upper * (1 + 1e-3)
-        assert found.upper <= box.upper * (1 + 1e-3)
-        assert found.lower <= found.upper <= 1.25 * found.lower
-        assert roughness(g, found.signal[:, None])[0] <= kappa * (1 + 1e-9)
-        assert found.lower == pytest.approx(np.sum((B @ found.signal) ** 2) + variance)
-        last = found.upper
-    assert found.upper == pytest.approx(box.upper, rel=1e-3)
-    assert found.multiplier == 0
+        result = worst_case(g, w, uncertainty=SmoothBox(kappa), **options)
+        assert errors[rough <= kappa].max() <= result.upper * (1 + 1e-9)
+        assert last <= result.upper * (1 + 1e-3)
+        assert result.upper <= box.upper * (1 + 1e-3)
+        assert result.lower <= result.upper <= 1.25 * result.lower
+        assert roughness(g, result.signal[:, None])[0] <= kappa * (1 + 1e-9)
+        assert result.lower == pytest.approx(np.sum((B @ result.signal) ** 2) + variance)
+        last = result.upper
+    assert result.upper == pytest.approx(box.upper, rel=1e-3)
+    assert result.multiplier == 0
 
 
 def test_ball_is_the_largest_singular_value():
@@ -98,17 +98,17 @@ def test_any_design_can_be_examined():
     g, low, high = sensor_case(0)
     d = nareg.design.node_invariant(g, signals=(low + high) / 2, noise=0.1, fit="noise")
     options = {"uncertainty": "box", "signal_low": low, "signal_high": high, "noise": 0.1}
-    found, same = worst_case(g, d, **options), worst_case(g, d.weights, fit=d.fit, **options)
-    assert found.upper == pytest.approx(same.upper)
-    assert found.upper != pytest.approx(worst_case(g, d.weights, **options).upper)  # the design's own fit was used
+    result, same = worst_case(g, d, **options), worst_case(g, d.weights, fit=d.fit, **options)
+    assert result.upper == pytest.approx(same.upper)
+    assert result.upper != pytest.approx(worst_case(g, d.weights, **options).upper)  # the design's own fit was used
 
 
 def test_a_known_signal_is_its_own_worst_case():
     g, x, _ = sensor_case(0, 12)
     for signals in ("box", SmoothBox(roughness(g, x[:, None])[0] * 1.001)):
-        found = worst_case(g, 1.0, uncertainty=signals, criterion="prony", signal_low=x, signal_high=x)
-        assert found.lower == pytest.approx(np.sum((g.laplacian() @ x) ** 2))
-        assert found.upper == pytest.approx(found.lower)
+        result = worst_case(g, 1.0, uncertainty=signals, criterion="prony", signal_low=x, signal_high=x)
+        assert result.lower == pytest.approx(np.sum((g.laplacian() @ x) ** 2))
+        assert result.upper == pytest.approx(result.lower)
 
 
 def test_certificate_of_a_large_network_is_proven_by_a_sparse_factorization(monkeypatch):

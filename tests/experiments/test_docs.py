@@ -48,12 +48,12 @@ def test_what_was_not_run_anew_stays_and_what_never_was_says_so():
 
 
 def test_overview_keeps_the_lines_of_what_was_not_run_anew():
-    told = {name: {"verdicts": [{"text": f"claim of {name}", "finding": "partly"}]} for name in ("fig1", "fig2", "fig3")}
-    whole = _docs.overview(told, told, "")
+    stated = {name: {"verdicts": [{"text": f"claim of {name}", "finding": "partly"}]} for name in ("fig1", "fig2", "fig3")}
+    whole = _docs.overview(stated, stated, "")
     changed = {"fig2": {"verdicts": [{"text": "claim of fig2", "finding": "reproduced"}]}}
     second = "| [Figure 2](#figure-2) | claim of fig2 | **partly** |"
     assert second in whole
-    assert _docs.overview(changed, told, whole) == whole.replace(second, second.replace("partly", "reproduced"))
+    assert _docs.overview(changed, stated, whole) == whole.replace(second, second.replace("partly", "reproduced"))
 
 
 def test_pages_are_written_from_what_was_run(tmp_path):
@@ -68,12 +68,12 @@ def test_pages_are_written_from_what_was_run(tmp_path):
     (docs / "results" / "unlearning.md").write_text(page)
     for k, name in enumerate(names):
         figure = load(name)
-        told = {
+        stated = {
             "figure": name, "title": "t", "commit": f"c{k}", "settings": {"seed": k},
             "fingerprint": fingerprint(figure, figure.full),
             "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "section": "5", "measured": "m", "why": ""}],
         }  # fmt: skip
-        (out / f"{name}.json").write_text(json.dumps(told))
+        (out / f"{name}.json").write_text(json.dumps(stated))
         (out / f"{name}.csv").write_text("a\n1\n")
         Image.new("RGB", (4, 4)).save(out / f"{name}.png")
         _docs.write("unlearning", out, docs)
@@ -81,8 +81,8 @@ def test_pages_are_written_from_what_was_run(tmp_path):
     text = (docs / "results" / "unlearning.md").read_text()
     assert all(f"claim {k} | **reproduced** |" in text and f"commit `c{k}`" in text for k in range(2))
     assert _docs.NOT_RUN not in text
-    told["fingerprint"] = "another"
-    (out / f"{names[1]}.json").write_text(json.dumps(told))
+    stated["fingerprint"] = "another"
+    (out / f"{names[1]}.json").write_text(json.dumps(stated))
     with pytest.raises(SystemExit, match="another source"):
         _docs.write("unlearning", out, docs)
 

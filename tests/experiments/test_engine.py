@@ -195,12 +195,12 @@ def test_a_killed_run_ends_with_the_same_table(tmp_path):
         time.sleep(0.02)
     running.send_signal(signal.SIGKILL)
     running.wait()
-    kept = finished(cut)
-    assert 1 <= len(kept) < len(finished(whole))
-    stamps = [file.stat().st_mtime_ns for file in kept]
+    remaining = finished(cut)
+    assert 1 <= len(remaining) < len(finished(whole))
+    stamps = [file.stat().st_mtime_ns for file in remaining]
     assert not (cut / "fig3-quick.csv").exists()
     assert start(cut).wait(300) == 0
-    assert [file.stat().st_mtime_ns for file in kept] == stamps
+    assert [file.stat().st_mtime_ns for file in remaining] == stamps
     assert (cut / "fig3-quick.csv").read_bytes() == (whole / "fig3-quick.csv").read_bytes()
 
 
@@ -210,10 +210,10 @@ def test_command_writes_table_picture_verdicts_and_page(tmp_path, monkeypatch):
     done, failed = _main.reproduce(["fig1"], tmp_path, quick=True)
     assert not failed
     page = _main.page(done, failed, tmp_path).read_text()
-    told = json.loads((tmp_path / "fig1-quick.json").read_text())
-    assert told["quick"] is True
-    assert told["commit"] == _main.commit()
-    assert told["verdicts"][0]["finding"] in page
+    stated = json.loads((tmp_path / "fig1-quick.json").read_text())
+    assert stated["quick"] is True
+    assert stated["commit"] == _main.commit()
+    assert stated["verdicts"][0]["finding"] in page
     assert "Quick settings" in page
     assert (tmp_path / "fig1-quick.csv").read_text().startswith("graph,w0,method,bias,variance,nmse\n")
     assert (tmp_path / "fig1-quick.png").read_bytes().startswith(b"\x89PNG")
@@ -232,7 +232,7 @@ def test_settings_are_changed_by_name_and_checked():
 
 
 def test_unknown_figures_are_named():
-    with pytest.raises(InputError, match="'fig9' is no experiment: choose from fig1"):
+    with pytest.raises(InputError, match="'fig9' is not an experiment: choose from fig1"):
         _main.wanted(["fig9"])
     assert _main.wanted(["fig2", "all"]) == list(_main.FIGURES)
     assert _main.wanted(["gnn", "fig1"]) == ["fig1", *_main.GNN]
@@ -247,11 +247,11 @@ def test_a_change_in_one_part_of_the_library_leaves_the_results_of_the_others(mo
         return [_engine.fingerprint(figure, figure.full) for figure in figures]
 
     before = prints()
-    told = _engine.sources()
+    stated = _engine.sources()
     for part, changed in (("nareg/gnn/noise.py", (False, True, True)), ("nareg/design/_node/exact.py", (True, False, True)),
                           ("nareg/graph.py", (True, True, True)), ("_nodes", (False, True, True)),
                           ("nareg/herta/fit.py", (False, False, False))):  # fmt: skip
-        monkeypatch.setattr(_engine, "sources", lambda part=part: {**told, part: "other"})
+        monkeypatch.setattr(_engine, "sources", lambda part=part: {**stated, part: "other"})
         assert tuple(a != b for a, b in zip(before, prints(), strict=True)) == changed
 
 
@@ -318,9 +318,9 @@ def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
     while run.poll() is None and not list(tmp_path.rglob("0*.json")):
         time.sleep(0.1)
     os.killpg(run.pid, signal.SIGINT)
-    _, told = run.communicate(timeout=60)
+    _, stated = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "the same command goes on" in " ".join(told.split())
+    assert "run the same command again to continue" in " ".join(stated.split())
     assert list(tmp_path.rglob("0*.json"))
 
 

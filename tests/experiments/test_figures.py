@@ -52,17 +52,21 @@ def test_best_ridge_is_the_library_s_best_of_the_grid(observed, rng):
 def test_a_uniform_gain_is_found_wherever_the_reference_reaches(gain):
     snr = np.arange(-10.0, 11.0, 2.5)
     curve = lambda x: 10 ** (-0.07 * x) + 0.01  # noqa: E731
-    found = fig6.saved(snr, curve(snr), curve(snr + gain))
+    result = fig6.saved(snr, curve(snr), curve(snr + gain))
     inside = (snr + gain >= snr[0]) & (snr + gain <= snr[-1])
-    assert np.isnan(found[~inside]).all()
-    np.testing.assert_allclose(found[inside], gain, atol=0.1)
+    assert np.isnan(result[~inside]).all()
+    np.testing.assert_allclose(result[inside], gain, atol=0.1)
 
 
 def test_verdicts_name_their_setting_and_what_the_others_found():
     one = Verdict("claim", Finding.NOT, "half.", "because.")
     two = Verdict("claim", Finding.REPRODUCED, "all.")
-    (told,) = _figure.elsewhere({"32 stations": [one], "37 stations": [two]})
-    assert (told.finding, told.measured, told.why) == (Finding.NOT, "32 stations: half.", "because. 37 stations: reproduced.")
+    (stated,) = _figure.elsewhere({"32 stations": [one], "37 stations": [two]})
+    assert (stated.finding, stated.measured, stated.why) == (
+        Finding.NOT,
+        "32 stations: half.",
+        "because. 37 stations: reproduced.",
+    )
     assert _figure.grade([True, True]) is Finding.REPRODUCED
     assert _figure.grade(np.array([True, False])) is Finding.IN_PART
     assert _figure.grade([False]) is Finding.NOT

@@ -37,8 +37,8 @@ def rows(model, level, values):
 
 
 def line(text, model):
-    (found,) = (line for line in text.splitlines() if line.startswith(f"| {model} |"))
-    return [cell.strip() for cell in found.strip("|").split("|")][1:]
+    (result,) = (line for line in text.splitlines() if line.startswith(f"| {model} |"))
+    return [cell.strip() for cell in result.strip("|").split("|")][1:]
 
 
 def test_cells_are_means_of_their_own_rows():
@@ -114,13 +114,13 @@ def trained(name, settings):
                     counts = {f"{what} {gap:g}": 7.0 + k for what in ("iterations", "seconds") for gap in herta_loss.GAPS}
                     if method == "Adam":
                         counts = dict.fromkeys(counts)
-                    told = {"method": method, "kind": "run", "optimizer": "pcg", "preconditioner": "exact", "products": 1000}
-                    yield {**point, **told, **counts, "final": 1e-7, "last": 1e-7}
+                    stated = {"method": method, "kind": "run", "optimizer": "pcg", "preconditioner": "exact", "products": 1000}
+                    yield {**point, **stated, **counts, "final": 1e-7, "last": 1e-7}
         elif name == "herta-large":
             if point["features"]:
                 for k, method in enumerate(("auto", "sketched PCG", "L-BFGS")):
-                    told = {"kind": "run", "method": method, "iterations 1e-06": 7.0 + k, "seconds 1e-06": 2.0 + k}
-                    yield {**point, **told} if k < 2 else {**point, **told, "iterations 1e-06": None, "seconds 1e-06": None}
+                    stated = {"kind": "run", "method": method, "iterations 1e-06": 7.0 + k, "seconds 1e-06": 2.0 + k}
+                    yield {**point, **stated} if k < 2 else {**point, **stated, "iterations 1e-06": None, "seconds 1e-06": None}
             else:
                 yield {**point, "kind": "absent"}
         elif name == "herta-accuracy":
@@ -147,18 +147,18 @@ def trained(name, settings):
 
 def written(names, rows, folder):
     """What the full runs of experiments would leave, their numbers through a CSV as for the pages."""
-    figures, found = {}, {}
+    figures, result = {}, {}
     for name in names:
         settings = _engine.load(name).full
         _engine.write_csv(list(rows(name, settings)), folder / f"{name}.csv")
         figures[name] = {"figure": name, "settings": json.loads(json.dumps(asdict(settings))), "commit": "0123abc"}
-        found[name] = _docs.numbers(folder / f"{name}.csv")
-    return figures, found
+        result[name] = _docs.numbers(folder / f"{name}.csv")
+    return figures, result
 
 
 def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
-    figures, found = written(_main.HERTA, trained, tmp_path)
-    parts = _herta_tables.parts(figures, found)
+    figures, result = written(_main.HERTA, trained, tmp_path)
+    parts = _herta_tables.parts(figures, result)
     page = (Path(__file__).resolve().parents[2] / "docs" / "results" / "herta.md").read_text()
     marks = re.findall(r"<!-- begin ([\w-]+) -->", page)
     assert len(marks) == len(set(marks))
@@ -181,8 +181,8 @@ def test_the_page_on_training_has_every_part_and_no_other(tmp_path):
 @pytest.mark.slow
 def test_every_mark_of_the_pages_has_a_part_and_every_part_a_mark(tmp_path):
     """On rows made up for the full settings of every experiment, through a CSV; all cells that are run are found again."""
-    figures, found = written(_main.GNN, made_up, tmp_path)
-    parts = _tables.parts(figures, found)
+    figures, result = written(_main.GNN, made_up, tmp_path)
+    parts = _tables.parts(figures, result)
     docs = Path(__file__).resolve().parents[2] / "docs"
     marks = [mark for page in _docs.PAGES["gnn"] for mark in re.findall(r"<!-- begin ([\w-]+) -->", (docs / page).read_text())]
     assert len(marks) == len(set(marks))

@@ -47,23 +47,23 @@ def told_and_matrix(graph, w, fit, observed):
 def test_warning_is_the_largest_row_sum_of_the_given_filter(seed):
     graph, w, fit, observed = case(seed)
     rows, _ = dense_rows(graph, w, fit, observed)
-    told, *_ = told_and_matrix(graph, w, fit, observed)
+    stated, *_ = told_and_matrix(graph, w, fit, observed)
     if rows.max() > LARGEST_AMPLIFICATION * (1 + 1e-6):
-        (message,) = told
+        (message,) = stated
         assert message.amplification == pytest.approx(rows.max(), rel=1e-2)
         assert rows[message.node] == pytest.approx(rows.max(), rel=1e-2)
         assert message.done
     elif rows.max() < LARGEST_AMPLIFICATION * (1 - 1e-6):
-        assert not told
+        assert not stated
 
 
 @given(st.integers(0, 100_000))
 def test_what_is_warned_of_is_never_returned(seed):
     graph, w, fit, observed = case(seed)
     _, given_filter = dense_rows(graph, w, fit, observed)
-    told, H, solution = told_and_matrix(graph, w, fit, observed)
+    stated, H, solution = told_and_matrix(graph, w, fit, observed)
     assert np.abs(H[~observed]).sum(axis=1).max(initial=0.0) <= LARGEST_AMPLIFICATION * (1 + 1e-6)
-    if not told:
+    if not stated:
         assert "; " not in solution.method
         np.testing.assert_allclose(H, given_filter, atol=1e-8 * np.abs(given_filter).max())
     elif "one weight" in solution.method:
@@ -79,10 +79,10 @@ def test_an_observed_node_that_its_neighbors_inflate_leads_to_one_weight():
     graph, w = nareg.Graph(star), np.array([0.3, 3.0, 3.0, 3.0, 3.0, 0.01])
     y, fit = np.array([0.5, 2.0, 1.0, 1.0, 1.0, np.nan]), np.array([0.01, 1.0, 1.0, 1.0, 1.0, 1.0])
     with pytest.warns(AmplificationWarning, match="one weight for all nodes in 1 of 1 signals"):
-        found = interpolate(graph, w, y, np.isfinite(y), fit=fit)
+        result = interpolate(graph, w, y, np.isfinite(y), fit=fit)
     one = np.exp(np.log(w).mean())
-    np.testing.assert_allclose(found.x, interpolate(graph, one, y, np.isfinite(y), fit=fit).x)
-    assert "one weight for all nodes" in found.method
+    np.testing.assert_allclose(result.x, interpolate(graph, one, y, np.isfinite(y), fit=fit).x)
+    assert "one weight for all nodes" in result.method
 
 
 def test_one_weight_never_warns_and_a_weight_near_zero_does(recwarn):
@@ -91,9 +91,9 @@ def test_one_weight_never_warns_and_a_weight_near_zero_does(recwarn):
     interpolate(path, 5.0, np.array([1.0, 0.0, 3.0]), observed)
     assert not recwarn
     with pytest.warns(AmplificationWarning, match="node 1.* times the largest reading"):
-        found = interpolate(path, [1.0, 0.01, 1.0], np.array([1.0, np.nan, 3.0]), observed)
-    assert found.x[1] == pytest.approx((found.x[0] + found.x[2]) / 2)
-    assert "weighted like their neighbors in 1 of 1 signals" in found.method
+        result = interpolate(path, [1.0, 0.01, 1.0], np.array([1.0, np.nan, 3.0]), observed)
+    assert result.x[1] == pytest.approx((result.x[0] + result.x[2]) / 2)
+    assert "weighted like their neighbors in 1 of 1 signals" in result.method
     masks = np.column_stack([np.ones(3, dtype=bool), observed])
     with pytest.warns(AmplificationWarning, match="node 1"):
         both = interpolate(path, [1.0, 0.01, 1.0], np.ones((3, 2)), masks)

@@ -43,11 +43,11 @@ def test_dtype_and_shape_are_kept_and_input_is_untouched(us, dtype, method, rng)
     for shape in ((us.n_nodes,), (us.n_nodes, 1), (us.n_nodes, 4)):
         y = rng.standard_normal(shape).astype(dtype)
         w = rng.random(us.n_nodes)
-        kept = y.copy(), w.copy()
+        original = y.copy(), w.copy()
         x = denoise(us.graph, w, y, method=method).x
         assert (x.dtype, x.shape) == (dtype, shape)
-        np.testing.assert_array_equal(y, kept[0])
-        np.testing.assert_array_equal(w, kept[1])
+        np.testing.assert_array_equal(y, original[0])
+        np.testing.assert_array_equal(w, original[1])
 
 
 def test_integers_become_float64(us):

@@ -63,7 +63,7 @@ BAD = {
     "directed layer": (lambda: NGC(4, 2).double()(torch.tensor(X), torch.tensor([[0], [1]])), "graph is directed"),
     "twice": (lambda: propagate(torch.tensor([[0, 1, 0, 1], [1, 0, 1, 0]]), X), "twice.*coalesce"),
     "float index": (lambda: propagate(torch.zeros(2, 3), X), "edge_index has shape"),
-    "weights": (lambda: Adjacency(INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for the 24 edges"),
+    "weights": (lambda: Adjacency(INDEX, edge_weight=torch.ones(3)), "edge_weight has 3 entries for 24 edges: pass one"),
     "negative weight": (lambda: Adjacency(INDEX, edge_weight=-torch.ones(24)), "weight -1.*must not be negative"),
     "nan weight": (lambda: propagate(sp.csr_array(np.full((9, 9), np.nan)), X), "weight nan"),
     "gradient": (lambda: Adjacency(INDEX, edge_weight=torch.ones(24, requires_grad=True)), "detach"),
@@ -102,12 +102,12 @@ BAD = {
     "masked chebyshev": (lambda: perturbed(G, X, 0.1, masked=True, solver="chebyshev"), "solver='cg'"),
     "factor": (lambda: perturbed(G, X, 0.1, factor=X[:3]), "factor has shape"),
     "no weights": (lambda: propagate(G, X, weights=[]), "weights is empty"),
-    "width": (lambda: NGC(5, 2).double()(torch.tensor(X), INDEX), "x has 4 features but the layer was made for 5"),
+    "width": (lambda: NGC(5, 2).double()(torch.tensor(X), INDEX), "x has 4 features but the layer takes 5"),
     "channels": (lambda: RNGC(0, 2), "in_channels is 0"),
     "nodes missing": (lambda: NodeAdaptiveConv(4, 2), "n_nodes is missing"),
     "groups": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, groups=[0, 1]), "groups has 2 labels for 9 nodes"),
     "bounds": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, lam=1.0, lower=2.0), "lam = 1 is not above lower = 2"),
-    "weights and nodes": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, weights=np.ones(9)), "weights are given"),
+    "weights and nodes": (lambda: NodeAdaptiveConv(4, 2, n_nodes=9, weights=np.ones(9)), "weights is given: omit n_nodes"),
     "weights for others": (
         lambda: NodeAdaptiveConv(4, 2, weights=np.ones(5)).double()(torch.tensor(X), INDEX),
         "weights for 5 nodes but x has 9 rows",
@@ -193,8 +193,8 @@ def test_a_series_that_diverges_is_refused_and_cg_is_not(kind):
         perturbed(G, kind(x), 3.0)
     with pytest.raises(DivergentMethodError, match="diverge"):
         perturbed(Adjacency(G, normalization="rw"), kind(x), 3.0)
-    found = perturbed(G, kind(x), 3.0, solver=ConjugateGradients(1e-10))
-    np.testing.assert_allclose(found, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
+    result = perturbed(G, kind(x), 3.0, solver=ConjugateGradients(1e-10))
+    np.testing.assert_allclose(result, np.linalg.solve(33 * np.eye(9) - 32 * M, x), atol=1e-6)
 
 
 def test_series_that_converge_are_not_refused(rng):

@@ -128,11 +128,11 @@ def test_dropout_is_unbiased_reproducible_and_its_own_gradient():
     torch.manual_seed(3)
     assert torch.equal(first, dropout(x, 0.3, True))
     assert not torch.equal(first, dropout(x, 0.3, True))
-    kept = (first != 0).double()
-    assert kept.mean() == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / kept.numel()))
+    remaining = (first != 0).double()
+    assert remaining.mean() == pytest.approx(0.7, abs=5 * np.sqrt(0.21 / remaining.numel()))
     # no pattern along rows or columns: their means vary as those of independent draws
-    assert float(kept.mean(0).var()) * 400 == pytest.approx(0.21, rel=0.35)
-    assert float(kept.mean(1).var()) * 300 == pytest.approx(0.21, rel=0.35)
+    assert float(remaining.mean(0).var()) * 400 == pytest.approx(0.21, rel=0.35)
+    assert float(remaining.mean(1).var()) * 300 == pytest.approx(0.21, rel=0.35)
     first.sum().backward()
     assert torch.equal(x.grad, first.detach())
     assert dropout(x, 0.3, False) is x

@@ -47,9 +47,9 @@ def test_node_adaptive_contains_the_untruncated_ngc(graph, x):
 
 
 def test_node_adaptive_applies_a_design(graph, x):
-    found = nareg.design.exact(graph, signals=x.numpy(), noise=0.3)
-    layer = NodeAdaptiveConv(5, 5, weights=found, tol=1e-12).double()
-    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(graph, found, x.numpy()).x, atol=1e-9)
+    result = nareg.design.exact(graph, signals=x.numpy(), noise=0.3)
+    layer = NodeAdaptiveConv(5, 5, weights=result, tol=1e-12).double()
+    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(graph, result, x.numpy()).x, atol=1e-9)
     assert layer.theta is None
     with pytest.raises(InputError, match="not designed for the combinatorial Laplacian"):
         layer(x, nareg.graphs.grid((4, 6)))
@@ -58,11 +58,11 @@ def test_node_adaptive_applies_a_design(graph, x):
 def test_node_adaptive_applies_a_design_for_the_augmented_laplacian(graph, x):
     L = nareg.gnn.Adjacency(graph).augmented_laplacian
     np.testing.assert_allclose(L.toarray(), np.eye(24) - nareg.gnn.Adjacency(graph).matrix.toarray(), atol=1e-15)
-    found = nareg.design.blind(L, measurements=x.numpy(), noise=0.3)
-    layer = NodeAdaptiveConv(5, 5, weights=found, laplacian="augmented", tol=1e-12).double()
-    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(L, found.weights, x.numpy()).x, atol=1e-9)
+    result = nareg.design.blind(L, measurements=x.numpy(), noise=0.3)
+    layer = NodeAdaptiveConv(5, 5, weights=result, laplacian="augmented", tol=1e-12).double()
+    np.testing.assert_allclose(layer.denoise(graph, x), nareg.filters.denoise(L, result.weights, x.numpy()).x, atol=1e-9)
     with pytest.raises(InputError, match="not designed for the combinatorial Laplacian"):
-        NodeAdaptiveConv(5, 5, weights=found).double()(x, graph)
+        NodeAdaptiveConv(5, 5, weights=result).double()(x, graph)
 
 
 def test_a_design_goes_with_float32_weights_of_edges(graph, x):

@@ -114,9 +114,9 @@ def test_unfolded_attention_gives_up_edges_between_unlike_nodes():
 def test_defenses_remove_and_weigh_unlike_edges():
     square = nareg.graphs.grid((2, 2))  # edges 01, 02, 13, 23
     X = np.array([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-    kept = peers.jaccard(square, X, 0.01)
-    assert kept.adjacency.toarray()[0, 1] == 1
-    assert kept.n_edges == 1
+    remaining = peers.jaccard(square, X, 0.01)
+    assert remaining.adjacency.toarray()[0, 1] == 1
+    assert remaining.n_edges == 1
     weighted = peers.similarity_weighted(square, X)
     assert weighted.adjacency.toarray()[0, 1] == pytest.approx(1 / np.sqrt(2))
     assert weighted.n_edges == 1

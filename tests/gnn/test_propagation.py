@@ -78,8 +78,8 @@ def test_the_filter_itself_whatever_eps(n, F, seed, lam, eps, solver):
     x = np.random.default_rng(seed).standard_normal((n, F))
     M = perturbed(A, x, eps) if eps else A.matrix.toarray()
     for features in both(x):
-        found = propagated(A, features, lam=lam, solver=solver, tol=1e-9, eps=eps)
-        assert np.linalg.norm(np.asarray(found) - exact(M, x, lam)) <= 1e-7 * np.linalg.norm(x)
+        result = propagated(A, features, lam=lam, solver=solver, tol=1e-9, eps=eps)
+        assert np.linalg.norm(np.asarray(result) - exact(M, x, lam)) <= 1e-7 * np.linalg.norm(x)
 
 
 @pytest.mark.parametrize("solver", ["cg", "chebyshev"])
@@ -87,8 +87,8 @@ def test_random_walk_filter(solver):
     A = Adjacency(random_graph(20, 1), normalization="rw")
     x = np.random.default_rng(1).standard_normal((20, 3))
     for features in both(x):
-        found = propagated(A, features, lam=7.0, solver=solver, tol=1e-10)
-        np.testing.assert_allclose(found, exact(A.matrix.toarray(), x, 7.0), atol=1e-8)
+        result = propagated(A, features, lam=7.0, solver=solver, tol=1e-10)
+        np.testing.assert_allclose(result, exact(A.matrix.toarray(), x, 7.0), atol=1e-8)
 
 
 @pytest.mark.parametrize("solver", ["neumann", "cg"])
@@ -97,9 +97,9 @@ def test_edge_masked_perturbation(solver, kind):
     A = Adjacency(random_graph(25, 2))
     x = np.random.default_rng(2).standard_normal((25, 4))
     M = perturbed(A, x, 0.2, masked=True)
-    found = propagated(A, kind(x), lam=4.0, order=6, eps=0.2, masked=True, solver=solver, tol=1e-10)
+    result = propagated(A, kind(x), lam=4.0, order=6, eps=0.2, masked=True, solver=solver, tol=1e-10)
     expected = truncated(M, x, 4.0, 6) if solver == "neumann" else exact(M, x, 4.0)
-    np.testing.assert_allclose(found, expected, atol=1e-8)
+    np.testing.assert_allclose(result, expected, atol=1e-8)
 
 
 @pytest.mark.parametrize("numbers", [1, 50])
@@ -116,8 +116,8 @@ def test_perturbation_of_other_features_than_those_filtered():
     x, U = rng.standard_normal((15, 4)), rng.standard_normal((15, 6))
     M = perturbed(A, U, 0.4)
     for solver in ("cg", "chebyshev"):
-        found = propagated(A, x, lam=3.0, eps=0.4, factor=U, solver=solver, tol=1e-10)
-        np.testing.assert_allclose(found, exact(M, x, 3.0), atol=1e-8)
+        result = propagated(A, x, lam=3.0, eps=0.4, factor=U, solver=solver, tol=1e-10)
+        np.testing.assert_allclose(result, exact(M, x, 3.0), atol=1e-8)
     np.testing.assert_allclose(propagated(A, x, lam=3.0, order=5, eps=0.4, factor=U), truncated(M, x, 3.0, 5), atol=1e-12)
 
 
@@ -180,8 +180,8 @@ def test_dtype_is_kept_and_arguments_are_not_changed(dtype, arguments, rng):
     x = rng.standard_normal((20, 3)).astype(dtype)
     before = x.copy()
     for features in (x, torch.from_numpy(x)):
-        found = propagated(A, features, lam=2.0, order=3, **arguments)
-        assert str(found.dtype).removeprefix("torch.") == np.dtype(dtype).name
+        result = propagated(A, features, lam=2.0, order=3, **arguments)
+        assert str(result.dtype).removeprefix("torch.") == np.dtype(dtype).name
     np.testing.assert_array_equal(x, before)
 
 
@@ -195,8 +195,8 @@ def test_every_form_of_a_graph_gives_the_same():
     for graph in (g, csr, csr.tocoo(), tensor, tensor.to_sparse_coo()):
         np.testing.assert_allclose(propagated(graph, x), expected, atol=1e-12)
     for convert in (np.asarray, torch.tensor):
-        found = propagate(Adjacency(convert(index), edge_weight=convert(weight)), x)
-        np.testing.assert_allclose(found, expected, atol=1e-12)
+        result = propagate(Adjacency(convert(index), edge_weight=convert(weight)), x)
+        np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 def test_self_loops_keep_their_weight_and_isolated_nodes_their_features():
@@ -246,8 +246,8 @@ def test_float32_at_any_scale(scale, arguments, rng):
     x = rng.standard_normal((20, 3))
     expected = propagated(A, x, lam=3.0, order=4, **arguments)
     for features in ((scale * x).astype(np.float32), torch.tensor(scale * x, dtype=torch.float32)):
-        found = np.asarray(propagated(A, features, lam=3.0, order=4, **arguments), dtype=np.float64) / scale
-        assert np.linalg.norm(found - expected) < 3e-3 * np.linalg.norm(x)
+        result = np.asarray(propagated(A, features, lam=3.0, order=4, **arguments), dtype=np.float64) / scale
+        assert np.linalg.norm(result - expected) < 3e-3 * np.linalg.norm(x)
 
 
 def test_solver_reports_what_a_precision_cannot_reach():

@@ -132,13 +132,13 @@ def test_comparisons_are_resumed_and_written(tmp_path):
         compare(cache=tmp_path / "cache", progress=stop)
     assert len(list((tmp_path / "cache").iterdir())) == 4
     before = {file: file.stat().st_mtime_ns for file in (tmp_path / "cache").iterdir()}
-    found = compare(cache=tmp_path / "cache")
-    assert all(file.stat().st_mtime_ns == told for file, told in before.items())
-    assert [row["test"] for row in found.rows] == [row["test"] for row in compare().rows]
-    found.to_csv(tmp_path / "runs.csv")
+    result = compare(cache=tmp_path / "cache")
+    assert all(file.stat().st_mtime_ns == stated for file, stated in before.items())
+    assert [row["test"] for row in result.rows] == [row["test"] for row in compare().rows]
+    result.to_csv(tmp_path / "runs.csv")
     assert (tmp_path / "runs.csv").read_text().count("\n") == 1 + 9
-    found.plot().figure.savefig(tmp_path / "runs.png")
-    assert "NGC" in str(found)
+    result.plot().figure.savefig(tmp_path / "runs.png")
+    assert "NGC" in str(result)
 
 
 def test_cache_tells_models_apart_by_their_settings(tmp_path):
@@ -210,8 +210,8 @@ def test_trained_networks_and_data_sets_go_to_other_processes_and_are_copied():
         assert {id(p) for p in other.decayed()} <= {id(p) for p in other.parameters()}
         np.testing.assert_array_equal(outputs(other, DATA), outputs(net, DATA))
     there = Parallel(n_jobs=2)(delayed(outputs)(net, DATA) for net in trained)
-    for net, found in zip(trained, there, strict=True):
-        np.testing.assert_allclose(found, outputs(net, DATA), atol=1e-5)
+    for net, result in zip(trained, there, strict=True):
+        np.testing.assert_allclose(result, outputs(net, DATA), atol=1e-5)
 
 
 def test_a_network_without_outputs_is_refused():
@@ -286,11 +286,11 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
     data = nareg.datasets.load("cora", root=data_root)
     x = noise.normalize_rows(data.dense_features(), "l1")
     recipe = _nodes.recipes("cora", data.n_nodes)[name]
-    found = [
+    result = [
         recipe.train(data.graph, x, data.labels, data.splits[0], protocol=training.Protocol(), rng=np.random.default_rng(k))
         for k in range(3)
     ]
-    assert np.mean([100 * run.test_accuracy for run in found]) == pytest.approx(known, abs=1.5)
+    assert np.mean([100 * run.test_accuracy for run in result]) == pytest.approx(known, abs=1.5)
 
 
 @pytest.mark.slow
@@ -304,15 +304,15 @@ def test_clean_cora_accuracies_are_the_known_ones(name, known, data_root):
 )
 def test_published_cells(name, level, rows, arguments, low, high, data_root):
     data = nareg.datasets.load(name, root=data_root)
-    found = []
+    result = []
     for k in range(5):
         rng = np.random.default_rng([1, k])
         x = noise.normalize_rows(noise.add_gaussian(data.dense_features(), level, rng), rows)
-        found.append(
+        result.append(
             training.fit(
                 lambda: networks.FilteredNetwork(data.n_features, data.n_classes, lam=32.0, **arguments),
                 data.graph, x, data.labels, data.splits[0],
                 learning_rate=0.2, weight_decay=1e-5, protocol=training.Protocol(epochs=100), rng=rng,
             ).test_accuracy
         )  # fmt: skip
-    assert low <= 100 * np.mean(found) <= high
+    assert low <= 100 * np.mean(result) <= high

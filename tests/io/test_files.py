@@ -57,11 +57,14 @@ def test_weights_round_trip_exactly_in_another_order(tmp_path, rng):
         ("station,latitude,longitude\nA,1,2\nA,1,2\n", "'A' appears twice"),
         ("station,latitude,longitude\nA,north,2\n", "line 2, column 'latitude': 'north' is not a number"),
         ("station,latitude,longitude\nA,,2\n", "line 2: station 'A' has no coordinates"),
-        ("station,latitude,longitude\nA,1\n", "line 2: 2 cells where the header has 3"),
+        ("station,latitude,longitude\nA,1\n", "line 2: 2 cells, but the header has 3: correct the line"),
         ("station,latitude,longitude\nA,inf,2\n", "is infinite"),
-        ("station,latitude,longitude\nA,1,2\nB,45,-999\n", "line 3: station 'B' is at 45, -999: a latitude of at most 90"),
+        (
+            "station,latitude,longitude\nA,1,2\nB,45,-999\n",
+            "line 3: station 'B' is at 45, -999: write a latitude of at most 90",
+        ),
         ("station,x,y,x\nA,1,2,3\n", "column 'x' appears twice"),
-        ("station,x,y\nA,1,2\n,3,4\n", "line 3: the station has no name"),
+        ("station,x,y\nA,1,2\n,3,4\n", "line 3: the station has no name: fill it in"),
         ('station,x,y,notes\nA,1,2,"5 inch\nB,3,4,fine\n', "cannot be read as CSV"),
     ],
 )
@@ -92,7 +95,7 @@ def test_other_bad_files_are_named(tmp_path):
         io.read_weights(write(tmp_path, "w.csv", "station,w\nA,1\n"), ["A"])
     with pytest.raises(InputError, match="no weight for station 'B'"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\n"), ["A", "B"])
-    with pytest.raises(InputError, match="'C' is no station in the station file: is this weight of another network"):
+    with pytest.raises(InputError, match="'C' is not in the station file: pass the weight of this network"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight\nA,1\nC,1\n"), ["A"])
     with pytest.raises(InputError, match="column 'weight' appears twice"):
         io.read_weights(write(tmp_path, "w.csv", "station,weight,weight\nA,1,2\n"), ["A"])
@@ -118,7 +121,11 @@ def test_other_bad_files_are_named(tmp_path):
         np.save(handle, np.ones(3))
     with pytest.raises(InputError, match="not an NPZ file"):
         io.read_readings(tmp_path / "a.npz")
-    for names, words in ((["A", "A"], "'A' appears twice"), ([["A", "B"]], "must be lists"), ([b"A", b"B"], "must be lists")):
+    for names, words in (
+        (["A", "A"], "'A' appears twice"),
+        ([["A", "B"]], "write lists of texts"),
+        ([b"A", b"B"], "write lists of texts"),
+    ):
         np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
         with pytest.raises(InputError, match=words):
             io.read_readings(tmp_path / "q.npz")

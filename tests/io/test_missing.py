@@ -47,10 +47,8 @@ def test_sentinels_are_named_and_counted(rng, code):
     holes = rng.random(values.shape) < 0.1
     table = io.readings_from_frame(frame(np.where(holes, code, values)))
     np.testing.assert_array_equal(table.values, np.where(holes, np.nan, values).T)
-    assert (
-        f"{code:g} stands in {holes.sum()} cells, far outside of the other readings, and is taken as missing" in table.notes[0]
-    )
-    with pytest.raises(InputError, match=f"{code:g} stands in .*; leave these cells empty"):
+    assert f"{code:g} appears in {holes.sum()} cells, far outside the other readings, and is taken as missing" in table.notes[0]
+    with pytest.raises(InputError, match=f"{code:g} appears in .*; leave these cells empty"):
         io.readings_from_frame(frame(np.where(holes, code, values)), strict=True)
 
 
@@ -101,7 +99,7 @@ def test_infinite_readings_are_missing_or_refused(tmp_path, cell):
         read(tmp_path, text, strict=True)
     cells = frame([[1, 2], [np.inf, np.inf]])
     np.testing.assert_array_equal(io.readings_from_frame(cells).values, table.values)
-    with pytest.raises(InputError, match="row 1, column 's0': the value is infinite"):
+    with pytest.raises(InputError, match="row 1, column 's0': the value is infinite: write NaN"):
         io.readings_from_frame(cells, strict=True)
 
 

@@ -65,7 +65,7 @@ def test_columns_that_are_no_stations_are_left_out(tmp_path):
     table = io.read_readings(path, ["B", "A"])
     np.testing.assert_array_equal(table.values, [[2], [1]])
     assert "2 columns are not in the station table and left out: 'notes', 'C'" in table.notes[0]
-    with pytest.raises(InputError, match="column 'notes' is no station; the columns must be the names in the station file"):
+    with pytest.raises(InputError, match="column 'notes' is not a station; the columns must be the names in the station file"):
         io.read_readings(path, ["B", "A"], strict=True)
 
 
@@ -80,12 +80,12 @@ def test_stations_without_a_column(tmp_path):
     for keep in (True, False):
         with pytest.raises(InputError, match="no column for station 'C'; the columns must be the names in the station file"):
             io.read_readings(path, ["C", "B", "A"], strict=True, keep_absent=keep)
-    with pytest.raises(InputError, match="no column is a station; it has 'A', 'B', and the stations are 'X', 'Y'"):
+    with pytest.raises(InputError, match="no column has a station's name; it has 'A', 'B', but the stations are 'X', 'Y'"):
         io.read_readings(path, ["X", "Y"])
 
 
 @pytest.mark.parametrize(
-    ("columns", "stations", "found"),
+    ("columns", "stations", "expected"),
     [
         (["a", "B"], ["A", "B"], ["A", "B"]),
         (["01", "2"], ["1", "2"], ["1", "2"]),
@@ -96,12 +96,12 @@ def test_stations_without_a_column(tmp_path):
         (["a", "B"], ["A", "á", "B"], ["A", "B"]),
     ],
 )
-def test_names_that_differ_in_case_spaces_or_zeros(tmp_path, columns, stations, found):
+def test_names_that_differ_in_case_spaces_or_zeros(tmp_path, columns, stations, expected):
     text = "time," + ",".join(columns) + "\n2024-01-01," + ",".join(str(i) for i in range(len(columns))) + "\n"
     table = io.read_readings(write(tmp_path, "r.csv", text), stations)
-    assert list(table.names) == found
+    assert list(table.names) == expected
     assert table.notes
-    with pytest.raises(InputError, match=r"write the names as in the station table|is no station|no column for"):
+    with pytest.raises(InputError, match=r"write the names as in the station table|is not a station|no column for"):
         io.read_readings(tmp_path / "r.csv", stations, strict=True)
 
 
@@ -130,5 +130,5 @@ def test_a_station_object_serves_as_names(tmp_path):
 def test_a_number_per_station_may_stand_beside_those_of_others(tmp_path):
     path = write(tmp_path, "v.csv", "station,variance\nA,1\nB,2\n")
     np.testing.assert_array_equal(io.read_column(path, ["B"], "variance", others=["A"]), [2])
-    with pytest.raises(InputError, match="'A' is no station"):
+    with pytest.raises(InputError, match="'A' is not in the station file: pass the variance of this network"):
         io.read_column(path, ["B"], "variance")

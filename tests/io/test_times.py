@@ -47,7 +47,7 @@ def test_numbers_stay_numbers(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("labels", "words", "found"),
+    ("labels", "words", "expected"),
     [
         (["1704067200", "1704067800"], "seconds since 1970", ("2024-01-01T00:00", "2024-01-01T00:10")),
         (["1704067200000", "1704067200001"], "milliseconds", ("2024-01-01T00:00", "2024-01-01T00:00:00.001")),
@@ -58,9 +58,9 @@ def test_numbers_stay_numbers(tmp_path):
         (["2024010123", "2024010200"], "read as dates", ("2024-01-01T23:00", "2024-01-02")),
     ],
 )
-def test_numbers_that_are_times(tmp_path, labels, words, found):
+def test_numbers_that_are_times(tmp_path, labels, words, expected):
     table = read(tmp_path, labels)
-    np.testing.assert_array_equal(table.timestamps, stamps(*found))
+    np.testing.assert_array_equal(table.timestamps, stamps(*expected))
     assert words in table.notes[0]
     assert table.times == tuple(labels)
     with pytest.raises(InputError, match="write times as 2024-01-31 10:00"):
@@ -68,7 +68,7 @@ def test_numbers_that_are_times(tmp_path, labels, words, found):
 
 
 @pytest.mark.parametrize(
-    ("labels", "words", "found"),
+    ("labels", "words", "expected"),
     [
         (["13/04/2024", "14/04/2024"], "day first, as '13/04/2024' shows", ("2024-04-13", "2024-04-14")),
         (["04/12/2024", "04/13/2024"], "month first, as '04/13/2024' shows", ("2024-04-12", "2024-04-13")),
@@ -79,9 +79,9 @@ def test_numbers_that_are_times(tmp_path, labels, words, found):
         (["31-12-1999 24:00"], "day first", ("2000-01-01",)),
     ],
 )
-def test_the_whole_column_decides_on_day_and_month(tmp_path, labels, words, found):
+def test_the_whole_column_decides_on_day_and_month(tmp_path, labels, words, expected):
     table = read(tmp_path, labels)
-    np.testing.assert_array_equal(table.timestamps, stamps(*found))
+    np.testing.assert_array_equal(table.timestamps, stamps(*expected))
     assert words in table.notes[0]
     with pytest.raises(InputError, match="write times as 2024-01-31 10:00"):
         read(tmp_path, labels, strict=True)
@@ -131,8 +131,8 @@ def test_labels_that_are_no_times(tmp_path):
         (["2024-01-01", "2024-01-02", "mean"], "line 4, column 'time': 'mean' is not a time like '2024-01-01'"),
         (["2024-01-01", "2024-01-02", ""], "line 4, column 'time': the row has no time; correct it or drop the row"),
         (["0", "1", "nan"], "line 4, column 'time': 'nan' is not a time like '0'"),
-        (["2024-01-01", "2024-02-30"], "line 3, column 'time': '2024-02-30' is no date between"),
-        (["2024-01-01", "1500-01-01"], "line 3, column 'time': '1500-01-01' is no date between the years 1678 and 2261"),
+        (["2024-01-01", "2024-02-30"], "line 3, column 'time': '2024-02-30' is not a date between"),
+        (["2024-01-01", "1500-01-01"], "line 3, column 'time': '1500-01-01' is not a date between the years 1678 and 2261"),
         (["2024-01-01", "2024-01-02", "7"], "line 4, column 'time': '7' is not a time like"),
     ],
 )

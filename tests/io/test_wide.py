@@ -78,7 +78,7 @@ def test_line_numbers_count_blank_and_quoted_lines(tmp_path):
     with pytest.raises(InputError, match="line 4, column 'B': 'two' is not a number"):
         read(tmp_path, "sep=,\ntime,A,B\n2024-01-01,1,2\n2024-01-02,1,two\n")
     for short in ("2024-01-02,1", '2024-01-02,"1"', "2024-01-02,1,2,3"):
-        with pytest.raises(InputError, match=r"line 3: [24] cells where the header has 3"):
+        with pytest.raises(InputError, match=r"line 3: [24] cells, but the header has 3: correct the line"):
             read(tmp_path, f"time,A,B\n2024-01-01,1,2\n{short}\n")
 
 
@@ -117,7 +117,7 @@ def test_a_time_column_is_recognized_anywhere_and_by_its_content(tmp_path):
         read(tmp_path, "Zeit,A\n2024-01-01,1\n", strict=True)
     with pytest.raises(InputError, match="has a column per time: transpose it"):
         read(tmp_path, "station,2024-01-01,2024-01-02\nA,1,2\n", ["A"])
-    with pytest.raises(InputError, match="the times are the only column"):
+    with pytest.raises(InputError, match="the times are the only column: add one column per station"):
         read(tmp_path, "time\n2024-01-01\n")
 
 

@@ -56,7 +56,7 @@ def test_stuck(case):
     assert (quality.flags[3, 101:130] == Flag.BAD).all()
     assert quality.flags[3, 100] == Flag.GOOD  # the reading that is repeated was right
     assert kinds(quality, 3) == {"stuck"}
-    assert "30 times in a row, from 100 to 129" in quality.suspects[0].evidence
+    assert "at 30 times in a row, from 100 to 129" in quality.suspects[0].evidence
 
 
 def test_dead_from_the_start_and_from_some_time_on(case):

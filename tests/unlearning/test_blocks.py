@@ -21,7 +21,7 @@ def some_pairs(count, n, rng):
     return rng.permutation(np.unique(ends[ends[:, 0] < ends[:, 1]], axis=0))[:count].astype(np.int64)
 
 
-def held(connection):
+def stored_edges(connection):
     return {tuple(pair) for pair in edge_table.read(connection).tolist()}
 
 
@@ -32,18 +32,18 @@ def test_a_set_of_pairs(room, rng, monkeypatch):
     edge_table.fill(connection, pairs[:1000])
     (before,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     here = {tuple(pair) for pair in pairs[:1000].tolist()}
-    assert held(connection) == here
+    assert stored_edges(connection) == here
     for k in range(20):  # grows to three times what there was room for
         gone = rng.permutation(np.array(sorted(here)))[:50]
         new = pairs[1000 + 100 * k : 1100 + 100 * k]
         edge_table.change(connection, gone, new)
         here = here - {tuple(pair) for pair in gone.tolist()} | {tuple(pair) for pair in new.tolist()}
-        assert held(connection) == here
+        assert stored_edges(connection) == here
     (after,) = connection.execute("SELECT count(*) FROM edges").fetchone()
     assert after > before
     assert {size for (size,) in connection.execute("SELECT length(pairs) FROM edges")} == {8 * room}
     edge_table.change(connection, np.array(sorted(here)), pairs[:0])
-    assert held(connection) == set()
+    assert stored_edges(connection) == set()
 
 
 @pytest.mark.slow
@@ -104,7 +104,7 @@ def test_pages_of_a_table_that_was_enlarged_are_zeroed(rng, tmp_path):
     edge_table.fill(connection, pairs[:2000])
     edge_table.change(connection, pairs[:0], pairs[2000:])
     edge_table.change(connection, pairs, pairs[:0])
-    assert held(connection) == set()
+    assert stored_edges(connection) == set()
     connection.close()
     bytes_ = (tmp_path / "edges").read_bytes()
     assert not any(pair.astype("<i4").tobytes() in bytes_ for pair in pairs)

@@ -18,21 +18,21 @@ EDGES = np.argwhere(np.triu(DATA.graph.adjacency.toarray()))[:3]
 
 def test_every_certified_method_does_what_its_model_does_by_itself():
     running = compare(*TASK, edges=EDGES, nodes=[5, 120], model=CertifiedGPR(lam=0.05), rng=np.random.default_rng(1))
-    found = {one.method: one for one in running}
-    assert list(found) == list(CERTIFIED)
+    result = {one.method: one for one in running}
+    assert list(result) == list(CERTIFIED)
     for method, kind in CERTIFIED.items():
         (own,) = np.random.default_rng(1).spawn(1)
         model = kind(lam=0.05, rng=own).fit(*TASK)
-        before = found["nareg"].before
-        held = np.arange(100, 150)
-        assert found[method].before == before == np.mean(model.predict(held) == DATA.labels[held])
-        told = [model.remove_edges([edge]) for edge in EDGES] + [model.remove_nodes([node]) for node in (5, 120)]
-        held = held[held != 120]
-        assert found[method].after == np.mean(model.predict(held) == DATA.labels[held])
-        assert found[method].spent == max(one.spent / one.budget for one in told)
-        assert found[method].retrained == sum(one.retrained for one in told)
-        assert method != "retrained" or found[method].retrained == 5
-        assert 0 < found[method].timings["propagation"] < found[method].timings["request"]
+        before = result["nareg"].before
+        stored = np.arange(100, 150)
+        assert result[method].before == before == np.mean(model.predict(stored) == DATA.labels[stored])
+        certificate = [model.remove_edges([edge]) for edge in EDGES] + [model.remove_nodes([node]) for node in (5, 120)]
+        stored = stored[stored != 120]
+        assert result[method].after == np.mean(model.predict(stored) == DATA.labels[stored])
+        assert result[method].spent == max(one.spent / one.budget for one in certificate)
+        assert result[method].retrained == sum(one.retrained for one in certificate)
+        assert method != "retrained" or result[method].retrained == 5
+        assert 0 < result[method].timings["propagation"] < result[method].timings["request"]
 
 
 def test_perceptrons_certify_nothing():
@@ -47,17 +47,17 @@ def test_perceptrons_certify_nothing():
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 def test_on_a_device_every_method_does_the_same(method, loss):
     pytest.importorskip("torch")
-    told = {"nodes": [5, 120], "methods": [method], "model": CertifiedGPR(loss=loss)}
-    here, there = (next(compare(*TASK, **told, device=name, rng=np.random.default_rng(3))) for name in (None, "cpu"))
+    stated = {"nodes": [5, 120], "methods": [method], "model": CertifiedGPR(loss=loss)}
+    here, there = (next(compare(*TASK, **stated, device=name, rng=np.random.default_rng(3))) for name in (None, "cpu"))
     assert (there.before, there.after, there.retrained) == (here.before, here.after, here.retrained)
     assert there.spent == pytest.approx(here.spent, rel=1e-3)
 
 
 def test_a_method_at_a_time_with_progress():
-    told = []
-    running = compare(*TASK, nodes=[3, 4], methods=["CGU", "nareg"], progress=told.append)
+    messages = []
+    running = compare(*TASK, nodes=[3, 4], methods=["CGU", "nareg"], progress=messages.append)
     assert next(running).method == "CGU"
-    assert told == [Progress("CGU", 1, 2, 0.5), Progress("CGU", 2, 2, 1.0)]
+    assert messages == [Progress("CGU", 1, 2, 0.5), Progress("CGU", 2, 2, 1.0)]
 
 
 def test_without_nodes_to_test_on_there_is_no_accuracy():
@@ -67,7 +67,7 @@ def test_without_nodes_to_test_on_there_is_no_accuracy():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("arguments", "words"),
     [
         ({"methods": ["forget"], "nodes": [1]}, "methods is 'forget'"),
         ({}, "edges and nodes are empty"),
@@ -81,9 +81,9 @@ def test_without_nodes_to_test_on_there_is_no_accuracy():
         ({"nodes": [1], "rng": 5}, "rng is 5"),
     ],
 )
-def test_what_cannot_be_compared(told, words):
+def test_what_cannot_be_compared(arguments, words):
     with pytest.raises(InputError, match=words):
-        next(compare(*TASK, **told))
+        next(compare(*TASK, **arguments))
 
 
 def test_nodes_by_a_mask_and_the_last_training_node_of_a_class():
@@ -99,9 +99,9 @@ def test_polynomials_are_of_one_order(monkeypatch):
     seen = []
 
     class Watched(deep.DeepGPR):
-        def fit(self, *told, **more):
+        def fit(self, *arguments, **more):
             seen.append((self.basis, self.weights.size))
-            return super().fit(*told, **more)
+            return super().fit(*arguments, **more)
 
     monkeypatch.setattr(deep, "DeepGPR", Watched)
     list(compare(*TASK, nodes=[3], methods=tuple(DEEP), model=CertifiedGPR(weights=[0.1, 0.2, 0.3, 0.4])))

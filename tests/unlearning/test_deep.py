@@ -31,9 +31,13 @@ def test_it_learns_and_goes_on_after_requests(basis, data, rng):
     assert accuracy(model, data) > 0.7
     A, X = data.graph.adjacency.toarray(), data.features.astype(float)
     pairs = np.argwhere(np.triu(A))[:20]
-    told = model.remove_edges(pairs)
-    assert isinstance(told, DeepUpdate)
-    assert (told.request, told.count, sorted(told.timings)) == ("remove_edges", 20, ["propagation", "training"])
+    certificate = model.remove_edges(pairs)
+    assert isinstance(certificate, DeepUpdate)
+    assert (certificate.request, certificate.count, sorted(certificate.timings)) == (
+        "remove_edges",
+        20,
+        ["propagation", "training"],
+    )
     model.remove_nodes([0, 1, 160])
     model.add_nodes(X[:2], labels=data.labels[:2])
     assert accuracy(model, data) > 0.7
@@ -74,7 +78,7 @@ def test_the_seed_decides_and_the_global_state_is_left_alone(data):
 def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
     torch = pytest.importorskip("torch")
     model = DeepGPR(epochs=5, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
-    before, Z, told = model.decision(), model.embedding(), deepcopy(model._optimizer.state_dict())
+    before, Z, embedding = model.decision(), model.embedding(), deepcopy(model._optimizer.state_dict())
     step, calls = torch.optim.Adam.step, []
 
     def interrupted(optimizer, *_):
@@ -96,8 +100,8 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
     np.testing.assert_allclose(model.embedding(), Z, atol=1e-12)
     np.testing.assert_allclose(model.decision(), before, atol=1e-5)
     np.testing.assert_array_equal(model.train, np.arange(150))
-    for number, held in model._optimizer.state_dict()["state"].items():
-        assert all(torch.equal(held[name], told["state"][number][name]) for name in held)
+    for number, stored in model._optimizer.state_dict()["state"].items():
+        assert all(torch.equal(stored[name], embedding["state"][number][name]) for name in stored)
     with pytest.raises(InputError, match="not fitted"):
         unfitted.predict()
 

@@ -37,8 +37,8 @@ def test_propagations_through_the_whole_graph_agree(device, weights, rng, monkey
     edges = np.argwhere(np.triu(graph.adjacency.toarray()))
     for first in (0, 10):
         change = Change(removed=edges[first : first + 10], added=edges[:first])
-        for held in (ours, theirs):
-            held.update(change)
+        for stored in (ours, theirs):
+            stored.update(change)
         np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
         if weights[-1] == 1:
             np.testing.assert_allclose(ours.powers(), theirs.powers(), atol=1e-13)
@@ -56,13 +56,13 @@ def test_models_agree_after_requests(device, loss, rng, tmp_path):
     ours, theirs = models
     gone = np.setdiff1d(train, edges[0])[:2]
     for act in (lambda m: m.remove_edges(edges[:7]), lambda m: m.remove_nodes(gone), lambda m: m.add_edges(edges[:1])):
-        told = [act(model) for model in models]
-        assert all(one.spent <= one.budget for one in told)
+        stated = [act(model) for model in models]
+        assert all(one.spent <= one.budget for one in stated)
         np.testing.assert_allclose(ours.embedding(), theirs.embedding(), atol=1e-13)
         # each within the budget of the same optimum
-        bound = sum(one.spent for one in told) / (ours.lam * ours.train.size)
+        bound = sum(one.spent for one in stated) / (ours.lam * ours.train.size)
         assert np.linalg.norm(ours.coefficients - theirs.coefficients) <= bound
-        assert told[0].approximation == pytest.approx(told[1].approximation, rel=1e-6)
+        assert stated[0].approximation == pytest.approx(stated[1].approximation, rel=1e-6)
     ours.save(tmp_path / "s").close()
     assert verify(tmp_path / "s", device=device).holds
     again = CertifiedGPR.load(tmp_path / "s", device=device)
@@ -73,11 +73,11 @@ def test_models_agree_after_requests(device, loss, rng, tmp_path):
 
 def test_residues_are_trained_on_a_device_too(rng):
     graph, X, labels, train = pieces(rng)
-    found = [
+    result = [
         CertifiedGPR(r_max=1e-9, device=where, rng=np.random.default_rng(1)).fit(graph, X, labels, train).certificate()
         for where in ("cpu", None)
     ]
-    assert found[0].approximation == pytest.approx(found[1].approximation, rel=1e-6)
+    assert result[0].approximation == pytest.approx(result[1].approximation, rel=1e-6)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

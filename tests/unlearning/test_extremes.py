@@ -35,11 +35,11 @@ def test_what_huge_features_leave_by_rounding_goes_with_them(huge, rng):
         return
     model.remove_nodes([61])
     pairs = [(0, 60), (1, 60), (2, 60)]
-    told = model.add_edges(pairs)
+    certificate = model.add_edges(pairs)
     A[61] = A[:, 61] = X[61] = 0
     for u, v in pairs:
         A[u, v] = A[v, u] = 1
-    assert true_gradient(model, A, X, np.concatenate([y, [0, 0]]), np.arange(40)) <= told.spent <= told.budget
+    assert true_gradient(model, A, X, np.concatenate([y, [0, 0]]), np.arange(40)) <= certificate.spent <= certificate.budget
 
 
 def test_features_that_cancel_are_charged_for_their_size(rng):
@@ -65,11 +65,11 @@ def test_the_gradient_is_that_of_the_coefficients_returned(rng):
     model = CertifiedGPR(loss="squared", lam=1e-9, rng=rng).fit(graph, X, y, np.arange(40))
     new = 1e4 * rng.standard_normal((20, 6))
     try:
-        told = model.add_nodes(new, labels=np.arange(20) % 3)
+        certificate = model.add_nodes(new, labels=np.arange(20) % 3)
     except CertificateError:
         return
     A, X, y = np.pad(graph.adjacency.toarray(), (0, 20)), np.concatenate([X, new]), np.concatenate([y, np.arange(20) % 3])
-    assert true_gradient(model, A, X, y, np.r_[:40, 60:80]) <= told.spent
+    assert true_gradient(model, A, X, y, np.r_[:40, 60:80]) <= certificate.spent
 
 
 @pytest.mark.parametrize(("leaves", "alpha"), [(300, 0.1), (5000, 6e-9)])
@@ -83,10 +83,10 @@ def test_a_hub_that_is_none_any_more_is_charged_for_what_it_was(leaves, alpha, r
     y[1] = 1
     model = CertifiedGPR(alpha=alpha, lam=1.0, rng=rng).fit(edges + edges.T, X, y, [0, 1])
     for part in np.array_split(A[2:], 4):
-        told = model.remove_edges(part)
+        certificate = model.remove_edges(part)
     left = np.zeros((2, 2))
     left[0, 1] = left[1, 0] = 1
-    assert true_gradient(model, left, X[:2], y[:2], np.arange(2)) <= told.spent <= told.budget
+    assert true_gradient(model, left, X[:2], y[:2], np.arange(2)) <= certificate.spent <= certificate.budget
     Z = reference.embedding(left, X[:2], model.weights)
     assert np.linalg.norm(model.embedding()[:2] - Z) <= model._data.propagation.errors()
 
@@ -121,14 +121,14 @@ def test_nodes_that_were_refused_do_not_stand_in_the_way_of_others(labels, r_max
     for _ in range(2):
         with pytest.raises(CertificateError, match="smaller features if there are huge ones"):
             model.add_nodes(np.full((1, 6), 1e9), labels=labels)
-        told = model.add_nodes(np.ones((2, 6)), labels=[1, 0])
+        certificate = model.add_nodes(np.ones((2, 6)), labels=[1, 0])
         X, y = np.concatenate([X, np.ones((2, 6))]), np.concatenate([y, [1, 0]])
         A = np.pad(graph.adjacency.toarray(), (0, len(X) - 60))
-        assert true_gradient(model, A, X, y, np.r_[:40, 60 : len(X)]) <= told.spent <= told.budget
-        assert told.approximation < 1e-3 * told.budget or r_max
-    told = model.add_edges([(0, 60), (1, 62)])
+        assert true_gradient(model, A, X, y, np.r_[:40, 60 : len(X)]) <= certificate.spent <= certificate.budget
+        assert certificate.approximation < 1e-3 * certificate.budget or r_max
+    certificate = model.add_edges([(0, 60), (1, 62)])
     A[[0, 60, 1, 62], [60, 0, 62, 1]] = 1
-    assert true_gradient(model, A, X, y, np.r_[:40, 60:64]) <= told.spent <= told.budget
+    assert true_gradient(model, A, X, y, np.r_[:40, 60:64]) <= certificate.spent <= certificate.budget
 
 
 def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatch):
@@ -136,9 +136,9 @@ def test_ten_thousand_requests_later_everything_is_computed_anew(rng, monkeypatc
     model, *_ = fitted(rng)
     recomputed, recompute = [], exact.Propagation.recompute
 
-    def counted(held, first=1):
+    def counted(propagation, first=1):
         recomputed.append(first)
-        recompute(held, first)
+        recompute(propagation, first)
 
     monkeypatch.setattr(exact.Propagation, "recompute", counted)
     for node in range(41, 48):
@@ -218,7 +218,7 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
     pytest.importorskip("torch")
     graph = nareg.graphs.erdos_renyi(30, 0.2, rng=rng)
     model = CertifiedGPR(device="cpu", rng=rng).fit(graph, rng.standard_normal((30, 3)), np.arange(30) % 2, np.arange(20))
-    held, labels = model.embedding(), model.labels
+    embedding, labels = model.embedding(), model.labels
 
     def failing(*_, **__):
         raise RuntimeError("out of memory on the device")
@@ -228,7 +228,7 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
         patch.setattr("nareg.unlearning.propagation.device.Device.levels", failing)
         with pytest.raises(RuntimeError, match="on the device"):
             model.remove_nodes([5])
-    np.testing.assert_allclose(model.embedding(), held, atol=1e-13)
+    np.testing.assert_allclose(model.embedding(), embedding, atol=1e-13)
     np.testing.assert_array_equal(model.labels, labels)
     assert 5 in model.remaining
     assert model.remove_nodes([5]).spent <= model.budget
@@ -256,10 +256,10 @@ def test_factors_that_fail_leave_no_marks(rng, monkeypatch):
         patch.setattr("nareg.unlearning.propagation.kernels.left_factors", failing)
         with pytest.raises(MemoryError):
             edge_factors(model._data.propagation, pair)
-    told = model.remove_edges([pair])
+    certificate = model.remove_edges([pair])
     A = graph.adjacency.toarray()
     A[tuple(pair)] = A[tuple(pair[::-1])] = 0
-    assert true_gradient(model, A, X, y, np.arange(40)) <= told.spent
+    assert true_gradient(model, A, X, y, np.arange(40)) <= certificate.spent
 
 
 def test_every_signal_waits_and_all_handlers_are_put_back():

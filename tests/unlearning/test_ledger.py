@@ -18,10 +18,10 @@ from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
 from nareg.unlearning.store import edge_table
 
 
-def fitted(rng, n=40, n_features=5, **told):
+def fitted(rng, n=40, n_features=5, **settings):
     graph = nareg.graphs.erdos_renyi(n, 0.15, rng=rng)
     X, y = rng.standard_normal((n, n_features)), np.arange(n) % 3
-    return CertifiedGPR(rng=rng, **told).fit(graph, X, y, np.arange(30)), graph, X, y
+    return CertifiedGPR(rng=rng, **settings).fit(graph, X, y, np.arange(30)), graph, X, y
 
 
 def first_edges(model, count=1):
@@ -52,10 +52,10 @@ def test_a_loaded_model_goes_on_where_it_stood(r_max, rng, tmp_path):
     model.remove_features([5])
     model.add_nodes(np.ones((2, 5)), labels=[1, -1])
     model.add_edges([(40, 41), (0, 41)])
-    held = model.embedding()
+    embedding = model.embedding()
     model.close()
     other = CertifiedGPR.load(tmp_path / "store.sqlite")
-    np.testing.assert_allclose(held, other.embedding(), atol=1e-12 if not r_max else 0.1)
+    np.testing.assert_allclose(embedding, other.embedding(), atol=1e-12 if not r_max else 0.1)
     if not r_max:
         assert_alike(model, other)
     assert other.remove_edges([(0, 41)]).request == "remove_edges"
@@ -88,15 +88,15 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
     ledger.close()
     (tmp_path / "store.sqlite.key").write_text("00" * 32)
     other = Ledger(path)
-    told = {"request": "remove_edges", "edges": pair.tolist()}
-    for act in (other.read, other.history, lambda: other.proves(1, told), lambda: other.find(told)):
+    stated = {"request": "remove_edges", "edges": pair.tolist()}
+    for act in (other.read, other.history, lambda: other.proves(1, stated), lambda: other.find(stated)):
         with pytest.raises(LedgerError, match="hashes do not follow from one another"):
             act()
     other.close()
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("query", "words"),
     [
         ({}, "request is {}"),
         ({"request": "remove_edge", "edges": [(0, 1)]}, "remove_edges, remove_nodes, remove_features, add_edges can be proved"),
@@ -107,13 +107,13 @@ def test_what_was_asked_can_be_shown_by_who_holds_the_key(rng, tmp_path):
         ({"request": "remove_features", "nodes": [1], "labels": 0}, "request has labels 0"),
     ],
 )
-def test_what_cannot_be_a_request_is_not_denied_but_refused(told, words, rng, tmp_path):
+def test_what_cannot_be_a_request_is_not_denied_but_refused(query, words, rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite").close()
-    held = Ledger(tmp_path / "store.sqlite")
+    ledger = Ledger(tmp_path / "store.sqlite")
     with pytest.raises(InputError, match=words):
-        held.find(told)
-    held.close()
+        ledger.find(query)
+    ledger.close()
 
 
 def test_an_older_copy_of_a_store_has_an_older_hash(rng, tmp_path):
@@ -177,10 +177,10 @@ def test_a_certificate_that_was_changed_does_not_hold(change, wrong, rng, tmp_pa
     with pytest.raises(LedgerError, match="hashes do not follow"):
         verify(tmp_path / "store")
     (tmp_path / "store.key").unlink()
-    found = verify(tmp_path / "store")
-    assert not found.holds
-    assert found.wrong == (wrong,) or found.wrong[0].startswith(wrong)
-    assert found.summary().startswith("THE LAST CERTIFICATE DOES NOT HOLD")
+    result = verify(tmp_path / "store")
+    assert not result.holds
+    assert result.wrong == (wrong,) or result.wrong[0].startswith(wrong)
+    assert result.summary().startswith("THE LAST CERTIFICATE DOES NOT HOLD")
 
 
 def test_a_request_that_was_taken_out_breaks_the_chain(rng, tmp_path):
@@ -199,9 +199,9 @@ def test_data_that_were_changed_do_not_hold(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store").close()
     alter(tmp_path / "store", "UPDATE nodes SET row = zeroblob(56) WHERE node < 20")
-    found = verify(tmp_path / "store")
-    assert not found.holds
-    assert found.gradient > found.budget
+    result = verify(tmp_path / "store")
+    assert not result.holds
+    assert result.gradient > result.budget
 
 
 @pytest.mark.slow
@@ -211,64 +211,64 @@ def test_removed_values_are_nowhere_in_the_files(n_features, rng, tmp_path):
     model, graph, X, _ = fitted(rng, n_features=n_features)
     model.save(tmp_path / "store.sqlite")
 
-    def found(values):
+    def count_in_files(values):
         """How many of these numbers stand somewhere in the folder."""
         bytes_ = b"".join(path.read_bytes() for path in sorted(tmp_path.rglob("*")) if path.is_file())
         return sum(np.float64(value).tobytes() in bytes_ for value in np.ravel(values))
 
     # but for numbers that stand across the border of two pages
-    assert found(X[[3, 7, 30]]) >= 0.99 * 3 * n_features
+    assert count_in_files(X[[3, 7, 30]]) >= 0.99 * 3 * n_features
     # rows behind all others, and one of them taken back
     new = rng.standard_normal((40, n_features))
     model.add_nodes(new, labels=np.zeros(40, dtype=int))
     model.remove_nodes([45])
-    assert found(new[5]) == 0
-    assert found(new) >= 0.99 * 39 * n_features
+    assert count_in_files(new[5]) == 0
+    assert count_in_files(new) >= 0.99 * 39 * n_features
     model.remove_nodes([3, 30])
     model.remove_features([7])
-    assert found(X[[3, 7, 30]]) == 0
-    assert found(X[8]) >= 0.99 * n_features
+    assert count_in_files(X[[3, 7, 30]]) == 0
+    assert count_in_files(X[8]) >= 0.99 * n_features
     model.close()
     connection = sqlite3.connect(tmp_path / "store.sqlite")
     left = {tuple(pair) for pair in edge_table.read(connection).tolist()}
     assert len(left) == model.certificate().n_edges
     assert not {pair for pair in left if {3, 30} & set(pair)}
-    told = "".join(row[0] for row in connection.execute("SELECT certificate FROM requests"))
+    stated = "".join(row[0] for row in connection.execute("SELECT certificate FROM requests"))
     connection.close()
-    assert set(json.loads(told.partition("}}")[0] + "}}")) == set(asdict(model.certificate()))  # no more than that
+    assert set(json.loads(stated.partition("}}")[0] + "}}")) == set(asdict(model.certificate()))  # no more than that
     assert graph.n_edges - model.certificate().n_edges == graph.adjacency[[3, 30]].sum() - graph.adjacency[3, 30]
 
 
 def test_without_the_key_nothing_kept_of_a_request_tells_a_right_guess_from_a_wrong_one(rng, tmp_path):
-    """A keeper of the store tries an edge: puts it back, trains with the random term, and looks for what that gives."""
+    """A keeper of the store tries an edge: puts it back, trains with the noise term, and looks for what that gives."""
     model, *_ = fitted(rng)
     before = model._head
-    held = model.certificate()
+    certificate = model.certificate()
     edge = first_edges(model)
     model.save(tmp_path / "store")
     model.remove_edges(edge)
     model.close()
     (tmp_path / "store.key").unlink()
     ledger = Ledger(tmp_path / "store")
-    chain, (_, told) = ledger._chain(), ledger.history()[0]
+    chain, (_, stated) = ledger._chain(), ledger.history()[0]
     ledger.close()
-    kept = b"".join(path.read_bytes() for path in tmp_path.iterdir())
-    assert hashlib.sha256(before.W.tobytes() + before.B.tobytes()).hexdigest().encode() not in kept
-    assert before.W.tobytes()[:64] not in kept
-    for value in (held.residual, held.approximation, held.spent, *held.timings.values()):
-        assert repr(value).encode() not in kept
-    assert told == held.rounded()
-    assert told.residual / told.budget * 10 == pytest.approx(round(told.residual / told.budget * 10))
+    remaining = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert hashlib.sha256(before.W.tobytes() + before.B.tobytes()).hexdigest().encode() not in remaining
+    assert before.W.tobytes()[:64] not in remaining
+    for value in (certificate.residual, certificate.approximation, certificate.spent, *certificate.timings.values()):
+        assert repr(value).encode() not in remaining
+    assert stated == certificate.rounded()
+    assert stated.residual / stated.budget * 10 == pytest.approx(round(stated.residual / stated.budget * 10))
     assert len({one.parameters for one in chain}) == 2
 
 
 def test_what_is_kept_of_a_certificate_is_rounded_up_once(rng):
-    held = fitted(rng)[0].certificate()
-    kept = held.rounded()
-    assert held.residual <= kept.residual <= held.residual + 0.1 * held.budget
-    assert held.approximation <= kept.approximation <= 10 * held.approximation
-    assert held.spent <= kept.spent <= held.budget
-    assert kept.rounded() == kept
+    certificate = fitted(rng)[0].certificate()
+    remaining = certificate.rounded()
+    assert certificate.residual <= remaining.residual <= certificate.residual + 0.1 * certificate.budget
+    assert certificate.approximation <= remaining.approximation <= 10 * certificate.approximation
+    assert certificate.spent <= remaining.spent <= certificate.budget
+    assert remaining.rounded() == remaining
 
 
 @pytest.mark.parametrize(
@@ -289,11 +289,11 @@ def test_settings_that_were_changed_are_seen(name, value, rng, tmp_path):
 def test_a_model_is_used_from_any_thread(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store")
-    told = []
-    thread = threading.Thread(target=lambda: told.append(model.remove_nodes([11])))
+    messages = []
+    thread = threading.Thread(target=lambda: messages.append(model.remove_nodes([11])))
     thread.start()
     thread.join()
-    assert [one.request for one in told] == ["remove_nodes"]
+    assert [one.request for one in messages] == ["remove_nodes"]
     model.close()
     assert verify(tmp_path / "store").holds
 
@@ -302,13 +302,13 @@ def gaps(path):
     """Bytes of the pages of a database that belong to no cell: between the pointers to cells and the first cell."""
     data = path.read_bytes()
     size = int.from_bytes(data[16:18], "big")
-    found = b""
+    result = b""
     for start in range(0, len(data), size):
         page, first = data[start : start + size], 100 if start == 0 else 0
         if page[first] in (2, 5, 10, 13):
             header = first + (8 if page[first] > 5 else 12) + 2 * int.from_bytes(page[first + 3 : first + 5], "big")
-            found += page[header : int.from_bytes(page[first + 5 : first + 7], "big") or 65536]
-    return found
+            result += page[header : int.from_bytes(page[first + 5 : first + 7], "big") or 65536]
+    return result
 
 
 @pytest.mark.parametrize("room", [edge_table.ROOM, 8])

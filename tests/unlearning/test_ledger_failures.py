@@ -110,7 +110,7 @@ def test_hashes_of_another_kind_are_said_by_whoever_looks_for_a_request(column, 
     alter(tmp_path / "store", f"UPDATE requests SET {column} = ?", [digest])
     store = ledger.Ledger(tmp_path / "store")
     try:
-        for act in (store.find, lambda told: store.proves(0, told)):
+        for act in (store.find, lambda request: store.proves(0, request)):
             with pytest.raises(LedgerError):
                 act({"request": "remove_nodes", "nodes": [1]})
     finally:
@@ -151,7 +151,7 @@ def test_paths_that_no_store_can_have_are_refused(name, rng, tmp_path):
 def test_a_key_that_is_not_to_be_read_is_none_unless_it_was_named(rng, tmp_path, monkeypatch):
     fitted(rng)[0].save(tmp_path / "store").close()
 
-    def refuse(self, *told, **more):
+    def refuse(self, *arguments, **more):
         raise PermissionError(13, "Permission denied", str(self))
 
     monkeypatch.setattr(pathlib.Path, "read_text", refuse)
@@ -166,7 +166,7 @@ def test_a_key_that_is_not_to_be_read_is_none_unless_it_was_named(rng, tmp_path,
 def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")
-    before, held, pair = model.certificate(), model.embedding(), first_edges(model)
+    before, certificate, pair = model.certificate(), model.embedding(), first_edges(model)
     connection = model._ledger._connection
 
     def deny(action, first, second, *_):
@@ -183,7 +183,7 @@ def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
         model.remove_edges(pair)
     connection.set_authorizer(None)
     assert model.certificate() is before
-    np.testing.assert_allclose(model.embedding(), held, atol=1e-12)
+    np.testing.assert_allclose(model.embedding(), certificate, atol=1e-12)
     model.remove_edges(pair)  # goes through afterwards
     model.close()
     assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
@@ -192,7 +192,7 @@ def test_a_write_that_fails_changes_nothing(statement, rng, tmp_path):
 def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store.sqlite")
-    held = model.certificate()
+    certificate = model.certificate()
     before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     model._ledger._connection.set_trace_callback(lambda _: os.kill(os.getpid(), signal.SIGINT))
     try:
@@ -201,7 +201,7 @@ def test_ctrl_c_while_a_request_is_written_comes_after_it(rng, tmp_path):
     finally:
         signal.signal(signal.SIGINT, before)
     model._ledger._connection.set_trace_callback(None)
-    assert model.certificate() is not held
+    assert model.certificate() is not certificate
     assert 3 not in model.remaining
     model.close()
     assert_alike(model, CertifiedGPR.load(tmp_path / "store.sqlite"))
@@ -321,10 +321,10 @@ def test_neither_store_nor_key_is_written_over(rng, tmp_path, monkeypatch):
     assert [one.name for one in tmp_path.iterdir()] == ["k"]
     fill, other = ledger.fill, fitted(rng)[0]
 
-    def raced(*told):
+    def raced(*arguments):
         monkeypatch.setattr(ledger, "fill", fill)
         other.save(path, key=tmp_path / "other")
-        fill(*told)
+        fill(*arguments)
 
     monkeypatch.setattr(ledger, "fill", raced)
     with pytest.raises(InputError, match="was created by another process"):
@@ -345,8 +345,8 @@ def test_residues_of_a_new_embedding_are_no_damage(tmp_path):
     model.save(path)
     model.remove_edges([(i, i + 1) for i in range(0, n, 2)])
     model.close()
-    found = verify(path)
-    assert found.holds
+    result = verify(path)
+    assert result.holds
     loaded = CertifiedGPR.load(path)
     assert loaded.certificate() == model.certificate().rounded()
     assert loaded._data.propagation.exact
@@ -392,8 +392,8 @@ def test_a_kill_at_any_statement_loses_and_repeats_nothing_acknowledged(rng, tmp
     whole = (tmp_path / "store.sqlite").read_bytes()
     for statement in (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 17, 22, 31):
         (tmp_path / "store.sqlite").write_bytes(whole)
-        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), str(statement)]
-        done = subprocess.run(told, capture_output=True, text=True, check=False)
+        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), str(statement)]
+        done = subprocess.run(stated, capture_output=True, text=True, check=False)
         assert done.returncode in (-signal.SIGKILL, 0), done.stderr
         acknowledged = [int(line) for line in done.stdout.split()]
         back = CertifiedGPR.load(tmp_path / "store.sqlite")
@@ -418,8 +418,8 @@ def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
     whole = (tmp_path / "store.sqlite").read_bytes()
     for wait in np.linspace(0.0, 0.02, 8):
         (tmp_path / "store.sqlite").write_bytes(whole)
-        told = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), "0"]
-        with subprocess.Popen(told, stdout=subprocess.PIPE, text=True) as service:
+        stated = [sys.executable, "-c", SERVICE, str(tmp_path / "store.sqlite"), "0"]
+        with subprocess.Popen(stated, stdout=subprocess.PIPE, text=True) as service:
             first = service.stdout.readline()
             signal.sigtimedwait([], wait)
             os.kill(service.pid, signal.SIGKILL)

@@ -23,9 +23,9 @@ def problem(rng, n=60, classes=3):
     return data.graph, data.features.astype(float), data.labels.copy()
 
 
-def fitted(rng, *, classes=3, **told):
+def fitted(rng, *, classes=3, **settings):
     graph, X, y = problem(rng, classes=classes)
-    return CertifiedGPR(rng=rng, **told).fit(graph, X, y, np.arange(40)), graph, X, y
+    return CertifiedGPR(rng=rng, **settings).fit(graph, X, y, np.arange(40)), graph, X, y
 
 
 def true_gradient(model, A, X, y, train):
@@ -47,8 +47,8 @@ class Requests(RuleBasedStateMachine):
         self.A = graph.adjacency.toarray()
         self.train = set(range(16))
         self.gone = set()
-        told = {"weights": [0.1, 0.3, 0.6], "loss": loss, "r_max": self.r_max, "alpha": 5.0 if self.r_max else 0.1}
-        self.model = CertifiedGPR(rng=self.rng, **told).fit(graph, self.X, self.y, sorted(self.train))
+        stated = {"weights": [0.1, 0.3, 0.6], "loss": loss, "r_max": self.r_max, "alpha": 5.0 if self.r_max else 0.1}
+        self.model = CertifiedGPR(rng=self.rng, **stated).fit(graph, self.X, self.y, sorted(self.train))
         self.certificate = self.model.certificate()
         self.begun()
 
@@ -121,15 +121,15 @@ class Requests(RuleBasedStateMachine):
 
     @invariant()
     def what_is_promised_holds(self):
-        model, told = self.model, self.certificate
+        model, stated = self.model, self.certificate
         Z = reference.embedding(self.A, self.X, model.weights)
         train = sorted(self.train)
         assert model.train.tolist() == train
         if not self.r_max:
             np.testing.assert_allclose(model.embedding(), Z, atol=1e-12)
-        assert true_gradient(model, self.A, self.X, self.y, train) <= told.spent <= told.budget
-        assert told.spent == told.residual + told.approximation
-        assert (told.n_nodes, told.n_edges, told.n_train) == (len(self.X) - len(self.gone), self.A.sum() / 2, len(train))
+        assert true_gradient(model, self.A, self.X, self.y, train) <= stated.spent <= stated.budget
+        assert stated.spent == stated.residual + stated.approximation
+        assert (stated.n_nodes, stated.n_edges, stated.n_train) == (len(self.X) - len(self.gone), self.A.sum() / 2, len(train))
 
 
 class ResidueRequests(Requests):
@@ -146,7 +146,7 @@ TestResidueRequests.settings = settings(max_examples=20, stateful_step_count=20)
 
 @pytest.mark.parametrize("classes", [2, 3])
 def test_the_model_is_that_of_training_anew(classes, rng):
-    """With the same random term: within what the strong convexity makes of the gradient that is left."""
+    """With the same noise term: within what the strong convexity makes of the gradient that is left."""
     model, graph, X, y = fitted(rng, classes=classes)
     A = graph.adjacency.toarray()
     pairs = np.argwhere(np.triu(A))[:10]
@@ -172,9 +172,9 @@ def test_versions_with_one_random_term_tell_what_was_removed_between_them(renewe
         return reference.gradient(Z, reference.signs(y[:40], model.classes), model.coefficients, 0.0, model.lam)
 
     shown = without_term(model, A)
-    told = model.remove_edges(edges[7])
+    certificate = model.remove_edges(edges[7])
     if renewed:
-        told = model.renew()
+        certificate = model.renew()
     left = []
     for u, v in edges:
         guess = A.copy()
@@ -183,14 +183,14 @@ def test_versions_with_one_random_term_tell_what_was_removed_between_them(renewe
     if renewed:
         assert np.ptp(left) < 0.1 * min(left)  # a new term's size, whatever is guessed
     else:
-        assert left[7] < 2 * told.budget
+        assert left[7] < 2 * certificate.budget
         assert np.argmin(left) == 7
 
 
 def state(model):
     live = model._data.graph.adjacency()
-    held = model.embedding(), model.labels, model.train, model.coefficients, model._data.gone, live.toarray()
-    return [part.copy() for part in held]
+    embedding = model.embedding(), model.labels, model.train, model.coefficients, model._data.gone, live.toarray()
+    return [part.copy() for part in embedding]
 
 
 def assert_same(before, after):
@@ -235,18 +235,18 @@ def test_what_newton_steps_cannot_certify_is_trained_anew(rng, monkeypatch):
     model, graph, X, y = fitted(rng)
     B, solve, calls = model._head.B, head.solve, []
 
-    def first_fails(*arguments, **told):
+    def first_fails(*arguments, **options):
         calls.append(1)
         if len(calls) == 1:
             raise CertificateError("now")
-        return solve(*arguments, **told)
+        return solve(*arguments, **options)
 
     monkeypatch.setattr(head, "solve", first_fails)
-    told = model.remove_features([7])
+    certificate = model.remove_features([7])
     X[7] = 0
-    assert told.retrained
-    assert abs(model._head.B - B).max() > 0.01  # with a random term of its own
-    assert true_gradient(model, graph.adjacency.toarray(), X, y, np.arange(40)) <= told.spent <= told.budget
+    assert certificate.retrained
+    assert abs(model._head.B - B).max() > 0.01  # with a noise term of its own
+    assert true_gradient(model, graph.adjacency.toarray(), X, y, np.arange(40)) <= certificate.spent <= certificate.budget
 
 
 def test_a_budget_that_residues_exceed_gives_no_certificate(rng):
@@ -292,7 +292,7 @@ def test_requests_that_cannot_work_are_refused_and_change_nothing(act, message, 
 
 
 @pytest.mark.parametrize(
-    ("told", "message"),
+    ("settings", "message"),
     [
         ({"order": -1}, "order is -1"),
         ({"weights": []}, "weights have 0 values"),
@@ -308,9 +308,9 @@ def test_requests_that_cannot_work_are_refused_and_change_nothing(act, message, 
         ({"rng": 0}, "rng is 0, a numpy generator"),
     ],
 )
-def test_settings_that_cannot_work_are_refused(told, message):
+def test_settings_that_cannot_work_are_refused(settings, message):
     with pytest.raises(InputError, match=message):
-        CertifiedGPR(**told)
+        CertifiedGPR(**settings)
 
 
 @pytest.mark.parametrize(
@@ -358,9 +358,9 @@ def test_features_that_were_scaled_by_columns_are_pointed_out(other, rng):
     scaled = (X - X.mean(0)) / X.std(0)
     if other is not None:  # one column that is not centered hides no others
         scaled[:, 0] = other
-    with pytest.warns(UserWarning, match="columns of mean zero") as told:
+    with pytest.warns(UserWarning, match="columns of features have mean zero") as caught:
         CertifiedGPR().fit(graph, scaled, y, np.arange(40))
-    assert told[0].filename == __file__
+    assert caught[0].filename == __file__
     for fine in (X / np.linalg.norm(X, axis=1, keepdims=True), np.zeros_like(X)):
         CertifiedGPR().fit(graph, fine, y, np.arange(40))
 
@@ -370,10 +370,10 @@ def test_a_class_that_was_told_beforehand_may_lose_its_last_node(rng):
     model = CertifiedGPR(rng=rng).fit(graph, X, y, np.arange(40), classes=[0, 1, 2, 7])
     assert model.coefficients.shape == (6, 4)
     last = np.flatnonzero(y[:40] == 1)
-    told = model.remove_features(last, labels=True)
+    certificate = model.remove_features(last, labels=True)
     X[last] = 0
     train = np.setdiff1d(np.arange(40), last)
-    assert true_gradient(model, graph.adjacency.toarray(), X, y, train) <= told.spent <= told.budget
+    assert true_gradient(model, graph.adjacency.toarray(), X, y, train) <= certificate.spent <= certificate.budget
     assert model.add_nodes(np.ones((1, 6)), labels=[7]).n_train == train.size + 1
 
 
@@ -394,12 +394,12 @@ def test_classes_that_cannot_be_are_refused(classes, message, rng):
 
 def test_arguments_are_not_changed_and_sparse_features_are_taken(rng):
     graph, X, y = problem(rng)
-    held = X.copy(), y.copy(), graph.adjacency.toarray()
+    original = X.copy(), y.copy(), graph.adjacency.toarray()
     model = CertifiedGPR(rng=np.random.default_rng(3)).fit(graph, X, y, np.arange(40))
     other = CertifiedGPR(rng=np.random.default_rng(3)).fit(graph.adjacency, sp.csr_array(X), y, np.arange(60) < 40)
     np.testing.assert_array_equal(model.coefficients, other.coefficients)
     model.remove_nodes([1, 2])
-    for before, after in zip(held, (X, y, graph.adjacency.toarray()), strict=True):
+    for before, after in zip(original, (X, y, graph.adjacency.toarray()), strict=True):
         np.testing.assert_array_equal(before, after)
 
 
@@ -424,13 +424,13 @@ def test_what_is_held_is_what_the_documentation_says(r_max, order, rng):
     try:
         model = served()
         gc.collect()
-        held = tracemalloc.get_traced_memory()[0]
+        stored = tracemalloc.get_traced_memory()[0]
     finally:
         tracemalloc.stop()
     assert model.embedding().shape == X.shape
     A = graph.adjacency
     few = 2 * (A.data.nbytes + A.indices.nbytes + A.indptr.nbytes) + 100 * A.shape[0]
-    assert matrices * X.nbytes < held <= matrices * X.nbytes + few < (matrices + 0.3) * X.nbytes
+    assert matrices * X.nbytes < stored <= matrices * X.nbytes + few < (matrices + 0.3) * X.nbytes
 
 
 def test_an_isolated_node_is_removed(rng):

@@ -54,8 +54,8 @@ def test_newton_finds_the_optimum(shape, lam, rng):
     problem = objective(rng, shape=shape, lam=lam)
     at, Z = problem.minimize(np.zeros((shape[1], 3)), 1e-8), problem.s[:, None] * problem.S
     assert at.residual <= 1e-8
-    found = np.linalg.norm(reference.gradient(Z, problem.Y, at.W, problem.B, lam))
-    assert found == pytest.approx(at.residual, rel=1e-6, abs=1e-12)
+    result = np.linalg.norm(reference.gradient(Z, problem.Y, at.W, problem.B, lam))
+    assert result == pytest.approx(at.residual, rel=1e-6, abs=1e-12)
     if lam > 1e-6:  # a general minimizer does not get there without a ridge
         wanted = reference.optimum(Z, problem.Y, problem.B, lam)
         np.testing.assert_allclose(at.W, wanted, atol=1e-6 / min(lam, 1))
@@ -83,7 +83,7 @@ def test_the_last_step_may_be_the_one_that_arrives(rng, monkeypatch):
 
 
 def test_slopes_that_are_saturated_take_many_steps(rng):
-    """Counts of thirty and more, all labels alike, and a large random term."""
+    """Counts of thirty and more, all labels alike, and a large noise term."""
     S, Y = rng.poisson(30, (300, 40)).astype(float), np.tile([1.0, -1.0, -1.0], (300, 1))
     for seed in range(4):
         B = 10 * np.random.default_rng(seed).standard_normal((40, 3))

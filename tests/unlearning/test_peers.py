@@ -21,9 +21,9 @@ def test_all_forget_to_within_the_budget(kind, loss, rng):
     model = kind(loss=loss, rng=rng).fit(graph, X, y, np.arange(40))
     A = graph.adjacency.toarray()
     for pair in rng.permutation(np.argwhere(np.triu(A)))[:8]:
-        told = model.remove_edges([pair])
+        certificate = model.remove_edges([pair])
         A[tuple(pair)] = A[tuple(pair[::-1])] = 0
-        assert true_gradient(model, A, X, y, np.arange(40)) <= told.spent <= told.budget
+        assert true_gradient(model, A, X, y, np.arange(40)) <= certificate.spent <= certificate.budget
     np.testing.assert_allclose(model.embedding(), reference.embedding(A, X, model.weights), atol=1e-12)
     model.remove_nodes([3])
     model.remove_features([50])
@@ -55,9 +55,9 @@ def test_for_least_squares_a_newton_step_is_exact_and_an_influence_step_is_not(r
 def test_a_step_that_leaves_too_much_is_followed_by_training(rng):
     graph, X, y = problem(rng)
     model = certified.CEU(alpha=1e-4, rng=rng).fit(graph, X, y, np.arange(40))
-    told = model.remove_nodes([1, 2, 3, 4, 5])
-    assert told.retrained
-    assert told.spent <= told.budget
+    certificate = model.remove_nodes([1, 2, 3, 4, 5])
+    assert certificate.retrained
+    assert certificate.spent <= certificate.budget
 
 
 def test_residues_are_not_for_them(rng):

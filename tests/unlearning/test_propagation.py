@@ -47,32 +47,32 @@ def test_the_embedding_is_that_of_what_remains(weights, full, lookups, rng, monk
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X = rng.standard_normal((60, 5))
     train = np.sort(rng.choice(60, 20, replace=False))
-    held = Propagation(live, X.copy(), np.array(weights), train)
+    propagation = Propagation(live, X.copy(), np.array(weights), train)
     for change in changes(live, X, rng, 40):
-        held.update(change)
+        propagation.update(change)
         Z = reference.embedding(live.adjacency().toarray(), X, weights)
-        np.testing.assert_allclose(held.embedding(), Z, atol=1e-13)
-        S, s = held.trained()
-        np.testing.assert_allclose(s[:, None] * S, Z[held.train], atol=1e-13)
+        np.testing.assert_allclose(propagation.embedding(), Z, atol=1e-13)
+        S, s = propagation.trained()
+        np.testing.assert_allclose(s[:, None] * S, Z[propagation.train], atol=1e-13)
 
 
 def test_nodes_are_added_trained_on_and_not(rng):
     live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.1, rng=rng))
     X, weights = rng.standard_normal((40, 3)), np.array([0.2, 0.3, 0.5])
-    held = Propagation(live, X.copy(), weights, np.arange(10))
+    propagation = Propagation(live, X.copy(), weights, np.arange(10))
     for step in range(30):
         new = rng.standard_normal((2, 3))
-        held.add_nodes(new)
+        propagation.add_nodes(new)
         X = np.concatenate([X, new])
-        held.join(np.array([len(X) - 1]))
-        held.leave(np.array([step]))
-        held.update(Change(added=np.array([(step, len(X) - 1), (step, len(X) - 2)])))
+        propagation.join(np.array([len(X) - 1]))
+        propagation.leave(np.array([step]))
+        propagation.update(Change(added=np.array([(step, len(X) - 1), (step, len(X) - 2)])))
         Z = reference.embedding(live.adjacency().toarray(), X, weights)
-        np.testing.assert_allclose(held.embedding(), Z, atol=1e-13)
+        np.testing.assert_allclose(propagation.embedding(), Z, atol=1e-13)
         wanted = {*range(step + 1, 10), *(41 + 2 * k for k in range(step + 1))} - set(range(step + 1))
-        assert set(held.train) == wanted
-        S, s = held.trained()
-        np.testing.assert_allclose(s[:, None] * S, Z[held.train], atol=1e-13)
+        assert set(propagation.train) == wanted
+        S, s = propagation.trained()
+        np.testing.assert_allclose(s[:, None] * S, Z[propagation.train], atol=1e-13)
 
 
 @pytest.mark.parametrize("r_max", [0.0, 0.1])
@@ -80,22 +80,22 @@ def test_added_nodes_and_changes_are_undone(r_max, rng):
     live = LiveGraph(nareg.graphs.erdos_renyi(40, 0.1, rng=rng))
     X, weights, train = rng.standard_normal((40, 3)), np.array([0.0, 0.5, 0.5]), np.array([3, 7, 30])
     kind = (lambda *a: ApproximatePropagation(*a, r_max=r_max)) if r_max else Propagation
-    held = kind(live, X.copy(), weights, train)
+    propagation = kind(live, X.copy(), weights, train)
     edge = np.argwhere(np.triu(live.adjacency().toarray()))[:1]
     change = Change(removed=edge, nodes=np.array([5]), features=np.zeros((1, 3)))
-    before = held.embedding()
-    held.update(change)
-    held.restore(change, X[[5]])
-    np.testing.assert_allclose(held.embedding(), before, atol=1e-13)
-    held.add_nodes(np.ones((3, 3)))
-    held.join(np.array([41, 42]))
-    held.drop_nodes(40)
-    np.testing.assert_allclose(held.embedding(), before, atol=1e-13)
-    assert sorted(held.train) == train.tolist()
-    held.update(change)
+    before = propagation.embedding()
+    propagation.update(change)
+    propagation.restore(change, X[[5]])
+    np.testing.assert_allclose(propagation.embedding(), before, atol=1e-13)
+    propagation.add_nodes(np.ones((3, 3)))
+    propagation.join(np.array([41, 42]))
+    propagation.drop_nodes(40)
+    np.testing.assert_allclose(propagation.embedding(), before, atol=1e-13)
+    assert sorted(propagation.train) == train.tolist()
+    propagation.update(change)
     X[5] = 0
     exact = reference.embedding(live.adjacency().toarray(), X, weights)
-    assert np.linalg.norm(held.embedding() - exact) <= held.errors() + 1e-12
+    assert np.linalg.norm(propagation.embedding() - exact) <= propagation.errors() + 1e-12
 
 
 @pytest.mark.parametrize("weights", SCHEMES.values(), ids=list(SCHEMES))
@@ -106,23 +106,23 @@ def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, lookups
     monkeypatch.setattr(base, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X, W = rng.standard_normal((60, 5)), rng.standard_normal((5, 2))
-    held = ApproximatePropagation(live, X.copy(), np.array(weights), np.arange(10), r_max=r_max)
+    propagation = ApproximatePropagation(live, X.copy(), np.array(weights), np.arange(10), r_max=r_max)
     waited = 0
     for change in changes(live, X, rng, 40):
-        held.update(change)
+        propagation.update(change)
         A = live.adjacency().toarray() + np.eye(60)
         d = A.sum(1)[:, None]
-        q, r = held._reserves, held.residues
+        q, r = propagation._reserves, propagation.residues
         np.testing.assert_allclose(q[0] + r[0], np.sqrt(d) * X, atol=1e-12)
         for level in range(1, len(weights)):
             np.testing.assert_allclose(q[level] + r[level], A @ (q[level - 1] / d), atol=1e-12)
             waited += int((r[level - 1] != 0).sum())
         assert all(abs(one).max() <= r_max for one in r)
         assert not r[-1].any()
-        off = reference.embedding(A - np.eye(60), X, weights) - held.embedding()
-        assert np.linalg.norm(off) <= held.errors() + 1e-12
-        assert np.linalg.norm(off @ W) <= held.errors(W) + 1e-12
-        assert (abs(off).sum(0) <= held.column_errors() + 1e-12).all()
+        off = reference.embedding(A - np.eye(60), X, weights) - propagation.embedding()
+        assert np.linalg.norm(off) <= propagation.errors() + 1e-12
+        assert np.linalg.norm(off @ W) <= propagation.errors(W) + 1e-12
+        assert (abs(off).sum(0) <= propagation.column_errors() + 1e-12).all()
     assert waited or r_max == 1e-3 or len(weights) == 1
 
 

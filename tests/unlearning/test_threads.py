@@ -35,17 +35,17 @@ class Paused:
 
 def started(act):
     """A thread that does this, and what it returned or raised."""
-    told = []
+    messages = []
 
     def run():
         try:
-            told.append(act())
+            messages.append(act())
         except Exception as error:
-            told.append(error)
+            messages.append(error)
 
     thread = threading.Thread(target=run)
     thread.start()
-    return thread, told
+    return thread, messages
 
 
 ACTS = {
@@ -66,13 +66,13 @@ def test_a_request_in_the_middle_of_another_is_refused(name, rng, tmp_path, monk
     model, graph, _, _ = fitted(rng)
     edge = np.argwhere(np.triu(graph.adjacency.toarray()))[0]
     nodes = Paused([11, 12])
-    thread, told = started(lambda: model.remove_nodes(nodes))
+    thread, outcome = started(lambda: model.remove_nodes(nodes))
     assert nodes.reached.wait(60)
     with pytest.raises(BusyError, match=rf"{name} was called in the middle of another call on this model: call it again when"):
         ACTS[name](model, edge)
     nodes.go_on.set()
     thread.join()
-    assert [one.request for one in told] == ["remove_nodes"]
+    assert [one.request for one in outcome] == ["remove_nodes"]
     assert not any(tmp_path.iterdir())
     assert model.remove_features([3]).request == "remove_features"  # the model goes on
 
@@ -80,7 +80,7 @@ def test_a_request_in_the_middle_of_another_is_refused(name, rng, tmp_path, monk
 def test_a_read_waits_for_a_request_of_another_thread(rng):
     model, *_ = fitted(rng)
     nodes = Paused([11, 12])
-    thread, told = started(lambda: model.remove_nodes(nodes))
+    thread, outcome = started(lambda: model.remove_nodes(nodes))
     assert nodes.reached.wait(60)
     reader, read = started(lambda: (model.remaining.size, model.certificate().request, model.decision([11])))
     reader.join(0.2)
@@ -89,7 +89,7 @@ def test_a_read_waits_for_a_request_of_another_thread(rng):
     nodes.go_on.set()
     thread.join()
     reader.join(60)
-    assert [one.request for one in told] == ["remove_nodes"]
+    assert [one.request for one in outcome] == ["remove_nodes"]
     count, request, scores = read[0]
     assert (count, request) == (58, "remove_nodes")
     assert not scores.any()
@@ -98,14 +98,14 @@ def test_a_read_waits_for_a_request_of_another_thread(rng):
 def test_the_model_at_hand_is_read_while_another_is_fitted(rng):
     model, graph, X, y = fitted(rng)
     train = Paused(np.arange(30))
-    thread, told = started(lambda: model.fit(graph, X, y, train))
+    thread, outcome = started(lambda: model.fit(graph, X, y, train))
     assert train.reached.wait(60)
     assert model.train.size == 40
     with pytest.raises(BusyError, match="remove_nodes was called"):
         model.remove_nodes([5])
     train.go_on.set()
     thread.join()
-    assert told == [model]
+    assert outcome == [model]
     assert model.train.size == 30
 
 
@@ -127,7 +127,7 @@ def test_closing_waits_for_a_request_and_leaves_it_in_the_store(rng, tmp_path):
     model, *_ = fitted(rng)
     model.save(tmp_path / "store")
     nodes = Paused([11])
-    thread, told = started(lambda: model.remove_nodes(nodes))
+    thread, outcome = started(lambda: model.remove_nodes(nodes))
     assert nodes.reached.wait(60)
     closing, _ = started(model.close)
     closing.join(0.2)
@@ -135,10 +135,10 @@ def test_closing_waits_for_a_request_and_leaves_it_in_the_store(rng, tmp_path):
     nodes.go_on.set()
     thread.join()
     closing.join(60)
-    assert [one.request for one in told] == ["remove_nodes"]
-    found = CertifiedGPR.load(tmp_path / "store")
-    assert found.remaining.size == 59
-    found.close()
+    assert [one.request for one in outcome] == ["remove_nodes"]
+    result = CertifiedGPR.load(tmp_path / "store")
+    assert result.remaining.size == 59
+    result.close()
     assert verify(tmp_path / "store").holds
 
 
@@ -164,7 +164,7 @@ def test_two_threads_that_name_the_same_edges_leave_a_whole_model():
         nodes, A = np.arange(1000, 1600), data.graph.adjacency.toarray()
         edges = np.argwhere(np.triu(A))
         edges = edges[(edges >= 1000).any(axis=1) & (edges < 1600).any(axis=1)][::-1]
-        thread, told = started(lambda: model.remove_nodes(nodes))  # noqa: B023
+        thread, outcome = started(lambda: model.remove_nodes(nodes))  # noqa: B023
         gone, refused = [], 0
         for edge in edges:
             if not thread.is_alive():
@@ -175,7 +175,7 @@ def test_two_threads_that_name_the_same_edges_leave_a_whole_model():
             except (BusyError, InputError):
                 refused += 1
         thread.join()
-        if isinstance(told[0], BusyError):  # the other thread was always first
+        if isinstance(outcome[0], BusyError):  # the other thread was always first
             model.remove_nodes(nodes)
         for u, v in gone:
             A[u, v] = A[v, u] = 0

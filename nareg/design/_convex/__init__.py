@@ -1,1 +1,1 @@
-"""The semidefinite programs and what the published and the min-max designs share: rounding, scale, the fit to a filter."""
+"""Shared parts of the published and the min-max designs: semidefinite programs, rounding, scale, the fit to a filter."""

@@ -183,7 +183,7 @@ def fit_criterion(L: np.ndarray, H: np.ndarray) -> ValueAndGradient:
 
 
 def _best_scale(objective: ValueAndGradient, start: np.ndarray, low: np.ndarray, high: np.ndarray) -> np.ndarray:
-    """The start at the scale that suits this criterion: the gentlest one within a thousandth of the best.
+    """The start at the smallest scale whose criterion is within a thousandth of the best.
 
     Where the direction makes ``S x = 0`` the criterion hardly depends on the scale, and large weights only
     spoil the conditioning.

@@ -2,7 +2,7 @@
 
 A row of V for every node (or group of nodes), ``low_i <= ||v_i||^2 <= high_i``, by a Newton method
 (:mod:`nareg.design._convex.row_newton`). The factor hides no local minimum once its rank is large enough: the dual
-certificate (:mod:`nareg.design._convex.dual_bound`) says whether it is, and gives the directions to add where it is not.
+certificate (:mod:`nareg.design._convex.dual_bound`) shows whether it is, and gives the directions to add where it is not.
 
 q is minimized with a tiny reward ``- sum_i eps_i ||v_i||^2``. It costs at most ``sum_i eps_i (Omega_ii - low_i)``,
 some hundred thousandths of the value, and at its optimum the dual point is strictly feasible by just that margin: the
@@ -51,7 +51,7 @@ OMEGA_NODES = 3000
 
 @dataclass
 class LowRank:
-    """The factor V of Omega (a row for every group), value of q there, and what is proven about it."""
+    """The factor V of Omega (a row per group), the value of q there, and the proven bound."""
 
     V: np.ndarray
     value: float = np.inf
@@ -86,7 +86,7 @@ class LowRank:
         return Status.CONVERGED if self.gradient_norm <= STATIONARY or gap <= SOLVED else Status.INACCURATE
 
     def details(self, factor: float = 1.0) -> DesignDetails:
-        """What a certificate tells about the program, for an objective ``factor`` times q."""
+        """Details of the program for a certificate, for an objective ``factor`` times q."""
         bound = self.bound
         gap = None if bound is None else (self.value - bound) / max(abs(self.value), 1e-9 * self.scale)
         return {
@@ -174,7 +174,7 @@ def coordinates(L: sp.csr_array, c: np.ndarray, groups: Groups) -> tuple[sp.csr_
 def directions(V: np.ndarray) -> tuple[np.ndarray, float]:
     """Eigenvectors of ``V V^T`` times the roots of their eigenvalues, leading one first, and its share of the trace.
 
-    Where the optimum has a rank above one it is not unique, and which of its points is found depends on rounding. The
+    Where the optimum has a rank above one it is not unique, and rounding decides which point is returned. The
     leading direction alone is then a matter of chance: all of them are starts on small networks, the leading one beyond.
     """
     U, s, _ = np.linalg.svd(V, full_matrices=False)
@@ -204,7 +204,7 @@ def refine(
     interrupted: bool,
     progress: ProgressCallback | None,
 ) -> dict[str, DescentResult]:
-    """Where descents on q at rank one end, in the groups' weights, from starts that are weights of nodes."""
+    """The ends of descents on q at rank one, in the groups' weights, from starts that are weights of nodes."""
     objective, groups = quadratic.weights_criterion, quadratic.groups
     bounds = groups.bounds(low, high)
     reached: dict[str, DescentResult] = {}
@@ -250,7 +250,7 @@ def _interval(v: np.ndarray, low: np.ndarray, high: np.ndarray) -> tuple[np.ndar
 
 
 def best(reached: Mapping[str, DescentResult]) -> DescentResult:
-    """The lowest end; an interruption anywhere is said."""
+    """The lowest end; it reports an interruption of any descent."""
     lowest = min(reached.values(), key=lambda d: d.value)
     if any(d.message == "interrupted" for d in reached.values()):
         return replace(lowest, message="interrupted")

@@ -1,4 +1,4 @@
-"""From the SDP matrix Omega to weights: rank-one step, feasibility restored, local refinement.
+"""From the SDP matrix Omega to weights: a rank-one step, feasibility, local refinement.
 
 The relaxations drop ``rank(Omega) = 1``. When the optimum is not rank one, its leading eigenvector times the
 root of the eigenvalue violates ``w_i^2 >= lower`` (on Molene: 0.51 against 1), so the weights are moved to the

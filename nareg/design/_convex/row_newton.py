@@ -79,7 +79,7 @@ class RowNewton:
         return point.value - float(self.reward @ np.einsum("ik,ik->i", point.V, point.V))
 
     def _tangent(self, D: np.ndarray) -> np.ndarray:
-        """Without the part along a row that is held at its bound; zero for rows with no say."""
+        """Remove the part along each row at its bound; rows that do not affect q become zero."""
         V = self.point.V
         along = np.where(self.active, np.einsum("ik,ik->i", D, V) / np.maximum(self.length**2, 1e-300), 0.0)
         return (D - along[:, None] * V) * self.moves[:, None]
@@ -108,7 +108,7 @@ class RowNewton:
                 return
 
     def _at_limit(self) -> bool:
-        """Whether the value is next to what no S whatever goes below: with one known signal a long flat valley leads there."""
+        """Whether the value is near the lower limit for any S: with one known signal a long flat valley leads there."""
         return self.point.value - self.q.least <= AT_LIMIT * self.q.least
 
     def _step(self, forcing: float) -> bool:
@@ -193,14 +193,14 @@ class RowNewton:
         return self._tangent(np.matmul(self.inverse, R[:, :, None])[:, :, 0])
 
     def compress(self) -> None:
-        """Columns that carry nothing are dropped: at a singular V the method would crawl."""
+        """Drop columns that are nearly zero: the method converges slowly at a singular V."""
         U, s, _ = np.linalg.svd(self.point.V, full_matrices=False)
         retained = s > 1e-2 * s[0]
         if not retained.all():
             self.begin(U[:, retained] * s[retained])
 
     def certificate(self, size: np.ndarray, margin: float, small: float, mesh_like: bool) -> DualCertificate:
-        """The dual bound of the program without the reward, for the rows that have a say."""
+        """The dual bound of the program without the reward, for the rows that affect q."""
         rows = np.flatnonzero(self.moves)
         Y = sp.csr_array(self.q.grouped(self.point.Y)[rows][:, rows])
         point = replace(self.point, V=self.point.V[rows])

@@ -224,6 +224,6 @@ def _found(eigenvalue: float | None) -> float:
     """An eigenvalue, or the remedy where Lanczos did not converge to it."""
     if eigenvalue is None:
         raise InputError(
-            "lower is None, and the smallest frequency of this graph, which its default needs, was not found: pass lower."
+            "lower is None, but Lanczos did not converge to the smallest frequency that its default needs: pass lower."
         )
     return eigenvalue

@@ -56,7 +56,7 @@ class DenseDesign:
         return risk_of(replace(self.task, R=R), self.support) if self.by_risk else LikelihoodObjective(self.support, R)
 
     def choice(self, X: np.ndarray | None, family: Family, amount: float | None) -> Choice:
-        """How much to shrink (None: as held-out signals ask for), and where to begin."""
+        """The amount of shrinkage (None: chosen on held-out signals), and the start."""
         if amount is None and X is None:
             amount = 0.0  # nothing to hold out
         if amount is not None:
@@ -69,7 +69,7 @@ class DenseDesign:
         )
 
     def solve(self, X: np.ndarray | None, amount: float | None, progress: ProgressCallback | None) -> EdgeOutcome:
-        """The design for a shrinkage that is given, or None to choose it on signals X.
+        """The design for a given shrinkage; None chooses it on signals X.
 
         Solved in the unit in which the signals' mean power is one: whatever is rounded or stopped early, readings in
         another unit get the same design.

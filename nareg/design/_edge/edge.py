@@ -61,8 +61,8 @@ def edge(
         ``"laplacian"`` keeps edge weights and the diagonal's excess over them non-negative.
     shrink : "auto", number in [0, 1] or None
         How far to shrink to the best single weight: 0 or None not at all, 1 entirely. ``"auto"`` chooses by the risk
-        on held-out signals, and keeps the single weight where that gains no more than its standard error; nothing is
-        held out, and nothing shrunk, where ``second_moment`` is given. See Notes.
+        on held-out signals, and returns the single weight where the gain is at most its standard error. With ``second_moment``
+        nothing is held out or shrunk. See Notes.
     fit : None, "noise" or (N,) array
         Data term for which to design.
     rng : numpy.random.Generator, optional
@@ -86,12 +86,12 @@ def edge(
     a factor as preconditioner) or ``"chebyshev"`` (its bounds come from Lanczos steps). Jacobi and multigrid need
     ``structure="laplacian"``, which allows every method.
 
-    Shrinkage by a minimizes ``(1 - a)`` times the risk plus a times the risk under a model whose optimum is the best
-    single weight, and a proximal term proportional to a. Two folds take turns at ten
-    blocks of consecutive signals. Up to 2000 nodes and edges together the method is a damped Newton method; above, L-BFGS with
-    sparse factors and random probes for the noise, ``shrink="auto"`` stops it early on a quarter of the signals and
-    probes of their own, and only ``criterion="risk"`` with ``structure="symmetric"`` is available. Effective degrees
-    of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
+    Shrinkage by a minimizes ``(1 - a)`` times the risk, plus a times the risk under a model whose optimum is the best single
+    weight, plus a proximal term proportional to a. ``"auto"`` uses two folds, which alternate over ten blocks of consecutive
+    signals. Up to 2000 nodes and edges together the method is a damped Newton method. Above, it is L-BFGS with sparse factors
+    and random probes for the noise. ``shrink="auto"`` then stops it early on a quarter of the signals and probes of their own,
+    and only ``criterion="risk"`` with ``structure="symmetric"`` is available. Effective degrees of freedom are
+    ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The end of an edge design: eigenvalues recomputed from the entries, everything wrapped up."""
+"""The result of an edge design: eigenvalues are recomputed from the entries."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FACTOR_NODES = 50_000
 
 @dataclass(frozen=True)
 class EdgeOutcome:
-    """What an edge design found: entries of S (N diagonal, M edges), and how."""
+    """Outcome of an edge design: entries of S (N diagonal, M edges), and how it was reached."""
 
     entries: np.ndarray
     objective: float
@@ -43,7 +43,7 @@ def pack(
     settings: dict[str, Any],
     started: float,
 ) -> WeightDesign:
-    """The design as users get it."""
+    """The design as a :class:`WeightDesign`."""
     S = symmetric_from_entries(outcome.entries, *edges)
     relative, smallest = smallest_eigenvalues(FilterSystem(S=S, c=c, w=None, penalty=base))
     return WeightDesign(

@@ -1,4 +1,4 @@
-"""Shrinking an edge design towards one weight for all nodes, by as much as held-out signals ask for.
+"""Shrink an edge design towards one weight for all nodes, by an amount chosen on held-out signals.
 
 N + M numbers fit the sampling noise of a few training signals. The risk is therefore blended with that of a model
 for which the best single weight, ``S0 = tau L``, is the optimum:
@@ -65,7 +65,7 @@ class Family:
         return Proximal(blended, PROXIMAL * amount * h, self.start)
 
     def first(self, amount: float, *, nonnegative: bool) -> np.ndarray:
-        """Where to begin: the single weight, or the minimum of the convex relative if that is better."""
+        """The start: the single weight, or the minimum of the convex relative if that is better."""
         if self.relative is None:
             return self.start
         objective, relative = self.at(amount), self.relative(amount)
@@ -85,7 +85,7 @@ def blend(data: Plain, prior: Plain, a: float) -> Plain:
 
 @dataclass(frozen=True)
 class Choice:
-    """The amount of shrinkage, what it was judged by, and a start near the design."""
+    """The amount of shrinkage, the losses that chose it, and a start near the design."""
 
     amount: float
     start: np.ndarray
@@ -201,7 +201,7 @@ def choose(
 
 
 def _rough(objective: ConeObjective, start: np.ndarray, nonnegative: bool) -> np.ndarray:
-    """Near the minimum; Ctrl-C goes on to the caller."""
+    """A point near the minimum; Ctrl-C is raised again."""
     reached = newton(objective, start, nonnegative=nonnegative, tolerance=1e-4, enough=ROUGH, max_iterations=ROUGH_ITERATIONS)
     if reached.message == "interrupted":
         raise KeyboardInterrupt

@@ -125,7 +125,7 @@ def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
 
 @dataclass(frozen=True)
 class Samples:
-    """What columns are drawn from: the graph, signals, the noise covariance's root, the data term, a generator."""
+    """The source of columns: the graph, signals, the noise covariance's root, the data term, a generator."""
 
     L: sp.csr_array
     X: np.ndarray

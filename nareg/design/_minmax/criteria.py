@@ -1,4 +1,4 @@
-"""What a min-max design minimizes the maximum of: Prony's modified error or the true one, over second moments."""
+"""Criteria of min-max designs over second moments: Prony's modified error, or the true error."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARPNESS = 400.0
 
 @dataclass(frozen=True)
 class Criterion:
-    """What is maximized over the signals: ``||B(w) x||^2 + variance(w)``, and its smooth maximum over moments."""
+    """The error to maximize over signals, ``||B(w) x||^2 + variance(w)``, and its smooth maximum over moments."""
 
     operator: Callable[[np.ndarray], Matrix]
     variance: Callable[[np.ndarray], float]

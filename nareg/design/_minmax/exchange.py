@@ -31,7 +31,7 @@ ALL_STARTS = 60
 
 @dataclass(frozen=True)
 class ExchangeResult:
-    """Where an exchange ended: the best weights seen, their bound, and whether the worst signal adds nothing."""
+    """The end of an exchange: the best weights seen, their bound, and whether the worst signal adds nothing."""
 
     w: np.ndarray
     bound: float
@@ -46,7 +46,7 @@ class ExchangeResult:
         return solved if self.closed else Status.MAX_ITERATIONS
 
     def description(self) -> str:
-        """How it ended, for a person."""
+        """A sentence on how it ended."""
         if self.rounds == 0:
             return "no rounds needed"
         return f"{self.rounds} rounds, " + (f"within {CLOSED:.0%} of the worst scenario" if self.closed else "not closed")

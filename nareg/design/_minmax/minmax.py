@@ -1,14 +1,13 @@
-"""Min-max designs (31)-(32) for when only signal bounds are known.
+"""Min-max designs (31)-(32), for signals of which only bounds are known.
 
 The paper says that the worst signal in the box ``low <= x <= high`` is at one of its two extreme corners, ``low`` and
-``high``. That is false: it is at some vertex of the box (an 8-node example: 2064.7 against 21.8 at the two
-corners). What the paper computes, and what is offered here under ``uncertainty="corners"``, is the design for
-the worse of these two signals. Give bounds per station: one global pair makes both corners proportional to the
-ones vector, every constant weight scores zero, and nothing is designed.
+``high``. That is false: it is at some vertex of the box (an 8-node example: 2064.7 against 21.8 at the two corners).
+The paper computes the design for the worse of these two signals, as ``uncertainty="corners"`` does here. Pass bounds
+per station: with one global pair both corners are proportional to the ones vector, and every constant weight scores
+zero.
 
-The other sets are meant whole: every signal of the box, of the box with ``x^T L x <= smoothness``, or of a ball. The
-worst of them cannot be found for sure, so the design minimizes a bound that holds (see
-:mod:`nareg.design._minmax.over_sets`).
+The other sets are every signal of the box, of the box with ``x^T L x <= smoothness``, or of a ball. No algorithm is sure to
+find the worst of them, so the design minimizes a proven bound (see :mod:`nareg.design._minmax.over_sets`).
 """
 
 from __future__ import annotations
@@ -163,7 +162,7 @@ def minmax(
 def _with_worst_of_box(
     design: WeightDesign, task: DesignProblem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
 ) -> WeightDesign:
-    """The design, its certificate told about the worst signal of the box of which it has seen two corners."""
+    """Add bounds on the worst signal of the whole box to the certificate of a design for two corners."""
     if task.n_nodes > FILTER_NODES:
         return design
     U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
@@ -176,7 +175,7 @@ def _with_worst_of_box(
 
 def _refuse_tied(groups: Groups, solver: str) -> None:
     if groups.index is not None and solver in ("sdp", "clarabel", "scs"):
-        raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='auto'.")
+        raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='auto'.")
 
 
 def _over_set(

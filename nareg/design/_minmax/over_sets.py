@@ -110,7 +110,7 @@ def _packed(
 
 
 def worst_details(worst: WorstCase) -> DesignDetails:
-    """What a certificate says about the worst case."""
+    """Details of a certificate on the worst case."""
     details: DesignDetails = {"worst_case_lower": worst.lower, "worst_case_upper": worst.upper}
     if worst.signal.size <= SHOWN_NODES:
         details["worst_signal"] = worst.signal.tolist()

@@ -110,12 +110,12 @@ class SignalSet:
 
 
 def signal_set(uncertainty: Uncertainty, L: sp.csr_array, *, signal_low: Any, signal_high: Any) -> SignalSet:
-    """Check what describes a set of signals; bounds that a set does not use must not be given."""
+    """Check the description of a set of signals; refuse bounds that the set does not use."""
     n = L.shape[0]
     if isinstance(uncertainty, Ball):
         for argument, value in (("signal_low", signal_low), ("signal_high", signal_high)):
             if value is not None:
-                raise InputError(f"{argument} is given: uncertainty=Ball(radius) needs no more; leave {argument} out.")
+                raise InputError(f"{argument} is given: uncertainty=Ball(radius) has no other bounds; omit {argument}.")
         radius = _checks.number("radius", uncertainty.radius, low=0.0, strict=True)
         free = np.full(n, np.inf)
         return SignalSet("ball", L, -free, free, radius=radius)

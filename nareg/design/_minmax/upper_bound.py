@@ -63,7 +63,7 @@ def relax(B: Matrix, U: SignalSet, *, start: Relaxed | None = None) -> Relaxed:
 
 
 def spread_moment(U: SignalSet) -> np.ndarray:
-    """A moment of the set without a preferred signal: random vertices (pulled towards the smoothest), or directions."""
+    """A moment of the set without a preferred signal: random vertices (shifted towards the smoothest), or directions."""
     T = U.columns
     V = np.random.default_rng(0).standard_normal((T.shape[1], RANK))
     if U.name == "ball":

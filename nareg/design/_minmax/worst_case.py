@@ -1,4 +1,4 @@
-"""The worst signal of a set, for given weights: found by local search, and bounded from above with proof.
+"""The worst signal of a set for given weights: local search finds one, and a proven bound limits all.
 
 The error of a filter at a signal is ``||B x||^2`` (plus a variance that does not depend on x), with
 ``B = C^-1/2 S`` for Prony's modified error and ``B = H - I`` for the bias. Its maximum over a box is at a vertex
@@ -196,6 +196,6 @@ def _is_positive_definite(M: sp.csr_array) -> bool:
     system = FilterSystem(S=M, c=np.zeros(n), w=None, penalty=Penalty(M, False, lambda i: f"node {i}"))
     if direct.refusal(system) is not None:
         raise TooLargeError(
-            f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: take a part of them."
+            f"the worst case over {n} nodes that are not a mesh cannot be proven in memory: pass a part (graph.subgraph)."
         )
     return factorize(M) is not None

@@ -118,7 +118,7 @@ def prony(
     tied = Groups(groups, base.n_nodes)
     reference = solver in ("sdp", "clarabel", "scs")
     if reference and groups is not None:
-        raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='low-rank'.")
+        raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='low-rank'.")
     sparse = signals is not None and second_moment is None and (noise is None or np.ndim(noise) < 2)
     task: AnyProblem
     if sparse and not reference and base.n_nodes > DENSE_NODES:
@@ -271,7 +271,7 @@ def _solve_sdp(task: DesignProblem, low: np.ndarray, solver: str) -> tuple[Solve
 
 
 def _nothing_to_do(task: AnyProblem, low: np.ndarray, high: np.ndarray) -> WeightDesign:
-    """Without a lower bound (25) is solved by zero weights: the filter that returns its input."""
+    """Zero weights, which solve (25) without a lower bound: the filter that returns its input."""
     if task.Sigma is None and task.base.L.nnz == 0:
         raise InputError("graph has no edges: there is nothing to smooth over; connect it first.")
     return task.pack(

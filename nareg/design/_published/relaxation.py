@@ -107,7 +107,7 @@ def relaxation(
     base = penalty(graph)
     tied = Groups(groups, base.n_nodes)
     if solver in REFERENCES and groups is not None:
-        raise InputError(f"groups is not for solver={solver!r}, which has a weight for every node: use solver='closed-form'.")
+        raise InputError(f"solver={solver!r} gives every node its own weight and cannot take groups: use solver='closed-form'.")
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = None if solver in REFERENCES else _low_rank_task(base, data)
     if task is not None:
@@ -136,7 +136,7 @@ def relaxation(
 
 
 def _low_rank_task(base: Penalty, data: dict[str, Any]) -> SparseProblem | None:
-    """The problem without N x N matrices, where H has low rank; None where it is to be solved with them."""
+    """The problem without N x N matrices, where H has low rank; None where it needs them."""
     n, X, noise = base.n_nodes, data["signals"], data["noise"]
     if n <= DENSE_NODES or X is None or data["second_moment"] is not None or noise is None or np.ndim(noise) > 1:
         return None

@@ -1,4 +1,4 @@
-"""What NGC and RNGC are compared with, each as a network for :func:`nareg.gnn.training.fit`.
+"""Peers of NGC and RNGC, each as a network for :func:`nareg.gnn.training.fit`.
 
 The convolutions are PyTorch Geometric's with ``layers="pyg"``; with ``layers="nareg"`` they are nareg's own, which compute the
 same (tests compare them) without a dependency and faster on a CPU. ``layers="auto"`` takes PyTorch Geometric's if installed.

@@ -29,7 +29,7 @@ def jaccard(graph: Graph, features: ArrayLike | Sparse, threshold: float = 0.01)
     ----------
     graph : Graph
     features : (N, F) array or sparse array
-        What is not zero counts as present.
+        Non-zero features count as present.
     threshold : float
     """
     present = (_matrix(graph, features) != 0).astype(np.float64)
@@ -70,7 +70,7 @@ def _matrix(graph: Graph, features: Any) -> sp.csr_array:
     """Features as a sparse float64 matrix with a row per node."""
     values = sp.csr_array(features).astype(np.float64)
     if values.shape[0] != graph.n_nodes:
-        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes.")
+        raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes: pass one row per node.")
     if not np.isfinite(values.data).all():
         raise InputError("features holds a value that is not finite: fill or drop what is missing.")
     return values
@@ -133,7 +133,7 @@ class LowRankGCN(Network):
 
 
 class RobustGCN(Network):
-    """RobustGCN (Zhu et al. 2019): nodes are Gaussians; what varies much is attended to little.
+    """RobustGCN (Zhu et al. 2019): nodes are Gaussians, and those of large variance get little attention.
 
     Means go through ``D~^-1/2 (A + I) D~^-1/2``, variances through ``D~^-1 (A + I) D~^-1``, both damped by ``exp(-variance)``;
     outputs are drawn in training, and the first layer is drawn towards the standard normal.

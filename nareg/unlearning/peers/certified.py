@@ -1,7 +1,7 @@
 """Other certified methods with the same calls, to compare with :class:`~nareg.unlearning.CertifiedGPR`.
 
-Each propagates through the whole graph at every request. All are charged with the gradient that is left, and retrain if it
-exceeds the budget: their certificates are equally sound, whatever their papers charge.
+Each propagates through the whole graph at every request. Each certificate counts the gradient that is left, and each method
+retrains if it exceeds the budget. So all certificates are equally sound, whatever the papers count.
 """
 
 from __future__ import annotations

@@ -75,7 +75,7 @@ def compare(
     Parameters
     ----------
     graph, features, labels, train
-        See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as known beforehand.
+        See :meth:`nareg.unlearning.CertifiedGPR.fit`. All classes of ``labels`` count as named by the user.
     edges : (E, 2) pairs
         Edges to remove.
     nodes : integers or (N,) mask
@@ -165,7 +165,7 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
 
 
 def _compile(weights: np.ndarray, device: str | None) -> None:
-    """Compile the loops that the methods share, and start the device: else the first method would be charged with it."""
+    """Compile the loops that the methods share, and start the device: else the first method's time would include it."""
     ring = np.roll(np.eye(6), 1, axis=1)
     model = CertifiedGPR(weights=weights, device=device, rng=np.random.default_rng(0)).fit(
         ring + ring.T, np.eye(6), np.arange(6) % 2, np.arange(6)

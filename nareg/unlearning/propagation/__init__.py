@@ -1,1 +1,1 @@
-"""Lazy local propagation over a graph whose edges and nodes come and go: exact, with residuals, and in factors."""
+"""Lazy local propagation over a changing graph: exact, with residues, and in factors."""

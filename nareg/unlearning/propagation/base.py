@@ -1,4 +1,4 @@
-"""What both ways to propagate lazily have in common: changes, places for what they touch, and an embedding that is kept."""
+"""Shared parts of both lazy propagations: changes, scratch space, and the embedding."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ def _no_edges() -> np.ndarray:
 
 
 def no_nodes() -> np.ndarray:
-    """For requests that name none."""
+    """No nodes, for requests that name none."""
     return np.empty(0, dtype=np.int64)
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a request does to the graph, checked: edges that go and come, and new rows of features for some nodes.
+    """A checked change of the graph: removed and added edges, and new rows of features for some nodes.
 
     Attributes
     ----------
@@ -47,12 +47,12 @@ class Change:
 
     @property
     def edges(self) -> np.ndarray:
-        """All that change."""
+        """All edges that change."""
         return np.concatenate([self.removed, self.added])
 
     @property
     def signs(self) -> np.ndarray:
-        """-1 for an edge that goes, 1 for one that comes."""
+        """-1 for a removed edge, 1 for an added one."""
         return np.concatenate([-np.ones(len(self.removed)), np.ones(len(self.added))])
 
     @property
@@ -62,7 +62,7 @@ class Change:
 
 
 class Embedding(ABC):
-    """Graph, features and what is propagated from them, kept up to date.
+    """Graph, features and their embedding, updated by requests.
 
     Parameters
     ----------
@@ -94,7 +94,7 @@ class Embedding(ABC):
 
     @abstractmethod
     def trains(self, nodes: np.ndarray) -> np.ndarray:
-        """Whether these are trained on."""
+        """Whether these are training nodes."""
 
     @abstractmethod
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
@@ -102,19 +102,19 @@ class Embedding(ABC):
 
     @abstractmethod
     def leave(self, nodes: np.ndarray) -> None:
-        """These are not trained on any more."""
+        """Remove these nodes from training."""
 
     @abstractmethod
     def join(self, nodes: np.ndarray) -> None:
-        """These are trained on."""
+        """Add these nodes to training."""
 
     @abstractmethod
     def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Rows of Z, new."""
+        """A new array with rows of Z."""
 
     @abstractmethod
     def recompute(self) -> None:
-        """Everything, from graph and features."""
+        """Compute everything from graph and features."""
 
     @abstractmethod
     def _push(self, change: Change) -> None:
@@ -122,15 +122,15 @@ class Embedding(ABC):
 
     @abstractmethod
     def _clear(self, nodes: np.ndarray) -> None:
-        """Rows of nodes without edges and features: to zero."""
+        """Set the rows of nodes without edges and features to zero."""
 
     @abstractmethod
     def add_nodes(self, features: np.ndarray) -> None:
-        """Nodes without edges, behind all others."""
+        """Append nodes without edges."""
 
     @abstractmethod
     def drop_nodes(self, n_nodes: int) -> None:
-        """Undo :meth:`add_nodes`, or what was done of it."""
+        """Undo :meth:`add_nodes`, even if it was interrupted."""
 
     @abstractmethod
     def errors(self, W: np.ndarray | None = None) -> float:
@@ -143,8 +143,7 @@ class Embedding(ABC):
     def update(self, change: Change, gone: np.ndarray | None = None) -> None:
         """Apply a request to graph, features and embedding.
 
-        Rows of nodes that are ``gone`` for good, with their edges and features, become zero, which they are but for rounding of
-        what was there.
+        Rows of removed nodes (``gone``) are set to exactly zero; rounding errors would remain otherwise.
         """
         self._push(change)
         touched = change.touched
@@ -157,7 +156,7 @@ class Embedding(ABC):
             self._rounding.reset(self._degrees)
 
     def update_fully(self, change: Change) -> None:
-        """The same, propagating everything anew."""
+        """Apply a request and propagate everything again."""
         self.graph.remove(change.removed)
         self.graph.add(change.added)
         if change.features is not None:
@@ -165,7 +164,7 @@ class Embedding(ABC):
         self._anew()
 
     def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, or what was done of it."""
+        """Undo a change, even if it was interrupted."""
         self.graph.restore(change.removed, change.added)
         self.features[change.nodes] = features
         self._anew()
@@ -177,7 +176,7 @@ class Embedding(ABC):
 
 
 class Scratch:
-    """Places of touched nodes in small arrays, kept from one request to the next; -1 for all others."""
+    """Places of touched nodes in small arrays; -1 for all others. It is reused from one request to the next."""
 
     def __init__(self, graph: LiveGraph) -> None:
         self.graph = graph
@@ -209,7 +208,7 @@ class Scratch:
         return self._touched[: counts[-1]].copy(), left
 
     def forget(self, nodes: np.ndarray) -> None:
-        """Their places."""
+        """Release the places of these nodes."""
         self.slot[nodes] = -1
 
     def spread(
@@ -222,7 +221,7 @@ class Scratch:
         out: np.ndarray,
         place: np.ndarray | None = None,
     ) -> None:
-        """Add ``A' Y``, and ``(A' - A) D^-1 q``: what came along a changed edge comes no more, or comes anew.
+        """Add ``A' Y``, and ``(A' - A) D^-1 q``: contributions along removed edges end, those along added edges begin.
 
         Rows of ``out`` are those of marked nodes at their places, or where ``place`` says that nodes have them.
         """
@@ -245,7 +244,7 @@ class Scratch:
             self._source[sources] = -1
 
     def add_nodes(self, count: int) -> None:
-        """Behind all others."""
+        """Append places for new nodes."""
         self.itself = np.arange(self.itself.size + count)
         self.slot, self._source = (extended(array, np.full(count, -1)) for array in (self.slot, self._source))
         self._touched = extended(self._touched, np.zeros(count, dtype=np.int64))

@@ -12,19 +12,19 @@ from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 
 class Device:
-    """Where heavy parts are computed, in float64; what is kept stays in memory.
+    """The device that computes the expensive parts, in float64; stored arrays stay in main memory.
 
     Parameters
     ----------
     name : str
-        As torch has it: "cuda", "cuda:1", "cpu".
+        As in torch: "cuda", "cuda:1", "cpu".
 
     Raises
     ------
     MissingDependencyError
-        Without torch.
+        If torch is not installed.
     InputError
-        If it is not there.
+        If the device is not available.
     """
 
     def __init__(self, name: Any) -> None:
@@ -39,7 +39,7 @@ class Device:
         self.torch, self._device = torch, checked_device(name)
 
     def given(self, array: np.ndarray) -> Any:
-        """A copy there, float64."""
+        """A float64 copy on the device."""
         return self.torch.tensor(array, dtype=self.torch.float64, device=self._device)
 
     def levels(self, graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, first: int, order: int) -> Iterator[np.ndarray]:

@@ -20,7 +20,7 @@ GROWTH = 1.5
 
 
 class LiveGraph:
-    """Rows of neighbors with room to grow. A removal takes the time of a row, an addition none to speak of.
+    """Rows of neighbors with room to grow. A removal takes the time of a row, an addition almost none.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ class LiveGraph:
     start : (N,) int64 array
         Where a node's row begins in ``neighbors``.
     live : (N,) int64 array
-        Neighbors it has, itself not counted.
+        Number of its neighbors, itself not counted.
     neighbors : int32 array
     n_edges : int
         Undirected ones.
@@ -70,7 +70,7 @@ class LiveGraph:
 
     @property
     def rows(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """What the compiled loops take: start, live, neighbors."""
+        """Arguments of the compiled loops: start, live, neighbors."""
         return self.start, self.live, self.neighbors
 
     def neighbors_of(self, node: int) -> np.ndarray:
@@ -78,7 +78,7 @@ class LiveGraph:
         return self.neighbors[self.start[node] : self.start[node] + self.live[node]].copy()
 
     def adjacency(self, *, in_order: bool = True) -> sp.csr_array:
-        """The (N, N) adjacency matrix, without loops; neighbors sorted, which takes longer than all else here, or not."""
+        """The (N, N) adjacency matrix, without loops; sorting the neighbors takes most of the time."""
         ends = np.concatenate([[0], np.cumsum(self.live)])
         adjacency = sp.csr_array(
             (np.ones(ends[-1]), self.neighbors[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
@@ -95,7 +95,7 @@ class LiveGraph:
         pairs = np.sort(array.reshape(-1, 2).astype(np.int64), axis=1)
         if pairs.min() < 0 or pairs.max() >= self.n_nodes:
             bad = pairs[(pairs < 0).any(1) | (pairs >= self.n_nodes).any(1)][0]
-            raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}.")
+            raise InputError(f"{name} has {_pair(bad)} but nodes are 0 to {self.n_nodes - 1}: correct it.")
         if (pairs[:, 0] == pairs[:, 1]).any():
             loop = pairs[pairs[:, 0] == pairs[:, 1]][0]
             raise InputError(f"{name} has {_pair(loop)}: a self-loop is not an edge.")
@@ -105,16 +105,16 @@ class LiveGraph:
         there = self._present(edges)
         if (there != present).any():
             reason = "is not an edge, or was removed before" if present else "is an edge already"
-            raise InputError(f"{name} has {_pair(edges[there != present][0])}, which {reason}.")
+            raise InputError(f"{name} has {_pair(edges[there != present][0])}, which {reason}: leave it out.")
         return edges
 
     def remove(self, edges: np.ndarray) -> None:
-        """Take out checked edges."""
+        """Remove checked edges."""
         kernels.unlink(*self.rows, edges)
         self.n_edges -= len(edges)
 
     def add(self, edges: np.ndarray) -> None:
-        """Put in checked edges."""
+        """Add checked edges."""
         nodes, counts = np.unique(edges, return_counts=True)
         full = self.live[nodes] + counts > self._room[nodes]
         for node, count in zip(nodes[full], counts[full], strict=True):
@@ -123,12 +123,12 @@ class LiveGraph:
         self.n_edges += len(edges)
 
     def add_nodes(self, count: int) -> None:
-        """Put in nodes without edges, numbered from ``n_nodes``."""
+        """Append nodes without edges, numbered from ``n_nodes``."""
         zeros = np.zeros(count, dtype=np.int64)
         self.start, self.live, self._room = (extended(array, zeros) for array in (self.start, self.live, self._room))
 
     def drop_nodes(self, n_nodes: int) -> None:
-        """Take out the last nodes, which have no edges."""
+        """Remove the last nodes, which have no edges."""
         self.start, self.live, self._room = self.start[:n_nodes], self.live[:n_nodes], self._room[:n_nodes]
 
     def restore(self, removed: np.ndarray, added: np.ndarray) -> None:

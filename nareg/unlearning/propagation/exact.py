@@ -1,14 +1,14 @@
-"""Lazy local propagation of generalized PageRank, exact: a request costs what it touches, not what the graph is.
+"""Exact lazy local propagation of generalized PageRank: the cost of a request depends on what it touches, not on the graph.
 
     Z = sum_l w_l P^l X,    P = D^-1/2 A D^-1/2,    l = 0..L,    degrees and A with the loop at every node
 
-Held are X, the reserves ``q_l = D^1/2 P^l X`` (0 < l < L) and ``S = sum_l w_l q_l``: (L + 1) N F numbers. As
+Stored are X, the reserves ``q_l = D^1/2 P^l X`` (0 < l < L) and ``S = sum_l w_l q_l``: (L + 1) N F numbers. As
 ``q_l = A D^-1 q_{l-1}``, a change of edges and features makes
 
     delta q_l = A' (D'^-1 q'_{l-1} - D^-1 q_{l-1}) + (A' - A) D^-1 q_{l-1},
 
-which is not zero only around nodes whose row of ``D^-1 q_{l-1}`` changed, and at the ends of edges that came or went. This
-is the push of ScaleGUN (Algorithms 3 and 4) with r_max = 0: no residue is left, and Z is that of the graph as it is.
+which is not zero only around nodes whose row of ``D^-1 q_{l-1}`` changed, and at the ends of changed edges. This
+is the push of ScaleGUN (Algorithms 3 and 4) with r_max = 0: no residue is left, and Z is that of the current graph.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ FULL = 0.9
 
 
 class Propagation(Embedding):
-    """The embedding of a graph, kept up to date.
+    """The embedding of a graph, updated by requests.
 
     Rows of S stand in an order of their own, those of training nodes first: the head works on them where they are.
 
@@ -36,7 +36,7 @@ class Propagation(Embedding):
         As in :class:`~nareg.unlearning.propagation.base.Embedding`.
     train : (n_t,) int array
     device : Device, optional
-        Takes what goes through the whole graph.
+        For work on the whole graph.
     """
 
     exact = True
@@ -62,7 +62,7 @@ class Propagation(Embedding):
         return self._node[: self._n_train]
 
     def trains(self, nodes: np.ndarray) -> np.ndarray:
-        """Whether these are trained on."""
+        """Whether these are training nodes."""
         trains: np.ndarray = self._row[nodes] < self._n_train
         return trains
 
@@ -71,7 +71,7 @@ class Propagation(Embedding):
         return self._sum[: self._n_train], self._degrees[self.train] ** -0.5
 
     def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Rows of Z, new."""
+        """A new array with rows of Z."""
         rows: np.ndarray = self._sum[self._row[nodes]]
         rows *= self._degrees[nodes, None] ** -0.5
         return rows
@@ -88,14 +88,14 @@ class Propagation(Embedding):
         return np.stack(rows[-(self.order + 1) :])
 
     def leave(self, nodes: np.ndarray) -> None:
-        """These are not trained on any more."""
+        """Remove these nodes from training."""
         for node in nodes:
             if self._row[node] < self._n_train:
                 self._n_train -= 1
                 self._exchange(self._row[node], self._n_train)
 
     def join(self, nodes: np.ndarray) -> None:
-        """These are trained on."""
+        """Add these nodes to training."""
         for node in nodes:
             if self._row[node] >= self._n_train:
                 self._exchange(self._row[node], self._n_train)
@@ -107,7 +107,7 @@ class Propagation(Embedding):
         self._row[self._node[[i, j]]] = i, j
 
     def recompute(self, first: int = 1) -> None:
-        """Levels from ``first`` on, and the sum of all, from what is below them."""
+        """Compute the levels from ``first`` on from the one below, and the sum of all."""
         self._sum[:] = 0
         if self.weights[0]:
             kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
@@ -125,7 +125,7 @@ class Propagation(Embedding):
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
 
     def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, or what was done of it; here, for it may be the device that failed."""
+        """Undo a change, even if it was interrupted; in memory, because the device may have failed."""
         device, self._device = self._device, None
         try:
             super().restore(change, features)
@@ -191,7 +191,7 @@ class Propagation(Embedding):
         self._sum[self._row[nodes]] = 0
 
     def add_nodes(self, features: np.ndarray) -> None:
-        """Nodes without edges, behind all others."""
+        """Append nodes without edges."""
         # everything that takes memory first, so that all of it is done or nothing
         count = len(features)
         new = np.arange(self._row.size, self._row.size + count)
@@ -206,7 +206,7 @@ class Propagation(Embedding):
         self._sum, self._reserves = total, reserves
 
     def drop_nodes(self, n_nodes: int) -> None:
-        """Undo :meth:`add_nodes`, or what was done of it."""
+        """Undo :meth:`add_nodes`, even if it was interrupted."""
         new = np.arange(n_nodes, self._row.size)
         self.leave(new)
         for node in new[::-1]:

@@ -2,7 +2,7 @@
 
 ``delta q_l = sum_t (A' D'^-1)^(l-t) (A' D'^-1 - A D^-1) q_(t-1)``, and ``A' D'^-1 - A D^-1`` has two columns that are not zero,
 those of the edge's ends u and v. So the right factors are the ends' rows of ``q_0, ..., q_(L-1)`` and of S (whose rows are
-rescaled), and the left ones sparse vectors around u and v that know nothing of features.
+rescaled), and the left ones are sparse vectors around u and v that do not depend on the features.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def edge_factors(propagation: Embedding, edge: Any) -> EdgeFactors:
     Parameters
     ----------
     propagation : Propagation
-        Exact: residues are in no factor, an approximate one is refused.
+        Exact; an approximate one is refused, because factors contain no residues.
     edge : (u, v)
 
     Raises

@@ -87,7 +87,7 @@ def scatter(start: Any, live: Any, neighbors: Any, sources: Any, Y: Any, slot: A
 
 @functools.partial(parallel, size=lambda start, live, neighbors, targets, source, Y, place, out: targets.size * Y.shape[1])
 def collect(start: Any, live: Any, neighbors: Any, targets: Any, source: Any, Y: Any, place: Any, out: Any) -> None:
-    """The same from the other end: add to row ``place`` of every target the rows ``source`` of its neighbors, and its own."""
+    """As :func:`scatter`, per target: add to its row ``place`` the rows ``source`` of its neighbors, and its own."""
     width = Y.shape[1]
     for i in numba.prange(targets.size):
         t = targets[i]

@@ -1,10 +1,10 @@
-"""Lazy local propagation with residues: small changes wait until they are worth a push (ScaleGUN, r_max > 0).
+"""Lazy local propagation with residues: those of at most r_max are not pushed (ScaleGUN, r_max > 0).
 
     q_0 + r_0 = D^1/2 X,    q_l + r_l = A D^-1 q_{l-1},    Z_hat = sum_l w_l D^-1/2 q_l        (Lemma 3.2)
 
-A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly matter to one
-another, costs (L + 1) N F numbers for the residues, and leaves an error that a certificate has to be charged with; for
-r_max = 0 there is :class:`~nareg.unlearning.propagation.exact.Propagation`, which has none.
+A row of ``r_l`` is pushed when one of its numbers is larger than r_max. That saves work where nodes hardly affect one another,
+and costs (L + 1) N F numbers for the residues. It leaves an error, which a certificate has to include; for r_max = 0 there is
+:class:`~nareg.unlearning.propagation.exact.Propagation`, which has none.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from nareg.unlearning.propagation.growing import extended
 
 
 class ApproximatePropagation(Embedding):
-    """An embedding within a known distance of the exact one.
+    """An embedding with a known bound on its distance to the exact one.
 
     Parameters
     ----------
@@ -43,13 +43,13 @@ class ApproximatePropagation(Embedding):
         return self._train
 
     def embedding(self, nodes: np.ndarray | slice = slice(None)) -> np.ndarray:
-        """Rows of Z_hat, new."""
+        """A new array with rows of Z_hat."""
         total = sum(w * q[nodes] for w, q in zip(self.weights, self._reserves, strict=True) if w)
         scaled: np.ndarray = np.asarray(total) / np.sqrt(self._degrees[nodes])[:, None]
         return scaled
 
     def trains(self, nodes: np.ndarray) -> np.ndarray:
-        """Whether these are trained on."""
+        """Whether these are training nodes."""
         return np.isin(nodes, self.train)
 
     def trained(self) -> tuple[np.ndarray, np.ndarray]:
@@ -57,11 +57,11 @@ class ApproximatePropagation(Embedding):
         return self.embedding(self.train), np.ones(self.train.size)
 
     def leave(self, nodes: np.ndarray) -> None:
-        """These are not trained on any more."""
+        """Remove these nodes from training."""
         self._train = np.setdiff1d(self.train, nodes)
 
     def join(self, nodes: np.ndarray) -> None:
-        """These are trained on."""
+        """Add these nodes to training."""
         self._train = np.union1d(self.train, nodes)
 
     def recompute(self) -> None:
@@ -121,7 +121,7 @@ class ApproximatePropagation(Embedding):
             waiting = np.union1d(reached, nodes)
 
     def add_nodes(self, features: np.ndarray) -> None:
-        """Nodes without edges, behind all others."""
+        """Append nodes without edges."""
         # everything that takes memory first, so that all of it is done or nothing
         count = len(features)
         degrees, X = extended(self._degrees, np.ones(count)), extended(self.features, features)
@@ -134,7 +134,7 @@ class ApproximatePropagation(Embedding):
         self._degrees, self.features, self._reserves, self.residues = degrees, X, reserves, residues
 
     def drop_nodes(self, n_nodes: int) -> None:
-        """Undo :meth:`add_nodes`, or what was done of it."""
+        """Undo :meth:`add_nodes`, even if it was interrupted."""
         self.leave(np.arange(n_nodes, self._degrees.size))
         self.graph.drop_nodes(n_nodes)
         self._degrees, self.features = self._degrees[:n_nodes], self.features[:n_nodes]

@@ -1,4 +1,4 @@
-"""How far rounding can take an embedding: a bound from the largest feature, and the degrees, that have been in it.
+"""A bound on the rounding errors of an embedding, from the largest feature and the degrees so far.
 
 ``A D^-1 d = d``: where no feature is larger than c in size, no partial sum of a row of ``q_l = D^1/2 P^l X`` is larger than
 ``c d``, whatever cancels in it, and each level's own errors are charged with :data:`SHARE` of that. They were made when degrees
@@ -24,7 +24,7 @@ SHRUNK = 1000.0
 
 
 class Rounding:
-    """The largest features and degrees there are, and have been since everything was last computed.
+    """The largest features and degrees, now and since everything was last computed.
 
     Parameters
     ----------
@@ -42,12 +42,12 @@ class Rounding:
         self.reset(degrees)
 
     def reset(self, degrees: np.ndarray) -> None:
-        """Everything was computed anew."""
+        """Note that everything was computed again."""
         self.peak, self._requests = float(self._largest.max(initial=0)), 0
         self._degrees, self.ratio = degrees.copy(), 1.0
 
     def changed(self, nodes: np.ndarray, features: np.ndarray, touched: np.ndarray, degrees: np.ndarray) -> bool:
-        """Note a request, new rows of features, and degrees; whether everything had better be computed anew."""
+        """Note a request, new rows of features, and degrees; return whether everything should be computed again."""
         self._largest[nodes] = _largest(features)
         now = float(self._largest.max(initial=0))
         self.peak, self._requests = max(self.peak, now), self._requests + 1
@@ -67,14 +67,14 @@ class Rounding:
         self.peak = max(self.peak, float(self._largest.max(initial=0)))
 
     def dropped(self, n_nodes: int) -> None:
-        """Note that the nodes behind these, the last that were added, are no more; nothing else was computed from them."""
+        """Note that the last added nodes were removed; nothing else was computed from them."""
         self._largest, self._degrees = self._largest[:n_nodes], self._degrees[:n_nodes]
         if self._before is not None and self._before[0] == n_nodes:  # or they were not noted yet
             self.peak = self._before[1]
         self._before = None
 
     def bound(self, degrees: np.ndarray) -> np.ndarray:
-        """Of an entry in the rows of nodes with these degrees."""
+        """The bound for an entry in the rows of nodes with these degrees."""
         bounds: np.ndarray = self._order * SHARE * self.peak * self.ratio * np.sqrt(degrees)
         return bounds
 

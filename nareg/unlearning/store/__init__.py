@@ -1,1 +1,1 @@
-"""The store of a service that forgets: one SQLite file with what remains, the model, and every request."""
+"""The store of a model that unlearns: one SQLite file with remaining data, model, and every request."""

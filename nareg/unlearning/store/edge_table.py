@@ -1,9 +1,9 @@
-"""Edges in a table with rows of one size: changes are overwritten in place, and the place of an edge tells no history.
+"""Edges in a table with rows of one size: changes overwrite in place, and the place of an edge shows no history.
 
 A hash of its ends and the number of rows give the row of an edge; a row holds its edges in order, then zeros. Thus no cell of
-the database ever moves (SQLite overwrites deleted cells with zeros, but not old copies of moved ones), a removed edge leaves
-no gap, and a change writes one or two rows. A row that overflows makes the table larger: only the number of rows shows that
-there were more edges once.
+the database ever moves: SQLite overwrites deleted cells with zeros, but not old copies of moved ones. A removed edge leaves no
+gap, and a change writes one or two rows. A row that overflows makes the table larger: only the number of rows shows that there
+were more edges before.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The content of a store, and what a request changes in it."""
+"""The content of a store, and the changes of a request."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Recorded:
 
 @dataclass(frozen=True, eq=False)
 class Entry:
-    """What a request changes.
+    """The changes of a request.
 
     Attributes
     ----------

@@ -232,8 +232,8 @@ class Ledger:
             expected = None if self._key is None else keyed_hash(self._key, *parts)
             if expected is not None and not hmac.compare_digest(recorded.digest, expected):
                 raise LedgerError(
-                    f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: this is another "
-                    "store's key, or a request, a certificate or the settings were changed."
+                    f"{self.path}: its hashes do not follow from one another with the key in {self._key_path}: pass the key of "
+                    "this store; if it is the right one, a request, a certificate or the settings were changed."
                 )
             before = recorded.digest
         return requests
@@ -269,7 +269,7 @@ class Ledger:
         number : int
             0 is the training or the saving of the store.
         request : dict
-            All that was removed together, in any order and direction:
+            Everything that was removed together, in any order and direction:
             ``{"request": "remove_edges", "edges": [(3, 5)]}``, ``{"request": "remove_nodes", "nodes": [17, 30]}``,
             ``{"request": "remove_features", "nodes": [3], "labels": False}``, or "add_edges".
 
@@ -284,7 +284,7 @@ class Ledger:
         with self._damage():
             count = len(self._chain())
         if _checks.integer("number", number, low=0) >= count:
-            raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}.")
+            raise InputError(f"number is {number}, but the store has requests 0 to {count - 1}: pass one of these.")
         return number in numbers
 
     def find(self, request: RequestDetails) -> list[int]:
