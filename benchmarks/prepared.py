@@ -74,9 +74,8 @@ def main() -> None:
         "sensors": [nareg.graphs.sensor(n, rng=rng) for n in (10_000, 60_000)],
         "grid": [nareg.graphs.grid((300, 300))] + ([] if options.small else [nareg.graphs.grid((500, 500))]),
     }
-    print(
-        "| graph, nodes | weights | solver | first, s | later, s | denoise, s | ratio | gaps, s | interpolate, s | ratio | largest error |"
-    )
+    columns = "graph, nodes|weights|solver|first|later|denoise|ratio|gaps, later|interpolate|ratio|largest error".split("|")
+    print(f"| {' | '.join(columns)} |")
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, sizes in graphs.items():
         for graph in sizes:
