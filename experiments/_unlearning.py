@@ -144,7 +144,7 @@ class Loaded:
 def quietly() -> Iterator[None]:
     """Without the warning of standardized columns: here they are meant to be."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "features have .* columns of mean zero")
+        warnings.filterwarnings("ignore", ".* columns of features have mean zero")
         yield
 
 

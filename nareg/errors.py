@@ -90,7 +90,7 @@ class CertificateError(NaregError, RuntimeError):
     ...     model.remove_nodes([5])
     ... except nareg.errors.CertificateError as error:
     ...     print(error)
-    alpha is 0: without a noise term nothing is certified; fit with alpha above 0.
+    alpha is 0, so that nothing is certified: fit with alpha above 0.
     """
 
 

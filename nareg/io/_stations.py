@@ -87,12 +87,14 @@ def _stations(table: Table, notes: Notes) -> Stations:
         name = 0
     if name is None:
         options = " or ".join(map(repr, ("station", "id", "name")))
-        raise InputError(f"{notes.source}: no column {options}; it has {header}.")
+        raise InputError(f"{notes.source}: no column {options}; it has {header}. Rename the one that names the stations.")
     latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, ("x",), ("y",)))
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
-        raise InputError(f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}.")
+        raise InputError(
+            f"{notes.source}: no columns latitude and longitude, or x and y; it has {header}. Rename those of the positions."
+        )
     altitude = _first(words, ALTITUDE, table)
     used = {name, *pair} | ({altitude} if altitude is not None else set())
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]

@@ -320,7 +320,7 @@ def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
     os.killpg(run.pid, signal.SIGINT)
     _, stated = run.communicate(timeout=60)
     assert run.returncode == 130
-    assert "run the same command again to continue" in " ".join(stated.split())
+    assert "run it again to continue" in " ".join(stated.split())
     assert list(tmp_path.rglob("0*.json"))
 
 

@@ -28,13 +28,15 @@ from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
 
 #: Penalties tried, times the single weight's risk per node.
-PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003)
+PENALTIES = (3.0, 1.0, 0.3, 0.1, 0.03, 0.01, 0.003, 0.001, 0.0003, 0.0001)
 #: How much more a difference between neighbors costs than a departure from the single weight.
 SMOOTHNESS = 30.0
 #: The search ends when the held-out risk has not fallen for so many penalties.
 PATIENCE = 2
 #: Descent steps for each penalty of the search, and for the final fit.
-SEARCH_STEPS, FINAL_STEPS, FREE_STEPS = 8, 60, 500
+SEARCH_STEPS, FINAL_STEPS, FREE_STEPS = 8, 200, 500
+#: From this penalty on the objective has several minima: the last fit starts from the single weight, too.
+LOOSE = 0.001
 #: Norm of the gradient in u, times sqrt(N), over the risk, at which a descent has converged.
 STATIONARY = 1e-3
 #: No weight goes below this share of the single one.
@@ -161,8 +163,11 @@ class PenaltyPath:
             if not best.worthwhile:
                 return single
             mu, u, max_iterations = best.mu, best.u, FINAL_STEPS
-        last = self.run(risk, mu, u, max_iterations)
-        if last.message == "interrupted":
+        ends = [self.run(risk, mu, u, max_iterations)]
+        if folds is not None and mu <= LOOSE and ends[0].message != "interrupted":
+            ends.append(self.run(risk, mu, np.zeros_like(u), max_iterations))
+        last = min(ends, key=lambda end: end.value)
+        if any(end.message == "interrupted" for end in ends):
             status = Status.INTERRUPTED
         else:
             status = Status.CONVERGED if last.gradient_norm <= STATIONARY else Status.MAX_ITERATIONS
