@@ -11,11 +11,13 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+import warnings
 from collections.abc import Callable
 
 import numpy as np
 
 import nareg
+from nareg.errors import AmplificationWarning
 
 RUNS = 5
 
@@ -74,8 +76,9 @@ def main() -> None:
         "sensors": [nareg.graphs.sensor(n, rng=rng) for n in (10_000, 60_000)],
         "grid": [nareg.graphs.grid((300, 300))] + ([] if options.small else [nareg.graphs.grid((500, 500))]),
     }
-    columns = "graph, nodes|weights|solver|first|later|denoise|ratio|gaps, later|interpolate|ratio|largest error".split("|")
-    print(f"| {' | '.join(columns)} |")
+    columns = "graph, nodes|weights|solver|first|later|denoise|ratio|gaps, later|interpolate|ratio|largest error"
+    print(f"| {columns.replace('|', ' | ')} |")
+    warnings.simplefilter("ignore", AmplificationWarning)
     print("|---|---|---|---|---|---|---|---|---|---|---|")
     for name, sizes in graphs.items():
         for graph in sizes:

@@ -21,9 +21,10 @@ METHODS = get_args(Method)
 SMALL = 5_000
 #: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
 PATIENCE = 150
-#: With the factor of a nearby system: its rank of change, or fewer.
-NEARBY = 60
-#: Largest mesh whose factor serves many calls better than multigrid (about 1.5 GB for nearest neighbors in the plane).
+#: Iterations with the factor of a nearby system: each costs a solve with it. Few gaps, or large weights, take fewer.
+NEARBY = 12
+#: Largest mesh whose factor serves many calls (about 1.5 GB for nearest neighbors in the plane). A solve takes a quarter of
+#: the time of conjugate gradients with independent weights, and has saved the factor's after some ten calls.
 FACTOR_NODES = 200_000
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
@@ -85,9 +86,10 @@ class Engines:
             result = cg.solve(system, rhs, max_iterations=min(limit, NEARBY), precondition=precondition, **options)
             if result.status is Status.CONVERGED:
                 return result, f"cg (auto: preconditioned by {self._nearby._chosen} for readings at all nodes)"
-        if system.n_nodes <= SMALL or self._chosen == "direct":
+        if system.n_nodes <= SMALL or (self._many and system.n_nodes <= FACTOR_NODES and system.mesh_like):
             self._chosen = "direct"
-            return self.factored.solve(rhs, tol), f"direct (auto: {system.n_nodes} nodes)"
+            more = ", mesh-like graph, more calls expected" if system.n_nodes > SMALL else ""
+            return self.factored.solve(rhs, tol), f"direct (auto: {system.n_nodes} nodes{more})"
         if self._chosen == "multigrid":
             rest = min(limit, MAX_ITERATIONS["multigrid"])
             return self.hierarchy.solve(rhs, max_iterations=rest, **options), "multigrid (auto: CG was slow at the first call)"
@@ -97,19 +99,13 @@ class Engines:
         if first.status is not Status.MAX_ITERATIONS or not may_switch:
             return first, label
         # slow: smooth large weights, made for multigrid where the graph is a mesh
-        slow = f"CG not converged after {PATIENCE} iterations, mesh-like graph"
         if multigrid.refusal(system) is not None:
             second = cg.solve(system, rhs, max_iterations=limit - PATIENCE, x0=first.x, **options)
-        elif self._many and system.n_nodes <= FACTOR_NODES:
-            self._chosen = "direct"
-            second, label = self.factored.solve(rhs, tol), f"direct (auto: {slow}, more calls expected)"
         else:
             self._chosen = "multigrid"
             rest = min(limit, MAX_ITERATIONS["multigrid"])
-            second, label = (
-                self.hierarchy.solve(rhs, max_iterations=rest, x0=first.x, **options),
-                f"cg, then multigrid (auto: {slow})",
-            )
+            second = self.hierarchy.solve(rhs, max_iterations=rest, x0=first.x, **options)
+            label = f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
         second.residuals = first.residuals + second.residuals[1:]
         second.iterations += first.iterations
         return second, label

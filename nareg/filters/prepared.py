@@ -126,8 +126,8 @@ def prepare(
     Parameters
     ----------
     graph, weights, fit, method, tol, max_iterations
-        As in :func:`denoise`. ``"auto"`` expects further calls: where conjugate gradients are slow it makes a factor, or
-        multigrid levels where a factor would be large, and keeps them.
+        As in :func:`denoise`. ``"auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
+        multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
 
     Returns
     -------

@@ -52,7 +52,7 @@ def test_one_factor_serves_all_calls(grid, rng, monkeypatch):
 
 
 @pytest.mark.parametrize("largest_factor", [10**6, 0])
-def test_where_cg_is_slow_auto_keeps_a_factor_or_the_levels(grid, rng, monkeypatch, largest_factor):
+def test_auto_keeps_a_factor_or_where_cg_is_slow_the_levels(grid, rng, monkeypatch, largest_factor):
     monkeypatch.setattr(_engines, "SMALL", 0)
     monkeypatch.setattr(_engines, "PATIENCE", 5)
     monkeypatch.setattr(_engines, "FACTOR_NODES", largest_factor)
@@ -61,7 +61,7 @@ def test_where_cg_is_slow_auto_keeps_a_factor_or_the_levels(grid, rng, monkeypat
     w, y = smooth_weights(grid), rng.standard_normal((grid.n_nodes, 2))
     denoiser = prepare(grid, w)
     first, second = denoiser.denoise(y), denoiser.denoise(y)
-    assert "CG not converged after 5 iterations" in first.method
+    assert ("more calls expected" if largest_factor else "CG not converged after 5 iterations") in first.method
     assert "CG not converged" not in second.method
     assert len(factors) == (1 if largest_factor else 0)
     assert len(cycles) == (0 if largest_factor else 2)  # levels, and their cycle
@@ -126,7 +126,9 @@ def test_what_cannot_work_is_refused_at_once(grid):
     with pytest.raises(InputError, match="y has shape"):
         denoiser.denoise(np.ones(5))
     with pytest.raises(InputError, match="fit is zero on every observed node"):
-        prepare(grid, 1.0, fit=(np.arange(grid.n_nodes) == 0).astype(float)).interpolate(np.ones(grid.n_nodes), np.arange(grid.n_nodes) > 0)
+        prepare(grid, 1.0, fit=(np.arange(grid.n_nodes) == 0).astype(float)).interpolate(
+            np.ones(grid.n_nodes), np.arange(grid.n_nodes) > 0
+        )
     two = nareg.Graph([[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0]])
     with pytest.raises(SingularSystemError, match="node 2"):
         prepare(two, 1.0).interpolate(np.ones(4), np.array([True, True, False, False]))
