@@ -1,5 +1,6 @@
-"""Apply filters: denoise, interpolate, and the uncertainty of the result."""
+"""Apply filters: denoise, interpolate, prepare for many calls, and the uncertainty of the result."""
 
 from nareg.filters.apply import METHODS, denoise, interpolate, uncertainty
+from nareg.filters.prepared import Denoiser, prepare
 
-__all__ = ["METHODS", "denoise", "interpolate", "uncertainty"]
+__all__ = ["METHODS", "Denoiser", "denoise", "interpolate", "prepare", "uncertainty"]

@@ -5,9 +5,11 @@ Where float64 cannot hold K well enough (huge weights, or edges over many decade
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
-from nareg._linear.factorization import Solve, factorize
+from nareg._linear.factorization import Factor, Solve, factorize
 from nareg._operator import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.filters import _refine
@@ -34,26 +36,34 @@ def refusal(system: FilterSystem) -> str | None:
     )
 
 
-def solve(system: FilterSystem, rhs: np.ndarray, tol: float = 1e-8) -> Iterates:
-    """Solve ``K x = rhs`` for (N, T) ``rhs``: one factor of K where that is enough, else the scaled and refined system."""
-    reason = refusal(system)
-    if reason is not None:
-        raise TooLargeError(reason)
-    if not system.sdd and (system.diagonal <= 0).any():
-        return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not accepted
-        return _solve(system, rhs, tol)
+class Factored:
+    """A system and its factor, which is made at the first solve and kept."""
 
+    def __init__(self, system: FilterSystem) -> None:
+        self.system = system
 
-def _solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
-    factor = factorize(system.K)
-    if factor is not None:
-        x = factor.solve(rhs)
-        x += factor.solve(rhs - system.K @ x)
-        plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs))
-        if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, factor.solve, x) <= ACCURATE:
-            return Iterates(x, 0, [plain], note=factor.library, reached=(plain, scaled))
-    return _refine.solve(system, rhs, tol)
+    @cached_property
+    def factor(self) -> Factor | None:
+        """Of K; None where a pivot is not positive in float64."""
+        return factorize(self.system.K)
+
+    def solve(self, rhs: np.ndarray, tol: float = 1e-8) -> Iterates:
+        """Solve ``K x = rhs`` for (N, T) ``rhs``: by the factor of K where that is enough, else scaled and refined."""
+        system = self.system
+        reason = refusal(system)
+        if reason is not None:
+            raise TooLargeError(reason)
+        if not system.sdd and (system.diagonal <= 0).any():
+            return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not accepted
+            factor = self.factor
+            if factor is not None:
+                x = factor.solve(rhs)
+                x += factor.solve(rhs - system.K @ x)
+                plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs))
+                if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, factor.solve, x) <= ACCURATE:
+                    return Iterates(x, 0, [plain], note=factor.library, reached=(plain, scaled))
+            return _refine.solve(system, rhs, tol)
 
 
 def _error_bound(system: FilterSystem, apply_inverse: Solve, x: np.ndarray) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,6 +19,10 @@ from nareg._operator import FilterSystem
 from nareg.errors import InputError
 from nareg.filters import cg
 from nareg.filters._iterate import Callback, Iterates
+
+if TYPE_CHECKING:
+    from pyamg.multilevel import MultilevelSolver
+    from scipy.sparse.linalg import LinearOperator
 
 
 def refusal(system: FilterSystem) -> str | None:
@@ -42,45 +48,66 @@ def _fixed_seed() -> Iterator[None]:
         np.random.set_state(state)  # noqa: NPY002
 
 
-def solve(
-    system: FilterSystem,
-    rhs: np.ndarray,
-    *,
-    tol: float,
-    max_iterations: int = 500,
-    callback: Callback | None = None,
-    x0: np.ndarray | None = None,
-) -> Iterates:
-    """Solve ``K x = rhs``; nodes with ``w_i = 0`` decouple (``c_i x_i = rhs_i``) and are solved apart."""
-    from pyamg import smoothed_aggregation_solver  # imported here: only this solver needs it
+class Hierarchy:
+    """A system and its levels, which are made at the first solve and kept.
 
-    reason = refusal(system)
-    if reason is not None:
-        raise InputError(reason)
-    assert system.w is not None
-    coupled = system.w != 0
-    if not coupled.any():
-        return cg.solve(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback)  # K is diagonal
-    inverse_w = 1.0 / system.w[coupled]
-    L = system.penalty.L
-    if not coupled.all():
-        # dropping decoupled neighbors keeps their weight on the diagonal: still dominant
-        L = sp.csr_array(L[coupled][:, coupled])
-    M = sp.csr_matrix(sp.diags_array(system.c[coupled] * inverse_w**2) + L)
-    with _fixed_seed():
-        hierarchy = smoothed_aggregation_solver(M, max_coarse=500)
-        v_cycle = hierarchy.aspreconditioner(cycle="V")
-    # decoupled nodes: K is diagonal there
-    decoupled_inverse = 1.0 / system.diagonal[~coupled]
+    Nodes with ``w_i = 0`` decouple (``c_i x_i = rhs_i``) and are solved apart.
+    """
 
-    def precondition(residual: np.ndarray) -> np.ndarray:
+    def __init__(self, system: FilterSystem) -> None:
+        reason = refusal(system)
+        if reason is not None:
+            raise InputError(reason)
+        assert system.w is not None
+        self.system = system
+        self.coupled = system.w != 0
+        self.inverse_w = 1.0 / system.w[self.coupled]
+        # decoupled nodes: K is diagonal there
+        self.decoupled_inverse = 1.0 / system.diagonal[~self.coupled]
+
+    @cached_property
+    def levels(self) -> MultilevelSolver:
+        """Of ``M`` on the coupled nodes."""
+        from pyamg import smoothed_aggregation_solver  # imported here: only this solver needs it
+
+        L, coupled = self.system.penalty.L, self.coupled
+        if not coupled.all():
+            # dropping decoupled neighbors keeps their weight on the diagonal: still dominant
+            L = sp.csr_array(L[coupled][:, coupled])
+        M = sp.csr_matrix(sp.diags_array(self.system.c[coupled] * self.inverse_w**2) + L)
+        with _fixed_seed():
+            return smoothed_aggregation_solver(M, max_coarse=500)
+
+    @cached_property
+    def v_cycle(self) -> LinearOperator:
+        """One V-cycle of M."""
+        levels = self.levels
+        with _fixed_seed():
+            return levels.aspreconditioner(cycle="V")
+
+    def precondition(self, residual: np.ndarray) -> np.ndarray:
+        """One V-cycle for every column, scaled back to K."""
+        coupled, inverse_w = self.coupled, self.inverse_w
         out = np.empty_like(residual)
-        out[~coupled] = residual[~coupled] * decoupled_inverse[:, None]
+        out[~coupled] = residual[~coupled] * self.decoupled_inverse[:, None]
         scaled = residual[coupled] * inverse_w[:, None]
         for t in range(residual.shape[1]):
-            out[coupled, t] = inverse_w * (v_cycle @ np.ascontiguousarray(scaled[:, t]))
+            out[coupled, t] = inverse_w * (self.v_cycle @ np.ascontiguousarray(scaled[:, t]))
         return out
 
-    result = cg.solve(system, rhs, tol=tol, max_iterations=max_iterations, callback=callback, x0=x0, precondition=precondition)
-    result.note = f"{len(hierarchy.levels)} levels, operator complexity {hierarchy.operator_complexity():.2f}"
-    return result
+    def solve(
+        self,
+        rhs: np.ndarray,
+        *,
+        tol: float,
+        max_iterations: int = 500,
+        callback: Callback | None = None,
+        x0: np.ndarray | None = None,
+    ) -> Iterates:
+        """Solve ``K x = rhs``."""
+        options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations, "callback": callback}
+        if not self.coupled.any():
+            return cg.solve(self.system, rhs, **options)  # K is diagonal
+        result = cg.solve(self.system, rhs, x0=x0, precondition=self.precondition, **options)
+        result.note = f"{len(self.levels.levels)} levels, operator complexity {self.levels.operator_complexity():.2f}"
+        return result

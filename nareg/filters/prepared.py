@@ -1,0 +1,181 @@
+"""A filter that is applied many times: what its solver needs is made once."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+
+from nareg import _checks
+from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
+from nareg.errors import InputError
+from nareg.filters import _amplification
+from nareg.filters._engines import METHODS, Engines, Method, solve
+from nareg.filters._iterate import Callback, Iterates
+from nareg.results import Solution, Status
+from nareg.typing import ArrayLike, GraphLike, WeightsLike
+
+
+class Denoiser:
+    """A filter for one graph and its weights, made by :func:`prepare`.
+
+    The factor or the multigrid levels of the system are made at the first call that needs them, and serve all later ones.
+
+    Attributes
+    ----------
+    method : str
+        The solver, as :func:`denoise` takes it.
+    n_nodes : int
+        Number of nodes N.
+    """
+
+    def __init__(self, engines: Engines, method: Method, tol: float, max_iterations: int | None) -> None:
+        self._engines = engines
+        self.method = method
+        self._tol, self._max_iterations = tol, max_iterations
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes N."""
+        return self._engines.system.n_nodes
+
+    def denoise(self, y: ArrayLike, *, callback: Callback | None = None) -> Solution:
+        """Denoise readings, as :func:`denoise` does.
+
+        Parameters
+        ----------
+        y : (N,) or (N, T) array
+        callback : callable, optional
+
+        Returns
+        -------
+        Solution
+        """
+        readings = _checks.signals("y", y, self.n_nodes)
+        return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
+
+    def interpolate(
+        self, y: ArrayLike, observed: ArrayLike, *, callback: Callback | None = None, stacklevel: int = 2
+    ) -> Solution:
+        """Denoise what was observed and fill in the rest, as :func:`interpolate` does.
+
+        Where a factor or levels for readings at all nodes are there, they precondition the systems of gaps: a missing
+        reading changes one diagonal entry.
+
+        Parameters
+        ----------
+        y : (N,) or (N, T) array
+        observed : bool array, (N,) or the shape of y
+        callback : callable, optional
+        stacklevel : int
+            Of the warning, as in :func:`warnings.warn`.
+
+        Returns
+        -------
+        Solution
+        """
+        shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
+        seen = _checks.mask("observed", observed, self.n_nodes, shape[1] if len(shape) == 2 else None)
+        readings = _checks.partially_observed("y", y, seen, self.n_nodes)
+        replaced, signals = _amplification.Replaced(), 1 if readings.ndim == 1 else readings.shape[1]
+
+        def solved(pattern: np.ndarray, part: np.ndarray) -> Solution:
+            system = replaced.safe(self._observed(pattern), pattern, part.size // self.n_nodes, self._quick_solve)
+            return solve(self._engines.near(system), part, self.method, self._tol, self._max_iterations, callback)
+
+        if seen.ndim == 1:
+            parts = [solved(seen, readings)]
+            x = parts[0].x
+        else:
+            patterns, group = np.unique(seen, axis=1, return_inverse=True)
+            x, parts = np.empty_like(readings), []
+            for p in range(patterns.shape[1]):
+                columns = group.ravel() == p
+                parts.append(solved(patterns[:, p], readings[:, columns]))
+                x[:, columns] = parts[-1].x
+        warning = replaced.warning(self._engines.system.penalty, signals)
+        if warning is not None:
+            warnings.warn(warning, stacklevel=stacklevel)
+        return _joined(parts, x, replaced.note(signals))
+
+    def _observed(self, pattern: np.ndarray) -> FilterSystem:
+        """The system whose data term is zero where nothing was read."""
+        c = self._engines.system.c * pattern
+        if not c.any():
+            raise InputError("fit is zero on every observed node: at least one observed node needs a data term.")
+        system = replace(self._engines.system, c=c)
+        refuse_singular(system)
+        return system
+
+    def _quick_solve(self, system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
+        return self._engines.near(system).auto(rhs, tol, None, None)[0]
+
+
+def prepare(
+    graph: GraphLike,
+    weights: WeightsLike,
+    *,
+    fit: ArrayLike | None = None,
+    method: Method = "auto",
+    tol: float = 1e-8,
+    max_iterations: int | None = None,
+) -> Denoiser:
+    """Prepare a filter for many calls, as on a stream of snapshots.
+
+    Parameters
+    ----------
+    graph, weights, fit, method, tol, max_iterations
+        As in :func:`denoise`. ``"auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
+        multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
+
+    Returns
+    -------
+    Denoiser
+
+    Raises
+    ------
+    InputError
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> g = nareg.graphs.grid((2, 2))
+    >>> denoiser = nareg.filters.prepare(g, 1.0)
+    >>> for snapshot in ([1.0, 0.0, 0.0, 1.0], [2.0, 0.0, 0.0, 2.0]):
+    ...     print(denoiser.denoise(snapshot).x.round(3))
+    [0.6 0.4 0.4 0.6]
+    [1.2 0.8 0.8 1.2]
+    """
+    return build_denoiser(graph, weights, fit, method, tol, max_iterations, many=True)
+
+
+def build_denoiser(
+    graph: GraphLike, weights: WeightsLike, fit: ArrayLike | None, method: Method, tol: float, max_iterations: int | None,
+    *, many: bool,
+) -> Denoiser:  # fmt: skip
+    """:func:`prepare` for one call or many."""
+    base = penalty(graph)
+    _checks.choice("method", method, METHODS)
+    tol = _checks.number("tol", tol, low=0, strict=True)
+    if max_iterations is not None:
+        max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    system = build(base, weights, data_term(fit, weights, base.n_nodes))
+    return Denoiser(Engines(system, many=many), method, tol, max_iterations)
+
+
+def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
+    """One Solution for several masks: the first failure, the largest residual, messages and seconds added up."""
+    slowest = max(parts, key=lambda part: part.iterations)
+    failed = [part.status for part in parts if part.status is not Status.CONVERGED]
+    return Solution(
+        x=x,
+        status=failed[0] if failed else Status.CONVERGED,
+        method=parts[0].method + (f" ({len(parts)} masks)" if len(parts) > 1 else "") + note,
+        iterations=slowest.iterations,
+        residuals=slowest.residuals,
+        residual=max(part.residual for part in parts),
+        rounds=slowest.rounds,
+        messages=None if slowest.messages is None else sum(part.messages or 0 for part in parts),
+        timings={"total": sum(part.timings["total"] for part in parts)},
+    )
