@@ -15,7 +15,7 @@ from nareg.errors import InputError
 
 try:
     import fcntl
-except ModuleNotFoundError:  # pragma: no cover (a system without locks: drafts stay)
+except ModuleNotFoundError:  # a system without locks: drafts stay
     fcntl = None  # type: ignore[assignment]
 
 #: Some systems convert line ends without it.
@@ -58,7 +58,7 @@ class atomic_write:
                 if fcntl is not None:  # while it is locked: others remove unlocked drafts
                     os.replace(self._draft, self._target)
             self._handle.close()
-            if kind is None and fcntl is None:  # pragma: no cover (a system that renames no open files)
+            if kind is None and fcntl is None:  # a system that renames no open files
                 os.replace(self._draft, self._target)
         except OSError as error:
             raise self._refusal(error) from None
@@ -92,7 +92,7 @@ def clear_drafts(target: Path) -> None:
 
     A writer locks its draft, and the system releases the locks of a process that ends: a draft that can be locked is stale.
     """
-    if fcntl is None:  # pragma: no cover
+    if fcntl is None:
         return
     ours = re.compile(rf"{re.escape(_stem(target))}\.[0-9a-f]{{8}}\.{DRAFT}")
     with suppress(OSError), os.scandir(target.parent) as entries:

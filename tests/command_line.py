@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import subprocess
 import sys
 import warnings
 from collections.abc import Iterator
@@ -48,3 +49,10 @@ def _shown_warnings() -> Iterator[None]:
         yield
     for warning in caught:
         sys.stderr.write(warnings.formatwarning(warning.message, warning.category, warning.filename, warning.lineno))
+
+
+def process(*arguments: object, cwd=None) -> subprocess.CompletedProcess[str]:
+    """The same in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "nareg", *map(str, arguments)], capture_output=True, text=True, cwd=cwd, check=False
+    )

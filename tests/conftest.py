@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import nareg
+from nareg import io
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     import numba
@@ -41,3 +42,22 @@ def data_root() -> Path:
     if not root or not Path(root).is_dir():
         pytest.skip("NAREG_DATA does not name a folder with the prepared data sets")
     return Path(root)
+
+
+@pytest.fixture(scope="session")
+def station_files(tmp_path_factory):
+    """Forty stations, eighty noisy days of a smooth field, some readings missing in a second table."""
+    folder = tmp_path_factory.mktemp("network")
+    us = nareg.datasets.load("us-weather").complete().select(np.arange(40))
+    rng = np.random.default_rng(0)
+    truth = us.signals[:, :80]
+    names = tuple(f"station {i}" for i in range(40))
+    rows = "\n".join(f"{n},{a},{b}" for n, (a, b) in zip(names, us.coordinates, strict=True))
+    (folder / "stations.csv").write_text("station,latitude,longitude\n" + rows + "\n")
+    noisy = truth + 3.0 * rng.standard_normal(truth.shape)
+    times = tuple(us.times[:80])
+    io.write_readings(folder / "readings.csv", io.Readings(names, times, noisy))
+    gaps = np.where(rng.random(truth.shape) < 0.1, np.nan, noisy)
+    gaps[:, ::2] = noisy[:, ::2]
+    io.write_readings(folder / "gaps.csv", io.Readings(names, times, gaps))
+    return folder, truth, noisy, gaps, names

@@ -60,8 +60,8 @@ class Denoiser:
     ) -> Solution:
         """Denoise what was observed and fill in the rest, as :func:`interpolate` does.
 
-        Where a factor or levels for readings at all nodes are there, they precondition the systems of gaps: a missing
-        reading changes one diagonal entry.
+        Above 5,000 nodes the factor or levels for readings at all nodes, where they are there, precondition the systems of
+        gaps: a missing reading changes one diagonal entry.
 
         Parameters
         ----------

@@ -71,32 +71,46 @@ def test_auto_keeps_a_factor_or_where_cg_is_slow_the_levels(grid, rng, monkeypat
 
 @pytest.mark.parametrize("columns", [None, 4])
 @pytest.mark.parametrize("w", ["one", "random", "smooth"])
-def test_gaps_after_a_factor_give_what_interpolate_gives(grid, rng, columns, w):
+def test_gaps_after_a_factor_give_what_interpolate_gives(grid, rng, monkeypatch, columns, w):
     n = grid.n_nodes
     w = {"one": np.full(n, 2.0), "random": rng.random(n) + 0.5, "smooth": smooth_weights(grid)}[w]
     y = rng.standard_normal(n if columns is None else (n, columns))
     seen = rng.random(y.shape) < 0.9
     gappy = np.where(seen, y, np.nan)
     denoiser = prepare(grid, w, tol=1e-11)
+    reference = nareg.filters.interpolate(grid, w, gappy, seen, tol=1e-11)
     before = denoiser.interpolate(gappy, seen)
+    monkeypatch.setattr(_engines, "SMALL", 0)
+    monkeypatch.setattr(_engines, "NEARBY", 60)
     denoiser.denoise(y)
     after = denoiser.interpolate(gappy, seen)
-    reference = nareg.filters.interpolate(grid, w, gappy, seen, tol=1e-11)
     np.testing.assert_allclose(before.x, reference.x, atol=1e-9)
     np.testing.assert_allclose(after.x, reference.x, atol=1e-8)
     assert "preconditioned by direct" in after.method
     assert after.status is Status.CONVERGED
 
 
-def test_many_gaps_fall_back_to_a_factor_of_their_own(grid, rng, monkeypatch):
+@pytest.mark.parametrize("size", [1.0, 1e4, 1e6])
+def test_huge_weights_with_gaps_are_as_exact_as_without_a_factor(grid, rng, size):
+    w, y = size * (1 + rng.random(grid.n_nodes)), rng.standard_normal(grid.n_nodes)
+    seen = rng.random(grid.n_nodes) < 0.9
+    denoiser = prepare(grid, w)
+    denoiser.denoise(y)
+    solution, reference = denoiser.interpolate(y, seen), nareg.filters.interpolate(grid, w, y, seen)
+    assert solution.status is reference.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.x, reference.x, atol=1e-10)
+
+
+def test_many_gaps_are_solved_without_the_factor(grid, rng, monkeypatch):
+    monkeypatch.setattr(_engines, "SMALL", 0)
     monkeypatch.setattr(_engines, "NEARBY", 1)
     y = rng.standard_normal(grid.n_nodes)
     seen = rng.random(grid.n_nodes) < 0.5
     denoiser = prepare(grid, 1.0)
     denoiser.denoise(y)
     solution = denoiser.interpolate(y, seen)
-    assert solution.method.startswith("direct")
-    np.testing.assert_allclose(solution.x, nareg.filters.interpolate(grid, 1.0, y, seen).x, atol=1e-10)
+    assert solution.method == f"cg (auto: {grid.n_nodes} nodes)"
+    np.testing.assert_allclose(solution.x, nareg.filters.interpolate(grid, 1.0, y, seen, method="direct").x, atol=1e-6)
 
 
 def test_weights_that_inflate_gaps_are_replaced_and_the_caller_is_named(grid, rng):

@@ -54,8 +54,9 @@ def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sam
     n = base.n_nodes
     if variance.ndim == 2:
         raise InputError(f"noise has shape {variance.shape}: sampled designs need variances, a number or ({n},).")
-    columns = 2 * n_times + 3 * sampling.n_probes
-    less = "pass fewer signals, fewer probes (Sampling(n_probes=...)), or a part of the network"
+    folds = sampling.folds or SAMPLED_FOLDS
+    columns = (1 + folds) * n_times + (1 + 2 * folds) * sampling.n_probes
+    less = "pass fewer signals, fewer probes or folds (Sampling(n_probes=..., folds=1)), or a part of the network"
     _checks.memory("this design", 8 * n * columns * ARRAYS, alternative=less)
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
