@@ -15,7 +15,7 @@ from nareg.io._layout import Table
 from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
-from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENTINELS, STATION, UNNAMED, plain
+from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, UNNAMED, plain
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -82,7 +82,7 @@ def stations_from_frame(frame: pd.DataFrame, strict: bool = False) -> Stations:
 def _stations(table: Table, notes: Notes) -> Stations:
     words = [plain(name) for name in table.header]
     header = ", ".join(table.header)
-    name = _first(words, STATION, table)
+    name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0
     if name is None:

@@ -9,7 +9,7 @@ import re
 
 #: Column of station names, the first of these that the table has.
 STATION = ("station", "stationid", "stationname", "id", "name")
-#: Station columns that only long tables use.
+#: Columns that name stations where none of these is there.
 SENSOR = ("sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location")
 LATITUDE = ("latitude", "lat")
 LONGITUDE = ("longitude", "lon", "lng", "long")

@@ -9,7 +9,7 @@ import pytest
 from nareg import io
 from nareg.errors import InputError
 
-NAMES = ["station", "Station ID", "station_id", "ID", "Name", ""]
+NAMES = ["station", "Station ID", "station_id", "ID", "Name", "", "sensor_id", "Site"]
 PAIRS = [("latitude", "longitude"), ("Lat", "Lng"), ("LAT", "lon"), ("lat", "Long"), ("lat (deg)", "lon [deg]"), ("X", "y")]
 
 
@@ -28,6 +28,11 @@ def test_names_of_the_columns(tmp_path, name, pair):
     assert stations.metric == ("euclidean" if pair[0] == "X" else "haversine")
     assert stations.altitude is None
     np.testing.assert_array_equal(stations.coordinates, [[48.1, -2.4], [48.2, -3.3]])
+
+
+def test_a_column_of_places_does_not_take_the_place_of_names(tmp_path):
+    path = write(tmp_path, "s.csv", "location,id,lat,lon\nquay,A,48.1,-2.4\nquay,B,48.2,-3.3\n")
+    assert io.read_stations(path).names == ("A", "B")
 
 
 @pytest.mark.parametrize("name", ["altitude", "Elevation", "elev (m)"])
