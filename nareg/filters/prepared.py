@@ -129,7 +129,7 @@ def prepare(
     ----------
     graph, weights, fit, method, tol, max_iterations, backend
         As in :func:`denoise`. ``method="auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
-        multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
+        a factor or multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
 
     Returns
     -------
