@@ -30,9 +30,6 @@ MARGIN = 1.5
 CALLS = 30
 #: Iterations with the factor of a nearby system: each costs a solve with it. Few gaps, or large weights, take fewer.
 NEARBY = 12
-#: Largest mesh whose factor serves many calls (about 1.5 GB for nearest neighbors in the plane). A solve takes a quarter of
-#: the time of conjugate gradients with independent weights, and has saved the factor's after some ten calls.
-FACTOR_NODES = 200_000
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
 
@@ -123,10 +120,9 @@ class Engines:
             result = cg.solve(system, rhs, max_iterations=min(limit, NEARBY), precondition=precondition, **options)
             if _converged(system, result, rhs, tol):
                 return result, f"cg (auto: preconditioned by {self._nearby._chosen} for readings at all nodes)"
-        if n <= TINY or (n <= (FACTOR_NODES if self._many else SMALL) and system.mesh_like):
+        if n <= TINY or (n <= SMALL and system.mesh_like):
             self._chosen = "direct"
-            more = ", mesh-like graph, more calls expected" if n > SMALL else ""
-            return self.factored.solve(rhs, tol), f"direct (auto: {n} nodes{more})"
+            return self.factored.solve(rhs, tol), f"direct (auto: {n} nodes)"
         if self._chosen != "cg":
             return self._take(self._chosen, rhs, limit, None, options), f"{self._chosen} (auto: CG was slow at the first call)"
         outlook = Outlook(system, tol, rhs.shape[1], CALLS if self._many else 1)
