@@ -17,8 +17,8 @@ ROOT = Path(nareg.__file__).parent
 FLOORS = (
     ("errors", "_version", "_arrays", "_compiled", "progress", "_checkout"),
     ("_checks", "_files", "_neighbors", "_linear"),
-    ("_adjacency", "_array_files", "_conversions"),
-    ("_sparse_files", "_design_files"),
+    ("_adjacency", "_array_files", "_conversions", "_folders"),
+    ("_sparse_files", "_design_files", "_graph_files"),
     ("graph",),
     ("results",),
     ("typing", "_operator"),
