@@ -40,7 +40,6 @@ if TYPE_CHECKING:
     import networkx
     import pygsp
     import torch
-
     from numpy.typing import DTypeLike
 
     from nareg.typing import ArrayLike, Sparse

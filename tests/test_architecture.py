@@ -23,7 +23,7 @@ FLOORS = (
     ("results",),
     ("typing", "_operator"),
     ("io", "filters"),
-    ("graphs", "datasets", "design"),
+    ("graphs", "datasets", "design", "outofcore"),
     ("baselines", "plotting", "spacetime", "gnn"),
     ("quality", "herta", "unlearning"),
     ("cleaning",),

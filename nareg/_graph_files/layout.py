@@ -22,13 +22,12 @@ from typing import Any
 
 import numpy as np
 
+from nareg._array_files import NPY_HEADER, npy_header
 from nareg.errors import InputError
 
 FORMAT = "nareg-graph-1"
 #: File with the sizes; its presence marks a folder as a graph.
 INDEX = "graph.json"
-#: Bytes in front of the numbers.
-HEADER = 128
 #: Arrays of one dimension.
 PARTS = ("indptr", "indices", "weights")
 
@@ -60,7 +59,7 @@ class Layout:
     @property
     def sizes(self) -> dict[str, int]:
         """Bytes of every file but ``graph.json``."""
-        return {f"{n}.npy": HEADER + kind.itemsize * count for n, (kind, count) in self.arrays.items()} | self.more
+        return {f"{n}.npy": NPY_HEADER + kind.itemsize * count for n, (kind, count) in self.arrays.items()} | self.more
 
     def write(self, folder: Path) -> None:
         """Write ``graph.json``."""
@@ -78,13 +77,6 @@ class Layout:
 def index_type(n_nodes: int) -> np.dtype[Any]:
     """Type of column indices."""
     return np.dtype("<i4" if n_nodes <= np.iinfo(np.int32).max else "<i8")
-
-
-def header(dtype: np.dtype[Any], count: int) -> bytes:
-    """The first bytes of an ``.npy`` file of one dimension, padded to :data:`HEADER`."""
-    text = f"{{'descr': '{dtype.str}', 'fortran_order': False, 'shape': ({count},), }}"
-    length = HEADER - 10  # after magic, version and this length itself
-    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
 
 
 def read(folder: Path) -> Layout:
@@ -128,6 +120,6 @@ def read(folder: Path) -> Layout:
             raise InputError(f"{file} {has}, {size} bytes are expected: the copy is incomplete, convert again.")
     for name, (kind, count) in layout.arrays.items():
         with open(folder / f"{name}.npy", "rb") as handle:
-            if handle.read(HEADER) != header(kind, count):
+            if handle.read(NPY_HEADER) != npy_header(kind, (count,)):
                 raise InputError(f"{folder / name}.npy has another header than ({count},) {kind.str}: convert again.")
     return layout

@@ -152,13 +152,13 @@ class StoredGraph:
         kind, count = self._layout.arrays[name]
         if count == 0:  # nothing to map
             return np.zeros(0, kind)
-        return np.memmap(self.path / f"{name}.npy", dtype=kind, mode="r", offset=layout.HEADER, shape=(count,))
+        return np.memmap(self.path / f"{name}.npy", dtype=kind, mode="r", offset=_array_files.NPY_HEADER, shape=(count,))
 
     def _numbers(self, name: str, first: int, last: int) -> np.ndarray:
         """Part of an array by plain reads: mapped pages would count as memory of this process."""
         kind, _ = self._layout.arrays[name]
         numbers = np.empty(last - first, kind)
-        if read_into(self.path / f"{name}.npy", layout.HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
+        if read_into(self.path / f"{name}.npy", _array_files.NPY_HEADER + kind.itemsize * first, numbers) < numbers.nbytes:
             raise self._refusal(name, "is shorter than when it was opened")
         return numbers
 

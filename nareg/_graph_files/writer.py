@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
+from nareg._array_files import NPY_HEADER, npy_header
 from nareg._folders import atomic_folder
 from nareg._graph_files import layout
-from nareg._graph_files.layout import HEADER, INDEX, Layout
+from nareg._graph_files.layout import INDEX, Layout
 from nareg.errors import InputError
 
 #: Entries of a matrix in memory that are written at a time.
@@ -25,9 +26,10 @@ class GraphWriter:
     ----------
     path : path
         The folder. A graph that is there is replaced; anything else is refused.
-    n_nodes : int
+    n_nodes : int, optional
+        May be set as an attribute before the first rows.
     dtype : {float32, float64} or None
-        Type of the stored weights; None where all are one.
+        Type of the stored weights. None where all are one; weights that prove to be all one are left out, too.
 
     Examples
     --------
@@ -40,11 +42,12 @@ class GraphWriter:
     ['graph.json', 'indices.npy', 'indptr.npy']
     """
 
-    def __init__(self, path: str | os.PathLike[str], n_nodes: int, *, dtype: Any = None) -> None:
-        self._n_nodes = n_nodes
+    def __init__(self, path: str | os.PathLike[str], n_nodes: int = 0, *, dtype: Any = None) -> None:
+        self.n_nodes = n_nodes
         self._weights = None if dtype is None else _weight_type(dtype)
         self._folder = atomic_folder(path, mark=INDEX)
         self._rows = self._entries = 0
+        self._all_one = True
 
     def __enter__(self) -> GraphWriter:
         #: Where files that are not the graph's own may lie until the end.
@@ -52,33 +55,38 @@ class GraphWriter:
         names = [name for name in layout.PARTS if name != "weights" or self._weights is not None]
         self._files = {name: open(self.draft / f"{name}.npy", "wb") for name in names}  # noqa: SIM115
         for file in self._files.values():
-            file.write(bytes(HEADER))
+            file.write(bytes(NPY_HEADER))
         self._files["indptr"].write(np.zeros(1, "<i8").tobytes())
         return self
 
     def append(self, counts: np.ndarray, indices: np.ndarray, weights: np.ndarray | None = None) -> None:
         """The next rows: their numbers of entries, and the entries' columns (rising in each row) and weights."""
-        if self._rows + counts.size > self._n_nodes:
-            raise InputError(f"{self._rows + counts.size} rows were written for n_nodes {self._n_nodes}: append one per node.")
+        if self._rows + counts.size > self.n_nodes:
+            raise InputError(f"{self._rows + counts.size} rows were written for n_nodes {self.n_nodes}: append one per node.")
         starts = self._entries + np.cumsum(counts, dtype="<i8")
         starts.tofile(self._files["indptr"])
-        indices.astype(layout.index_type(self._n_nodes), copy=False).tofile(self._files["indices"])
+        indices.astype(layout.index_type(self.n_nodes), copy=False).tofile(self._files["indices"])
         if self._weights is not None:
             assert weights is not None
+            self._all_one = self._all_one and bool((weights == 1).all())
             _cast(weights, self._weights).tofile(self._files["weights"])
         self._rows += counts.size
         self._entries += indices.size
 
     def finish(self, *, metric: str = "euclidean", **more: np.ndarray) -> None:
         """Write what is left: empty rows at the end, ``coordinates`` and ``names``, and ``graph.json``."""
-        self.append(np.zeros(self._n_nodes - self._rows, np.int64), np.zeros(0, np.int64), np.zeros(0))
+        self.append(np.zeros(self.n_nodes - self._rows, np.int64), np.zeros(0, np.int64), np.zeros(0))
         for name, array in more.items():
             np.save(self.draft / f"{name}.npy", array, allow_pickle=False)
         sizes = {f"{name}.npy": (self.draft / f"{name}.npy").stat().st_size for name in more}
-        written = Layout(self._n_nodes, self._entries // 2, self._weights, metric, sizes)
+        if self._weights is not None and self._all_one:
+            self._weights = None
+            self._files.pop("weights").close()
+            (self.draft / "weights.npy").unlink()
+        written = Layout(self.n_nodes, self._entries // 2, self._weights, metric, sizes)
         for name, (kind, count) in written.arrays.items():
             self._files[name].seek(0)
-            self._files[name].write(layout.header(kind, count))
+            self._files[name].write(npy_header(kind, (count,)))
             self._files[name].close()
         written.write(self.draft)
 
@@ -125,9 +133,8 @@ def save(
     names: tuple[str, ...] | None = None,
 ) -> None:
     """Write a checked adjacency in memory; weights that are all one are left out."""
-    kind = None if (adjacency.data == 1).all() else dtype
     starts = np.asarray(adjacency.indptr, dtype=np.int64)
-    with GraphWriter(path, adjacency.shape[0], dtype=kind) as writer:
+    with GraphWriter(path, adjacency.shape[0], dtype=dtype) as writer:
         first = 0
         while first < adjacency.shape[0]:
             last = max(int(np.searchsorted(starts, starts[first] + PIECE, side="right")) - 1, first + 1)
