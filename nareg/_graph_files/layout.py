@@ -33,7 +33,7 @@ PARTS = ("indptr", "indices", "weights")
 
 
 @dataclass(frozen=True)
-class Layout:
+class GraphLayout:
     """What ``graph.json`` says.
 
     ``weights`` is None where all edges have weight one; ``more`` is the size in bytes of each further file.
@@ -79,7 +79,7 @@ def index_type(n_nodes: int) -> np.dtype[Any]:
     return np.dtype("<i4" if n_nodes <= np.iinfo(np.int32).max else "<i8")
 
 
-def read(folder: Path) -> Layout:
+def read(folder: Path) -> GraphLayout:
     """Read ``graph.json`` and compare it with the files beside it.
 
     Raises
@@ -108,7 +108,7 @@ def read(folder: Path) -> Layout:
         raise InputError(f"{damaged} (dtypes or bytes): convert again.")
     weights = np.dtype(kinds["weights"]) if "weights" in kinds else None
     more = {name: size for name, size in sizes.items() if name in ("coordinates.npy", "names.npy")}
-    layout = Layout(*counts, weights, metric if isinstance(metric, str) else "", more)
+    layout = GraphLayout(*counts, weights, metric if isinstance(metric, str) else "", more)
     expected = {name: kind.str for name, (kind, _) in layout.arrays.items()}
     if kinds != expected or sizes != layout.sizes:
         raise InputError(f"{damaged} (its dtypes or bytes do not fit {counts[0]} nodes and {counts[1]} edges): convert again.")

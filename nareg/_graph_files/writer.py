@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from nareg._array_files import NPY_HEADER, npy_header
 from nareg._folders import atomic_folder
 from nareg._graph_files import layout
-from nareg._graph_files.layout import INDEX, Layout
+from nareg._graph_files.layout import INDEX, GraphLayout
 from nareg.errors import InputError
 
 #: Entries of a matrix in memory that are written at a time.
@@ -83,7 +83,7 @@ class GraphWriter:
             self._weights = None
             self._files.pop("weights").close()
             (self.draft / "weights.npy").unlink()
-        written = Layout(self.n_nodes, self._entries // 2, self._weights, metric, sizes)
+        written = GraphLayout(self.n_nodes, self._entries // 2, self._weights, metric, sizes)
         for name, (kind, count) in written.arrays.items():
             self._files[name].seek(0)
             self._files[name].write(npy_header(kind, (count,)))
