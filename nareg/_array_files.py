@@ -111,9 +111,9 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
         return _array(handle)
 
 
-def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
-    """The first :data:`NPY_HEADER` bytes of an ``.npy`` file in C order, whatever its shape."""
-    text = f"{{'descr': '{dtype.newbyteorder('<').str}', 'fortran_order': False, 'shape': {shape}, }}"
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool = False) -> bytes:
+    """The first :data:`NPY_HEADER` bytes of an ``.npy`` file, whatever its shape; in C order, or column after column."""
+    text = f"{{'descr': '{dtype.newbyteorder('<').str}', 'fortran_order': {by_columns}, 'shape': {shape}, }}"
     length = NPY_HEADER - 10  # after magic, version and this length itself
     return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
 
