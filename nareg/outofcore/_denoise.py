@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -114,11 +115,10 @@ def denoise(
     results = []
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
         for b, columns in enumerate(blocks):
-            block = _Block(checked, source, columns, folder, _reporter(progress, b, len(blocks)))
-            results.append(block.solve(tol, max_iterations))
-            for place, x in block.estimate():
-                write(place, columns, x)
-            del block
+            with closing(_Block(checked, source, columns, folder, _reporter(progress, b, len(blocks)))) as block:
+                results.append(block.solve(tol, max_iterations))
+                for place, x in block.estimate():
+                    write(place, columns, x)
     slowest = max(results, key=lambda result: result[0])
     worst = next((status for _, _, status, _ in results if status is not Status.CONVERGED), Status.CONVERGED)
     return Solution(
@@ -184,6 +184,12 @@ class _Block:
             s, diagonal = system.s[place, None], system.diagonal[place, None]
             alone = system.c[place, None] * y / diagonal
             yield place, np.divide(self._U.rows(place), s * np.sqrt(diagonal), out=alone, where=s != 0)
+
+    def close(self) -> None:
+        """Give memory and scratch files back."""
+        for vectors in (self._increment, self._R, self._Q, self._U):
+            vectors.close()
+        self._memory = self._P = np.zeros((0, 0), np.float32)
 
     def _start(self) -> np.ndarray:
         """Put the right-hand side ``b = D^-1/2 c y`` into R, columns divided by their peaks, which are returned; U is zero."""

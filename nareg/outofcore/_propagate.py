@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -100,12 +101,13 @@ def propagate(
     degrees = edges.degrees()
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
         for b, columns in enumerate(blocks):
-            other = NodeVectors((stored.n_nodes, columns.stop - columns.start), source.dtype, folder)
-            V = _horner(edges, degrees, source, columns, coefficients, loops, other, _reporter(progress, b, len(blocks)))
+            shape = stored.n_nodes, columns.stop - columns.start
+            with closing(NodeVectors(shape, source.dtype, folder)) as other:
+                V = _horner(edges, degrees, source, columns, coefficients, loops, other, _reporter(progress, b, len(blocks)))
             for place, _ in source.pieces(columns):
                 root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
                 write(place, columns, V[place] * root.astype(V.dtype))
-            del V, other
+            del V
     return np.load(out, mmap_mode="r")
 
 

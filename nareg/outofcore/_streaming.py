@@ -105,6 +105,12 @@ class NodeVectors:
         for first in range(0, self.shape[0], ROWS):
             yield slice(first, min(first + ROWS, self.shape[0]))
 
+    def close(self) -> None:
+        """Give memory or file back."""
+        self.array = None
+        if self._file is not None:
+            self._file.close()
+
 
 def column_blocks(
     n_columns: int, *, in_memory: int, on_disk: int, fixed: int, data: int, memory: int | None
