@@ -20,7 +20,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.outofcore import _kernels
-from nareg.outofcore._signals import SignalFile, signal_writer
+from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
 from nareg.outofcore._streaming import NodeVectors, column_blocks
 from nareg.outofcore._system import StoredSystem, system
 from nareg.progress import Progress, ProgressCallback
@@ -136,7 +136,8 @@ class _Block:
     """The solve of some columns."""
 
     def __init__(self, system: StoredSystem, source: SignalFile, columns: slice, folder: Path | None, report: Report) -> None:
-        self._system, self._source, self._columns, self._report = system, source, columns, report
+        self._system, self._report = system, report
+        self._y = ColumnBlock(source, columns, folder)
         shape = system.n_nodes, columns.stop - columns.start
         self._increment, self._R, self._Q = (NodeVectors(shape, np.float32, folder) for _ in range(3))
         self._U = NodeVectors(shape, np.float64, folder)
@@ -180,14 +181,14 @@ class _Block:
     def estimate(self) -> Iterator[tuple[slice, np.ndarray]]:
         """``x = D^-1/2 v`` in pieces; ``c y / D`` where no neighbor matters."""
         system = self._system
-        for place, y in self._source.pieces(self._columns):
+        for place, y in self._y.pieces():
             s, diagonal = system.s[place, None], system.diagonal[place, None]
             alone = system.c[place, None] * y / diagonal
             yield place, np.divide(self._U.rows(place), s * np.sqrt(diagonal), out=alone, where=s != 0)
 
     def close(self) -> None:
         """Give memory and scratch files back."""
-        for vectors in (self._increment, self._R, self._Q, self._U):
+        for vectors in (self._y, self._increment, self._R, self._Q, self._U):
             vectors.close()
         self._memory = self._P = np.zeros((0, 0), np.float32)
 
@@ -203,7 +204,7 @@ class _Block:
         return unit
 
     def _right_sides(self) -> Iterator[tuple[slice, np.ndarray]]:
-        for place, y in self._source.pieces(self._columns):
+        for place, y in self._y.pieces():
             yield place, (self._system.c[place] / np.sqrt(self._system.diagonal[place]))[:, None] * y
 
     def _conjugate_gradients(self, scale: np.ndarray, targets: np.ndarray, max_iterations: int) -> list[float]:
@@ -263,10 +264,9 @@ class _Block:
                 wide = self._memory[: 2 * size].view(np.float64).reshape(n, -1)
                 for place in self._U.pieces():
                     wide[place] = self._U.rows(place)[:, some]
-            columns = slice(self._columns.start + some.start, self._columns.start + some.stop)
             for place, sums in system.edges.products(wide):
                 s = system.s[place, None]
-                y = self._source.rows(place, columns)
+                y = self._y.rows(place)[:, some]
                 b = (system.c[place] / np.sqrt(system.diagonal[place]))[:, None] * y
                 v = np.divide(wide[place], s, out=b.copy(), where=s != 0)
                 R = self._R.rows(place)

@@ -21,7 +21,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.errors import InputError
-from nareg.outofcore._signals import SignalFile, signal_writer
+from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
 from nareg.outofcore._streaming import EdgeStream, NodeVectors, column_blocks
 from nareg.progress import Progress, ProgressCallback
 
@@ -102,22 +102,24 @@ def propagate(
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
         for b, columns in enumerate(blocks):
             shape = stored.n_nodes, columns.stop - columns.start
-            with closing(NodeVectors(shape, source.dtype, folder)) as other:
-                V = _horner(edges, degrees, source, columns, coefficients, loops, other, _reporter(progress, b, len(blocks)))
-            for place, _ in source.pieces(columns):
-                root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
-                write(place, columns, V[place] * root.astype(V.dtype))
-            del V
+            shape = stored.n_nodes, columns.stop - columns.start
+            report = _reporter(progress, b, len(blocks))
+            with closing(ColumnBlock(source, columns, folder)) as X, closing(NodeVectors(shape, source.dtype, folder)) as other:
+                V = _horner(edges, degrees, X, coefficients, loops, other, report)
+                for place in other.pieces():
+                    root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
+                    write(place, columns, V[place] * root.astype(V.dtype))
+                del V
     return np.load(out, mmap_mode="r")
 
 
 def _horner(
-    edges: EdgeStream, degrees: np.ndarray, source: SignalFile, columns: slice, coefficients: np.ndarray, loops: bool,
-    other: NodeVectors, report: Callable[[int, int], None],
+    edges: EdgeStream, degrees: np.ndarray, X: ColumnBlock, coefficients: np.ndarray, loops: bool, other: NodeVectors,
+    report: Callable[[int, int], None],
 ) -> np.ndarray:  # fmt: skip
     """``V = s sum_k coefficients[k] A~^k X`` for some columns."""
-    V = np.empty(other.shape, source.dtype)
-    for place, x in source.pieces(columns):
+    V = np.empty(other.shape, other.dtype)
+    for place, x in X.pieces():
         s = 1 / np.sqrt(_with_loops(degrees[place], loops)[0])
         V[place] = (coefficients[-1] * s).astype(V.dtype)[:, None] * x
     for k in range(coefficients.size - 2, -1, -1):
@@ -126,7 +128,7 @@ def _horner(
             d, loop = _with_loops(degrees[place], loops)
             sums += V[place] if loops else loop.astype(V.dtype)[:, None] * V[place]
             sums *= (1 / d).astype(V.dtype)[:, None]
-            sums += (coefficients[k] / np.sqrt(d)).astype(V.dtype)[:, None] * source.rows(place, columns)
+            sums += (coefficients[k] / np.sqrt(d)).astype(V.dtype)[:, None] * X.rows(place)
             other.store(place, sums)
         if other.array is not None:
             V, other.array = other.array, V

@@ -66,7 +66,7 @@ class NodeVectors:
     """A few numbers per node, (N, B), in memory or (with ``folder``) in a scratch file that goes with this object."""
 
     def __init__(self, shape: tuple[int, int], dtype: Any, folder: Path | None) -> None:
-        self.shape, self._dtype = shape, np.dtype(dtype)
+        self.shape, self.dtype = shape, np.dtype(dtype)
         #: None where they are on disk.
         self.array: np.ndarray | None = np.empty(shape, dtype) if folder is None else None
         self._file = None if folder is None else TemporaryFile(dir=folder, prefix=".nareg-", buffering=0)  # noqa: SIM115
@@ -75,9 +75,9 @@ class NodeVectors:
         """Some rows: a view of those in memory, or a copy of those on disk."""
         if self.array is not None:
             return self.array[place]
-        rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self._dtype)
+        rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self.dtype)
         assert self._file is not None
-        self._file.seek(place.start * self.shape[1] * self._dtype.itemsize)
+        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
         view = memoryview(rows).cast("B")
         done = 0
         while done < len(view):
@@ -94,8 +94,8 @@ class NodeVectors:
                 self.array[place] = rows
             return
         assert self._file is not None
-        self._file.seek(place.start * self.shape[1] * self._dtype.itemsize)
-        view = memoryview(np.ascontiguousarray(rows, self._dtype)).cast("B")
+        self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
+        view = memoryview(np.ascontiguousarray(rows, self.dtype)).cast("B")
         done = 0
         while done < len(view):
             done += self._file.write(view[done:])

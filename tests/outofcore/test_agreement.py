@@ -19,10 +19,10 @@ N = 300
 @pytest.fixture
 def memory(monkeypatch):
     """Chunks of a few rows, and memory for so many bytes per node."""
-    monkeypatch.setattr(_streaming, "CHUNK", 512)
+    monkeypatch.setattr(_streaming, "CHUNK", 4096)
     monkeypatch.setattr(_streaming, "ROWS", 37)
     monkeypatch.setattr("nareg.outofcore._signals.PIECE", 2000)
-    return lambda per_node: 4 * 512 + per_node * N
+    return lambda per_node: 4 * 4096 + per_node * N
 
 
 @pytest.fixture(params=["mesh", "power law", "isolated nodes"])
@@ -65,7 +65,7 @@ def test_any_polynomial_is_that_of_the_laplacian(coefficients, kind, tmp_path_fa
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("per_node", [36, 44, 60, 400])
+@pytest.mark.parametrize("per_node", [36, 44, 400])
 @pytest.mark.parametrize("kind", ["one", "spread", "some zero"])
 def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, per_node, kind):
     w = {
