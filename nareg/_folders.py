@@ -9,8 +9,13 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from nareg._files import DRAFT, fcntl, resolved
+from nareg._files import DRAFT, resolved
 from nareg.errors import InputError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # a system without locks: drafts stay
+    fcntl = None  # type: ignore[assignment]
 
 #: File in a draft that its writer keeps locked.
 LOCK = "writing"

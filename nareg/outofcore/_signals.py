@@ -28,13 +28,16 @@ class SignalFile:
 
     def __init__(self, name: str, signals: Any, n_nodes: int) -> None:
         if isinstance(signals, (str, os.PathLike)):
-            self._name, self._path = str(signals), Path(signals)
-            if not self._path.is_file():
+            self._name = str(signals)
+            if not Path(signals).is_file():
                 raise InputError(f"{name} is {self._name!r}, which is no file: pass an .npy file or an array.")
-            array = _array_files.map_npy(self._path)
+            array: np.ndarray = _array_files.map_npy(signals)
         else:
             self._name, array = name, _checks.array_of(name, signals)
-            self._path = Path(array.filename) if isinstance(array, np.memmap) and _is_whole(array) else None
+        #: None for an array in memory, and for a part of a file.
+        self._path: Path | None = None
+        if isinstance(array, np.memmap) and _is_whole(array):
+            self._path, self._offset = Path(str(array.filename)), array.offset
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
             raise InputError(
                 f"{self._name} has shape {array.shape} and dtype {array.dtype}: numbers ({n_nodes}, T) are expected."
@@ -88,7 +91,7 @@ class SignalFile:
 
     def _fill(self, offset: int, numbers: np.ndarray) -> None:
         assert self._path is not None
-        if read_into(self._path, self._array.offset + offset, numbers) < numbers.nbytes:
+        if read_into(self._path, self._offset + offset, numbers) < numbers.nbytes:
             raise InputError(f"{self._path} is shorter than when it was opened: write it again.")
 
 

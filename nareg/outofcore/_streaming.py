@@ -78,7 +78,7 @@ class NodeVectors:
         rows = np.empty((min(place.stop, self.shape[0]) - place.start, self.shape[1]), self.dtype)
         assert self._file is not None
         self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = memoryview(rows).cast("B")
+        view = rows.data.cast("B")
         done = 0
         while done < len(view):
             count = self._file.readinto(view[done:])  # type: ignore[attr-defined]
@@ -95,7 +95,7 @@ class NodeVectors:
             return
         assert self._file is not None
         self._file.seek(place.start * self.shape[1] * self.dtype.itemsize)
-        view = memoryview(np.ascontiguousarray(rows, self.dtype)).cast("B")
+        view = np.ascontiguousarray(rows, self.dtype).data.cast("B")
         done = 0
         while done < len(view):
             done += self._file.write(view[done:])

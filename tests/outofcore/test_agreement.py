@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -199,3 +201,31 @@ def test_a_cut_off_signal_file_is_refused(tmp_path):
     (tmp_path / "y.npy").write_bytes((tmp_path / "y.npy").read_bytes()[:-8])
     with pytest.raises(InputError, match="cut off"):
         outofcore.denoise(tmp_path / "g.graph", 1.0, tmp_path / "y.npy", tmp_path / "x.npy")
+
+
+@pytest.mark.parametrize("task", ["propagate", "denoise"])
+def test_arrays_take_no_more_than_the_memory_that_is_allowed(rng, tmp_path, monkeypatch, task):
+    n, columns = 40_000, 12
+    monkeypatch.setattr(_streaming, "CHUNK", 2**15)
+    monkeypatch.setattr(_streaming, "ROWS", 2**9)
+    monkeypatch.setattr("nareg.outofcore._signals.PIECE", 2**14)
+    np.save(tmp_path / "x.npy", rng.standard_normal((n, columns)).astype(np.float32))
+    nareg.graphs.grid((200, 200)).save(tmp_path / "g.graph", dtype="float32")
+    allowed = {"propagate": (8 + 4 * 6) * n, "denoise": (20 + 4 * 6) * n}[task] + 4 * 2**15
+
+    def call():
+        paths = tmp_path / "g.graph", tmp_path / "x.npy", tmp_path / "z.npy"
+        if task == "propagate":
+            outofcore.propagate(*paths, weights=[0.5, 0.25, 0.25], memory=allowed)
+        else:
+            outofcore.denoise(paths[0], 2.0, *paths[1:], tol=1e-6, memory=allowed)
+
+    call()  # compiled
+    tracemalloc.start()
+    try:
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1.1 * allowed
+    assert peak < 0.6 * (columns * 4 * n + sum(path.stat().st_size for path in (tmp_path / "g.graph").iterdir()))
