@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from nareg import _folders
 from nareg._files import DRAFT
 from nareg._folders import LOCK, atomic_folder
 from nareg.errors import InputError
@@ -25,6 +26,14 @@ def test_a_folder_replaces_its_older_self_and_nothing_else(tmp_path):
             write(tmp_path / other, "three")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "b", "c"]
     assert [path.name for path in (tmp_path / "a").iterdir()] == ["mark"]
+
+
+def test_a_system_without_locks_writes_whole_folders(tmp_path, monkeypatch):
+    monkeypatch.setattr(_folders, "fcntl", None)
+    for content in ("one", "two"):
+        write(tmp_path / "a", content)
+        assert (tmp_path / "a" / "mark").read_text() == content
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, ValueError])

@@ -189,6 +189,12 @@ def test_a_design_is_refused_with_the_way_out(tmp_path, rng):
         outofcore.denoise(tmp_path / "g.graph", design, np.ones(6), tmp_path / "x.npy")
 
 
+def test_functions_in_memory_name_the_ones_on_disk(tmp_path):
+    nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
+    with pytest.raises(InputError, match=r"use nareg.outofcore.denoise, or nareg.Graph.load"):
+        nareg.filters.denoise(outofcore.StoredGraph(tmp_path / "g.graph"), 1.0, np.ones(6))
+
+
 def test_memory_for_less_than_a_column_is_refused_with_the_bytes(tmp_path):
     nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
     with pytest.raises(TooLargeError, match=r"memory is 1000 bytes, but one number per node takes \d+"):
