@@ -220,6 +220,15 @@ def test_the_command_converts_and_other_commands_take_the_folder(station_files, 
         )
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "g.mtx.csv").read_bytes() == (tmp_path / "g.graph.csv").read_bytes()
+    np.save(tmp_path / "y.npy", table.values)
+    np.save(tmp_path / "w.npy", np.full(40, 2.0))
+    result = run(
+        "denoise", tmp_path / "g.graph", tmp_path / "y.npy", "--weights", tmp_path / "w.npy", "--out", tmp_path / "x.npy"
+    )
+    assert result.returncode == 0, result.stderr
+    assert np.allclose(np.load(tmp_path / "x.npy"), nareg.filters.denoise(graph, 2.0, table.values).x, atol=1e-6)
+    refused = run("denoise", tmp_path / "g.graph", tmp_path / "y.npy", "--weights", tmp_path / "w.csv", columns=200)
+    assert "the weights are an .npy file, too" in refused.stderr
     refused = run("convert", tmp_path / "g.mtx", tmp_path / "y.csv", columns=200)
     assert refused.returncode == 2
     assert "name a .graph folder" in refused.stderr
