@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import re
+import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg import io
+from nareg import _folders, io
 from nareg.errors import InputError
 from tests.command_line import run
 
@@ -180,6 +183,23 @@ def test_an_interrupted_conversion_leaves_the_older_graph(graph, rng, tmp_path, 
         io.convert(tmp_path / "e.npy", tmp_path / "a.graph", memory=2**16, progress=interrupt)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "e.npy"]
     assert nareg.Graph.load(tmp_path / "a.graph") == nareg.graphs.grid((3,))
+
+
+@pytest.mark.skipif(_folders.fcntl is None, reason="drafts of killed writers stay where the system has no file locks")
+def test_what_a_killed_conversion_leaves_is_removed_by_the_next(graph, rng, tmp_path):
+    np.save(tmp_path / "e.npy", listed(graph, rng)[0])
+    code = (
+        "import os, signal, nareg\n"
+        "def kill(report):\n"
+        "    if report.stage == 'sorting rows': os.kill(os.getpid(), signal.SIGKILL)\n"
+        "nareg.io.convert('e.npy', 'a.graph', progress=kill)"
+    )
+    killed = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not (tmp_path / "a.graph").exists()
+    assert len(list(tmp_path.glob(".a.graph.*"))) == 1
+    io.convert(tmp_path / "e.npy", tmp_path / "a.graph")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.graph", "e.npy"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
