@@ -65,7 +65,7 @@ def denoise(
     out : path
         ``.npy`` file for the estimate, in the dtype of y. It appears whole or not at all.
     fit : (N,) array or path, optional
-        Data-term weights c above 0. Default: ones.
+        Data-term weights c >= 0, 0 for an unobserved node (its reading must be finite, and does not matter). Default: ones.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal (float64). ``CONVERGED`` guarantees twice this, before the
         estimate is rounded to the dtype of y.
@@ -85,7 +85,8 @@ def denoise(
     Raises
     ------
     InputError
-        If graph, weights and signals do not fit, or a file is damaged.
+        If graph, weights and signals do not fit, or a file is damaged; :class:`~nareg.errors.SingularSystemError` if no node of
+        a connected part is observed.
     TooLargeError
         If one column does not fit into ``memory``.
 

@@ -96,6 +96,32 @@ def test_the_estimate_equals_a_dense_solve(graph, rng, tmp_path, memory, dtype, 
     assert (np.abs(solution.x - exact) <= allowed).all()
 
 
+@given(data=st.data())
+def test_unobserved_nodes_are_filled_in_where_a_dense_solve_can(data, tmp_path_factory):
+    """Refused where and only where it is in memory: K is singular, or pulls a part without data to zero."""
+    folder, n = tmp_path_factory.mktemp("gaps"), 14
+    rng = np.random.default_rng(data.draw(st.integers(0, 99)))
+    graph = nareg.graphs.erdos_renyi(n, 0.12, rng=rng)
+    graph.save(folder / "g.graph")
+    c = rng.choice([0.0, 1.0, 2.0], n, p=[0.6, 0.2, 0.2])
+    w = rng.choice([0.0, 0.7, -1.0, 3.0], n, p=[0.1, 0.3, 0.3, 0.3])
+    K = np.diag(c) + w[:, None] * graph.laplacian().toarray() * w
+    y = rng.standard_normal((n, 2))
+
+    def solve():
+        return outofcore.denoise(folder / "g.graph", w, y, folder / "x.npy", fit=c, tol=1e-12)
+
+    try:
+        nareg.filters.denoise(graph, w, y, fit=c)
+    except InputError:
+        with pytest.raises(InputError, match="fit is zero on"):
+            solve()
+        return
+    solution = solve()
+    assert solution.status.ok
+    assert np.allclose(solution.x, np.linalg.solve(K, c[:, None] * y), atol=1e-8)
+
+
 def test_one_signal_keeps_its_shape(rng, tmp_path):
     graph = nareg.graphs.grid((6, 5))
     graph.save(tmp_path / "g.graph", dtype="float32")
@@ -167,7 +193,10 @@ def test_an_interrupted_solve_leaves_the_older_result_and_no_scratch_files(rng, 
         ({"weights": np.ones(5)}, "weights"),
         ({"weights": np.inf}, "finite"),
         ({"weights": 1e200}, "too large"),
-        ({"fit": np.zeros(6)}, r"fit\[0\] is 0: on disk every node needs a data term"),
+        ({"fit": -np.ones(6)}, r"fit\[0\] is -1, negative"),
+        ({"fit": np.zeros(6)}, "holds node 0"),
+        ({"fit": [1, 1, 1, 0, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 3"),
+        ({"fit": [1, 1, 1, 1, 0, 0], "weights": [1, 1, 1, 0, 1, 1]}, "holds node 4"),
         ({"tol": 0}, "tol"),
         ({"graph": "absent.graph"}, "is not a graph folder"),
     ],
