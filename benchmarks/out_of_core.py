@@ -196,23 +196,23 @@ def papers_cost(factor: float, rates: dict[str, float], memory: float) -> str:
     )
 
 
-def papers(folder: Path, rates: dict[str, float]) -> None:
-    """A tenth of ogbn-papers100M, measured; and the whole on paper."""
+def papers(folder: Path, rates: dict[str, float], share: int) -> None:
+    """A part of ogbn-papers100M's size, measured; and the whole on paper."""
     start = time.perf_counter()
-    make(folder, PAPERS // 10, PAPERS_EDGES // 10, columns=PAPERS_COLUMNS, weighted=False)
-    print(f"a tenth of ogbn-papers100M written in {time.perf_counter() - start:.1f} s", flush=True)
+    make(folder, PAPERS // share, PAPERS_EDGES // share, columns=PAPERS_COLUMNS, weighted=False)
+    print(f"1/{share} of ogbn-papers100M written in {time.perf_counter() - start:.1f} s", flush=True)
     result = run("papers_propagation", folder)
     data = outofcore.StoredGraph(folder / "g.graph").n_bytes + (folder / "x.npy").stat().st_size
     print(f"measured: {result['seconds']:.1f} s, peak {result['peak'] / 1e9:.2f} GB, {result['peak'] / data:.2f} of the data")
-    print("a tenth, on paper:", papers_cost(0.1, rates, 0.4 * data))
-    print("the whole, on paper:", papers_cost(1.0, rates, 0.4 * 10 * data))
+    print(f"1/{share}, on paper:", papers_cost(1 / share, rates, 0.4 * data))
+    print("the whole, on paper:", papers_cost(1.0, rates, 0.4 * share * data))
     print("the whole, on paper:", papers_cost(1.0, rates, 16e9))
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true")
-    parser.add_argument("--papers", action="store_true")
+    parser.add_argument("--papers", type=int, nargs="?", const=10, metavar="SHARE", help="the SHARE-th part (default: a tenth)")
     parser.add_argument("--uncached", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files go, and are removed")
     parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
@@ -232,7 +232,7 @@ def main() -> None:
         for task in TASKS:  # compiles
             run(task, tiny)
         if arguments.papers:
-            papers(whole, rates)
+            papers(whole, rates, arguments.papers)
             return
         start = time.perf_counter()
         make(whole, n, count)
