@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Protocol, get_args
 
 import numpy as np
 
@@ -29,8 +29,24 @@ FACTOR_NODES = 200_000
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
 
+class Backend(Protocol):
+    """One filter system in the hands of one library, for NumPy arrays in and out."""
+
+    @property
+    def system(self) -> FilterSystem:
+        """What is solved."""
+
+    def run(
+        self, method: str, rhs: np.ndarray, *, tol: float, max_iterations: int | None, callback: Callback | None
+    ) -> tuple[Iterates, str]:
+        """Solve ``K x = rhs`` for float64 (N, T) ``rhs``, which stays as it is; and what to call the method that did."""
+
+    def near(self, system: FilterSystem) -> Backend:
+        """The same for a system that differs in its data term or weights."""
+
+
 class Engines:
-    """A system with its factor and its multigrid levels, each made when first needed and kept.
+    """SciPy's and our own compiled solvers: a system, its factor and its multigrid levels, made when first needed and kept.
 
     ``many`` says that more calls follow: what is slow to make and quick to use then pays. ``nearby`` is a system with the
     same S and another data term, whose factor or levels precondition this one.
@@ -63,6 +79,19 @@ class Engines:
         if self._chosen == "direct" and self.factored.factor is not None:
             return self.factored.factor.solve
         return self.hierarchy.precondition if self._chosen == "multigrid" else None
+
+    def run(
+        self, method: str, rhs: np.ndarray, *, tol: float, max_iterations: int | None, callback: Callback | None
+    ) -> tuple[Iterates, str]:
+        """Solve by the method of this name."""
+        if self.system.w is None and not _definite(self.system):
+            return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
+        if method == "auto":
+            return self.auto(rhs, tol, max_iterations, callback)
+        if method == "direct":
+            return self.factored.solve(rhs, tol), "direct"
+        limit = max_iterations or MAX_ITERATIONS[method]
+        return self.iterate(method, rhs, tol=tol, max_iterations=limit, callback=callback), method
 
     def iterate(self, method: str, rhs: np.ndarray, **options: Any) -> Iterates:
         """Run the iterative method of this name."""
@@ -127,7 +156,7 @@ def quick_solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
 
 
 def solve(
-    engines: Engines,
+    engines: Backend,
     y: np.ndarray,
     method: str,
     tol: float,
@@ -139,15 +168,7 @@ def solve(
     start = time.perf_counter()
     columns, unit = _without_underflow(y.reshape(system.n_nodes, -1).astype(np.float64, copy=False))
     rhs = columns if (system.c == 1).all() else system.c[:, None] * columns  # solvers do not write to it
-    if system.w is None and not _definite(system):
-        result, label = Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
-    elif method == "auto":
-        result, label = engines.auto(rhs, tol, max_iterations, callback)
-    elif method == "direct":
-        result, label = engines.factored.solve(rhs, tol), "direct"
-    else:
-        limit = max_iterations or MAX_ITERATIONS[method]
-        result, label = engines.iterate(method, rhs, tol=tol, max_iterations=limit, callback=callback), method
+    result, label = engines.run(method, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
     plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs))
     status = result.status
     # recurrences drift: what counts is the residual of the point itself

@@ -11,6 +11,7 @@ from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIF
 from nareg.filters._engines import METHODS as METHODS
 from nareg.filters._engines import Method, quick_solve
 from nareg.filters._iterate import Callback
+from nareg.filters.backends import BackendName
 from nareg.filters.prepared import build_denoiser
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -23,6 +24,7 @@ def denoise(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
+    backend: BackendName = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -46,6 +48,8 @@ def denoise(
         ``"auto"`` factorizes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and switches to multigrid where CG is
         slow on a mesh-like graph. The last three are distributed recursions; ``"recursion"`` is equation (19) and refuses
         weights for which it diverges.
+    backend : {"auto", "scipy"}
+        The library that solves.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in
@@ -80,7 +84,7 @@ def denoise(
     >>> solution.status.name
     'CONVERGED'
     """
-    return build_denoiser(graph, weights, fit, method, tol, max_iterations, many=False).denoise(y, callback=callback)
+    return build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False).denoise(y, callback=callback)
 
 
 def interpolate(
@@ -91,6 +95,7 @@ def interpolate(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
+    backend: BackendName = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -99,7 +104,7 @@ def interpolate(
 
     Parameters
     ----------
-    graph, weights, fit, method, tol, max_iterations, callback
+    graph, weights, fit, method, backend, tol, max_iterations, callback
         As in :func:`denoise`; ``fit`` holds for the observed nodes.
     y : (N,) or (N, T) array
         Readings; any value, NaN included, where not observed.
@@ -133,7 +138,7 @@ def interpolate(
     >>> nareg.filters.interpolate(path, 0.01, y, np.isfinite(y)).x.round(3)
     array([1., 2., 3.])
     """
-    denoiser = build_denoiser(graph, weights, fit, method, tol, max_iterations, many=False)
+    denoiser = build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False)
     return denoiser.interpolate(y, observed, callback=callback, stacklevel=3)
 
 

@@ -11,8 +11,9 @@ from nareg import _checks
 from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification
-from nareg.filters._engines import METHODS, Engines, Method, solve
+from nareg.filters._engines import METHODS, Backend, Method, solve
 from nareg.filters._iterate import Callback, Iterates
+from nareg.filters.backends import BackendName, open_backend
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -30,7 +31,7 @@ class Denoiser:
         Number of nodes N.
     """
 
-    def __init__(self, engines: Engines, method: Method, tol: float, max_iterations: int | None) -> None:
+    def __init__(self, engines: Backend, method: Method, tol: float, max_iterations: int | None) -> None:
         self._engines = engines
         self.method = method
         self._tol, self._max_iterations = tol, max_iterations
@@ -109,7 +110,7 @@ class Denoiser:
         return system
 
     def _quick_solve(self, system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
-        return self._engines.near(system).auto(rhs, tol, None, None)[0]
+        return self._engines.near(system).run("auto", rhs, tol=tol, max_iterations=None, callback=None)[0]
 
 
 def prepare(
@@ -120,13 +121,14 @@ def prepare(
     method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
+    backend: BackendName = "auto",
 ) -> Denoiser:
     """Prepare a filter for many calls, as on a stream of snapshots.
 
     Parameters
     ----------
-    graph, weights, fit, method, tol, max_iterations
-        As in :func:`denoise`. ``"auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
+    graph, weights, fit, method, tol, max_iterations, backend
+        As in :func:`denoise`. ``method="auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
         multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
 
     Returns
@@ -147,12 +149,12 @@ def prepare(
     [0.6 0.4 0.4 0.6]
     [1.2 0.8 0.8 1.2]
     """
-    return build_denoiser(graph, weights, fit, method, tol, max_iterations, many=True)
+    return build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=True)
 
 
 def build_denoiser(
     graph: GraphLike, weights: WeightsLike, fit: ArrayLike | None, method: Method, tol: float, max_iterations: int | None,
-    *, many: bool,
+    backend: BackendName, *, many: bool,
 ) -> Denoiser:  # fmt: skip
     """:func:`prepare` for one call or many."""
     base = penalty(graph)
@@ -161,7 +163,7 @@ def build_denoiser(
     if max_iterations is not None:
         max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
     system = build(base, weights, data_term(fit, weights, base.n_nodes))
-    return Denoiser(Engines(system, many=many), method, tol, max_iterations)
+    return Denoiser(open_backend(backend, system, many=many), method, tol, max_iterations)
 
 
 def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
