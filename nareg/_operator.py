@@ -18,6 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from nareg import _checks
+from nareg._graph_files import StoredGraph
 from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
@@ -49,6 +50,8 @@ def penalty(graph: Any) -> Penalty:
         return graph
     if isinstance(graph, Graph):
         return Penalty(graph.laplacian(), True, graph.describe_node)
+    if isinstance(graph, StoredGraph):
+        raise InputError("graph is on disk: use nareg.outofcore.denoise, or nareg.Graph.load(path) if it fits into memory.")
     if not sp.issparse(graph):
         if hasattr(graph, "nodes") or hasattr(graph, "W"):
             raise InputError(
