@@ -22,6 +22,8 @@ TINY, SMALL = 2_000, 5_000
 #: The iteration at which CG is first asked how long it will take, that from which growing residuals mean long, and a number
 #: of iterations that is not worth asking about.
 FIRST_CHECK, SURE, FEW = 12, 48, 40
+#: On a graph that is no mesh the residuals jump, most solves take less than this, and a factor fills.
+PATIENCE = 150
 #: Up to so many signals CG is watched on all of them.
 FEW_SIGNALS = 4
 #: What CG must promise to cost, over the alternative, before it is given up.
@@ -198,7 +200,7 @@ class Outlook:
         left = min(np.log(max(now / self._tol, 1.0)) / max(slope, 1e-9), MAX_ITERATIONS["cg"])
         # later calls start from zero
         cost = self._iteration * (left + (self._calls - 1) * (left + done))
-        if left <= FEW:
+        if left <= FEW or (done < PATIENCE and not self._system.mesh_like):
             return False
         best, method = self._alternatives.best
         if cost <= MARGIN * best:
