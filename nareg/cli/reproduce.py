@@ -22,6 +22,9 @@ def reproduce(
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: two minutes instead of twenty.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on their number.", min=1)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Torch device of gnn, herta and unlearning experiments: cpu, cuda, cuda:1.")
+    ] = None,
     report: Annotated[bool, typer.Option("--report", help="Write one HTML page with all figures.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for pictures, CSV files and verdicts.")] = Path("nareg-reproduction"),
     assignments: Annotated[
@@ -37,6 +40,11 @@ def reproduce(
 
     main_ = _experiments()
     names = main_.wanted(figures)
+    if device is not None:
+        main_.check_device(device)
+        idle = [name for name in names if name in main_.WITHOUT_DEVICE]
+        if idle:
+            errors.print(f"--device {device} is not used by {', '.join(idle)}: NumPy only.", soft_wrap=True, markup=False)
     inputs.folder(out)
     with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
         lines = {name: bar.add_task(name, total=None, start=False) for name in names}
@@ -47,8 +55,9 @@ def reproduce(
 
         try:
             done, failed = main_.reproduce(
-                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
-            )
+                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), device=device, assignments=assignments or (),
+                progress=progress,
+            )  # fmt: skip
         except KeyboardInterrupt:
             errors.print(
                 f"interrupted: finished figures are in {escape(str(out))}; run it again to continue",

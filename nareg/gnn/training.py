@@ -348,8 +348,12 @@ def checked_device(name: str | torch.device) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         raise InputError(f"device is {name!r}: 'cpu' or 'cuda' is expected.") from None
-    if device.type not in ("cpu", "cuda"):
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index):
         raise InputError(f"device is {str(name)!r}: 'cpu' or 'cuda' is expected.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if count == 0:
         raise InputError(f"device is {str(name)!r} but torch sees no CUDA GPU here: leave it out, or pass device='cpu'.")
+    if (device.index or 0) >= count:
+        last = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise InputError(f"device is {str(name)!r} but torch sees {count} CUDA GPU{'s' * (count > 1)} here: pass {last}.")
     return device
