@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import nareg
-from experiments import _engine
+from experiments import _dask, _engine
 from experiments._figure import Figure, Row, Verdict, claims
 from nareg.errors import InputError, MissingDependencyError, NaregError
 from nareg.results import atomic_write
@@ -97,13 +98,14 @@ def reproduce(
     quick: bool = False,
     jobs: int = 1,
     device: str | None = None,
+    dask: str | None = None,
     assignments: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> tuple[list[Done], dict[str, NaregError]]:
     """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``.
 
     ``device`` is the torch device of those figures that have one. ``assignments`` ("name=value") change settings, of one figure
-    at a time. Of several figures those that cannot be run
+    at a time. ``dask`` is the address of a scheduler, or "local" (see _dask). Of several figures those that cannot be run
     here (a data set or an extra is missing) are left out; why, is the second part of what is returned.
     """
     chosen = wanted(names)
@@ -111,6 +113,20 @@ def reproduce(
         raise InputError("--set changes the settings of one figure: name one.")
     if device is not None:
         check_device(device)
+    with nullcontext() if dask is None else _dask.cluster(dask, jobs) as cluster:
+        return _run(chosen, out, quick, jobs, device, cluster, assignments, progress)
+
+
+def _run(
+    chosen: Sequence[str],
+    out: Path,
+    quick: bool,
+    jobs: int,
+    device: str | None,
+    cluster: _dask.Cluster | None,
+    assignments: Sequence[str],
+    progress: Progress | None,
+) -> tuple[list[Done], dict[str, NaregError]]:
     out.mkdir(parents=True, exist_ok=True)
     done: list[Done] = []
     failed: dict[str, NaregError] = {}
@@ -121,7 +137,7 @@ def reproduce(
             settings = replace(settings, device=device)
         report = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
         try:
-            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=report)
+            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, cluster=cluster, progress=report)
         except NaregError as error:
             if len(chosen) == 1:
                 raise

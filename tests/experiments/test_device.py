@@ -15,7 +15,7 @@ from nareg import datasets, herta  # noqa: E402
 from nareg.errors import InputError  # noqa: E402
 from nareg.gnn import networks, training  # noqa: E402
 from nareg.unlearning import CertifiedGPR  # noqa: E402
-from tests.command_line import invoke  # noqa: E402
+from tests.command_line import run as command  # noqa: E402
 from tests.experiments.test_engine import TINY  # noqa: E402
 
 #: On no machine.
@@ -61,17 +61,17 @@ def test_every_point_hands_its_device_to_the_library(name, data_root):
     ],
 )
 def test_a_device_that_is_not_here_is_refused_before_anything_is_written(device, said, tmp_path):
-    result = invoke(["reproduce", "gnn-noise", "fig1", "--device", device, "--out", str(tmp_path / "out")])
-    assert result.exit_code == 1
-    assert said in " ".join(result.output.split())
+    result = command("reproduce", "gnn-noise", "fig1", "--device", device, "--out", tmp_path / "out")
+    assert result.returncode == 1
+    assert said in " ".join(result.stderr.split())
     assert not (tmp_path / "out").exists()
 
 
 def test_an_experiment_in_numpy_says_that_it_has_no_device(tmp_path):
-    arguments = ["reproduce", "fig1", "--quick", "--jobs", "1", "--device", "cpu", "--out", str(tmp_path)]
-    result = invoke([*arguments, "--set", "n_graphs=2", "--set", "n_scales=5"])
-    assert result.exit_code == 0, result.output
-    assert "--device cpu is not used by fig1: NumPy only." in " ".join(result.output.split())
+    small = ("--set", "n_graphs=2", "--set", "n_scales=5", "--jobs", 1, "--out", tmp_path)
+    result = command("reproduce", "fig1", "--quick", "--device", "cpu", *small)
+    assert result.returncode == 0, result.stderr
+    assert "--device cpu is not used by fig1: NumPy only." in " ".join(result.stderr.split())
 
 
 def test_the_device_has_an_option_of_its_own():
