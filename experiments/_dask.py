@@ -120,8 +120,8 @@ def cluster(scheduler: str, jobs: int) -> Iterator[Cluster]:
             client = distributed.Client(scheduler, timeout=ANSWER)
         except (OSError, ValueError) as error:
             raise NaregError(
-                f"--dask {scheduler}: no scheduler answers there ({type(error).__name__}): start one with `dask scheduler`, and "
-                "pass the address that it prints."
+                f"--dask {scheduler}: no scheduler answers there ({type(error).__name__}): start one with `dask scheduler`, "
+                "and pass the address that it prints."
             ) from error
         with client:
             yield Cluster(client, scheduler)

@@ -36,7 +36,11 @@ class TrainingProblem:
 
     def scaled_norm(self, gradient: torch.Tensor) -> float:
         """Norm of a gradient in units in which the features' columns have length one."""
-        return float((self._inverse_lengths * gradient).norm())
+        return float(self.scaled_length(gradient))
+
+    def scaled_length(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The same on the gradient's device."""
+        return (self._inverse_lengths * gradient).norm()
 
     def zeros(self, like: torch.Tensor) -> torch.Tensor:
         """The start, W = 0."""
