@@ -18,8 +18,8 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
     """``A~ - eps P / ||P||_F``, P the entries of ``U U^T`` where A~ has one; and the gradient of its bilinear form in U.
 
     With p the entries of P and s those of ``Y Z^T`` in the same places, ``<Y, M Z>`` is ``-eps p.s / |p|`` up to a constant,
-    and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``. All of it is computed where U
-    is: entries are numbers on the pattern of A~, which is symmetric.
+    and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``. All of it is computed where
+    U is: entries are numbers on the pattern of A~, which is symmetric.
     """
     pattern: NumpyPattern | TorchPattern = NumpyPattern(adjacency) if isinstance(U, np.ndarray) else TorchPattern(adjacency, U)
     p = inner_products(U, U, pattern.rows, pattern.columns)

@@ -50,7 +50,9 @@ class TrainingProblem:
         """Value, gradient (F, C), and outputs at the training nodes (n_train, C)."""
         self.evaluations += 1
         Z = self.model.apply(W, self.tol, warm_start=True)
-        value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
+        value = self.loss.value(Z)
+        if self.weight_decay:
+            value += 0.5 * self.weight_decay * float((W * W).sum())
         residual = self.loss.gradient(self._outputs_of_gradient(W, Z))
         return value, self.model.adjoint(residual, self.tol, warm_start=True) + self.weight_decay * W, Z
 
