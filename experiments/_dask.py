@@ -74,7 +74,7 @@ class Cluster:
     def _rows(self, name: str, future: Any) -> list[Row]:
         import distributed
 
-        if future.status in ("cancelled", "lost"):
+        if future.status not in ("finished", "error"):
             raise self._gone()
         try:
             rows: list[Row] = future.result()

@@ -138,7 +138,8 @@ def _workers(
 ) -> Iterator[None]:
     """Compute points on a cluster, whose workers need not see this folder."""
     for i, rows in cluster.compute(name, settings, points, mark):
-        yield _write(rows, files[i])
+        _write(rows, files[i])
+        yield
 
 
 def _compute(name: str, settings: Any, point: Point, file: Path, mark: str) -> None:

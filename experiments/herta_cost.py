@@ -75,7 +75,8 @@ def gradient(graph: Any, X: np.ndarray, s: Settings, rng: np.random.Generator) -
     from nareg.herta._train import inputs, objective
 
     system, features, index = inputs.read_model(graph, X, herta.Unfolding(s.lam), device=s.device)
-    place, nodes = {"dtype": features.dtype, "device": features.device}, torch.as_tensor(index, device=features.device)
+    place: dict[str, Any] = {"dtype": features.dtype, "device": features.device}
+    nodes = torch.as_tensor(index, device=features.device)
     W = torch.as_tensor(rng.standard_normal((X.shape[1], s.classes)), **place)
     seconds, before = 0.0, 0
     for _ in range(2):

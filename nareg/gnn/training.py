@@ -318,8 +318,8 @@ class _Loop:
             best = now, {name: value.clone() for name, value in state.items()}
         else:
             better = _better_on_device(self.protocol.selection, now, self._best[0])
-            kept = {name: torch.where(better, value, self._best[1][name]) for name, value in state.items()}
-            best = torch.where(better, now, self._best[0]), kept
+            weights = {name: torch.where(better, value, self._best[1][name]) for name, value in state.items()}
+            best = torch.where(better, now, self._best[0]), weights
         self._results[epoch - 1] = now
         self._best, self.epoch = best, epoch
 
