@@ -41,16 +41,18 @@ def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
     if isinstance(Y, np.ndarray):
         products: Any = np.empty(rows.size)
         count, chunk = rows.size, CHUNK
+        left, right = (lambda _, index: Y[index]), (lambda _, index: Z[index])
     else:
         import torch
 
-        Y, Z = Y.detach(), Z.detach()
+        # three times as fast on a CPU as Y[rows]
+        left, right = Y.detach().index_select, Z.detach().index_select
         products = torch.empty(rows.shape, dtype=torch.float64, device=Y.device)
         count, chunk = rows.numel(), CHUNK if Y.device.type == "cpu" else DEVICE_CHUNK
     entries = max(1, chunk // Y.shape[1])
     for first in range(0, count, entries):
         part = slice(first, first + entries)
-        products[part] = (Y[rows[part]] * Z[columns[part]]).sum(1)
+        products[part] = (left(0, rows[part]) * right(0, columns[part])).sum(1)
     return products
 
 
