@@ -20,16 +20,19 @@ from dataclasses import asdict
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from joblib import Parallel, delayed
 from threadpoolctl import threadpool_limits
 
 import nareg
-from experiments._figure import Figure, Row
+from experiments._figure import Figure, Point, Row
 from nareg._checkout import load_package
 from nareg.errors import NaregError
 from nareg.results import atomic_write
+
+if TYPE_CHECKING:
+    from experiments._dask import Cluster
 
 #: ``progress(points done, points in all)``
 Progress = Callable[[int, int], None]
@@ -74,7 +77,15 @@ def fingerprint(figure: Figure, settings: Any) -> str:
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress: Progress | None = None) -> list[Row]:
+def run(
+    figure: Figure,
+    settings: Any,
+    folder: Path,
+    *,
+    jobs: int = 1,
+    cluster: Cluster | None = None,
+    progress: Progress | None = None,
+) -> list[Row]:
     """All rows of a figure, computing the points that are not in the cache.
 
     Parameters
@@ -86,6 +97,8 @@ def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress:
         Cache folder for the points of all figures.
     jobs : int
         Worker processes. The rows do not depend on it.
+    cluster : Cluster, optional
+        Workers of a dask scheduler in the place of these processes.
     progress : callable, optional
         ``progress(points done, points in all)``.
     """
@@ -99,27 +112,56 @@ def run(figure: Figure, settings: Any, folder: Path, *, jobs: int = 1, progress:
     done = len(points) - len(missing)
     if progress is not None:
         progress(done, len(points))
-    work = (delayed(_compute)(figure.name, settings, points[i], files[i], mark) for i in missing)
-    workers = Parallel(
-        n_jobs=min(jobs, max(len(missing), 1)), return_as="generator_unordered", backend="loky",
-        initializer=load_package, initargs=("experiments", Path(__file__).parent),
-    )  # fmt: skip
-    for _ in workers(work):
+    if cluster is None:
+        finished = _processes(figure.name, settings, {i: points[i] for i in missing}, files, mark, jobs)
+    else:
+        finished = _workers(cluster, figure.name, settings, {i: points[i] for i in missing}, files, mark)
+    for _ in finished:
         done += 1
         if progress is not None:
             progress(done, len(points))
     return [row for file in files for row in json.loads(file.read_text())]
 
 
-def _compute(name: str, settings: Any, point: dict[str, Any], file: Path, mark: str) -> None:
+def _processes(name: str, settings: Any, points: dict[int, Point], files: list[Path], mark: str, jobs: int) -> Iterator[None]:
+    """Compute points in processes of this machine."""
+    work = (delayed(_compute)(name, settings, point, files[i], mark) for i, point in points.items())
+    workers = Parallel(
+        n_jobs=min(jobs, max(len(points), 1)), return_as="generator_unordered", backend="loky",
+        initializer=load_package, initargs=("experiments", Path(__file__).parent),
+    )  # fmt: skip
+    yield from workers(work)
+
+
+def _workers(
+    cluster: Cluster, name: str, settings: Any, points: dict[int, Point], files: list[Path], mark: str
+) -> Iterator[None]:
+    """Compute points on a cluster, whose workers need not see this folder."""
+    for i, rows in cluster.compute(name, settings, points, mark):
+        _write(rows, files[i])
+        yield
+
+
+def _compute(name: str, settings: Any, point: Point, file: Path, mark: str) -> None:
     """One point, written whole or not at all."""
+    _write(computed(name, settings, point, mark), file)
+
+
+def computed(name: str, settings: Any, point: Point, mark: str) -> list[Row]:
+    """Rows of one point, if the source here is the one that was asked for."""
     figure = load(name)
     if fingerprint(figure, settings) != mark:
-        raise NaregError(f"the source changed while {name} was running: start it again.")
+        raise NaregError(
+            f"the source changed while {name} was running, or a worker has another one (or other versions): start it again."
+        )
     with threadpool_limits(limits=1), _uninterrupted():
         rows = figure.compute(settings, point)
+    return [{**point, **row} for row in rows]
+
+
+def _write(rows: list[Row], file: Path) -> None:
     with atomic_write(file) as handle:
-        handle.write(json.dumps([{**point, **row} for row in rows]).encode())
+        handle.write(json.dumps(rows).encode())
 
 
 @contextmanager

@@ -39,6 +39,7 @@ class Loaded:
     graph: Any
     features: Any
     labels: np.ndarray
+    device: str | None = None
 
     @property
     def n_classes(self) -> int:
@@ -63,7 +64,7 @@ class Loaded:
         decay = options.pop("weight_decay", 0.0)
         return herta.fit(
             self.graph, self.features, self.labels, lam=herta.Unfolding(**model), loss=herta.Regularized(loss, decay),
-            optimizer=herta.Optimizer(optimizer, **how), **options,
+            optimizer=herta.Optimizer(optimizer, **how), device=self.device, **options,
         )  # fmt: skip
 
     def built(self, optimizer: str, *, lam: float, train: np.ndarray, seed: list[int]) -> tuple[herta.Preconditioner, float]:
@@ -74,12 +75,12 @@ class Loaded:
         rng, began = np.random.default_rng(seed), time.perf_counter()
         if optimizer == "algorithm-1":
             model = self.graph, self.features, self.labels, herta.Unfolding(lam), herta.Regularized()
-            problem = inputs.read(*model, train=train)
+            problem = inputs.read(*model, train=train, device=self.device)
             _, P = algorithm1.prepare(problem, rows=SKETCH * self.n_features, tol=TOLERANCE, printed=False, rng=rng)
         else:
-            P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", rng=rng)
+            P = herta.precondition(self.graph, self.features, lam=lam, train=train, how="sketched", device=self.device, rng=rng)
         factorize = P.root if optimizer == "adam" else P.solve
-        factorize(torch.zeros((self.n_features, 1), dtype=P.dtype))
+        factorize(torch.zeros((self.n_features, 1), dtype=P.dtype, device=P.device))
         return P, time.perf_counter() - began
 
     def optimum(self, *, loss: str, lam: float, train: np.ndarray) -> float:
@@ -96,10 +97,10 @@ class Loaded:
 
 
 @cache
-def loaded(name: str) -> Loaded:
-    """A node classification data set, its adjacency prepared once."""
+def loaded(name: str, device: str | None = None) -> Loaded:
+    """A node classification data set, its adjacency prepared once, for trainings on a device (default: the CPU)."""
     data = nareg.datasets.load(name)
-    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels)
+    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels, device)
 
 
 def median(rows: list[Row], key: str) -> float:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import nareg
-from experiments import _engine
+from experiments import _dask, _engine
 from experiments._figure import Figure, Row, Verdict, claims
-from nareg.errors import InputError, NaregError
+from nareg.errors import InputError, MissingDependencyError, NaregError
 from nareg.results import atomic_write
 
 #: In the order of the page.
@@ -32,6 +33,8 @@ UNLEARNING = (
     "unlearning-deep",
 )
 FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING
+#: Those that compute in NumPy and compiled loops alone: a torch device changes nothing.
+WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds")
 #: Names that stand for several.
 GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING}
 #: ``progress(figure, points done, points in all)``
@@ -63,10 +66,11 @@ def wanted(names: Sequence[str]) -> list[str]:
 def changed(settings: Any, assignments: Sequence[str]) -> Any:
     """Settings with "name=value" put in; a list is written with commas."""
     values: dict[str, Any] = {}
+    known = [name for name in asdict(settings) if name != "device"]  # which has an option of its own
     for text in assignments:
         name, equals, value = text.partition("=")
-        if not equals or name not in asdict(settings):
-            raise InputError(f"--set {text!r} is not name=value with one of the names {', '.join(asdict(settings))}.")
+        if not equals or name not in known:
+            raise InputError(f"--set {text!r} is not name=value with one of the names {', '.join(known)}.")
         old = getattr(settings, name)
         kind = type(old[0] if isinstance(old, tuple) else old)
         try:
@@ -93,26 +97,47 @@ def reproduce(
     *,
     quick: bool = False,
     jobs: int = 1,
+    device: str | None = None,
+    dask: str | None = None,
     assignments: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> tuple[list[Done], dict[str, NaregError]]:
     """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``.
 
-    ``assignments`` ("name=value") change settings, of one figure at a time. Of several figures those that cannot be run
+    ``device`` is the torch device of those figures that have one. ``assignments`` ("name=value") change settings, of one figure
+    at a time. ``dask`` is the address of a scheduler, or "local" (see _dask). Of several figures those that cannot be run
     here (a data set or an extra is missing) are left out; why, is the second part of what is returned.
     """
     chosen = wanted(names)
     if assignments and len(chosen) > 1:
         raise InputError("--set changes the settings of one figure: name one.")
+    if device is not None:
+        check_device(device)
+    with nullcontext() if dask is None else _dask.cluster(dask, jobs) as cluster:
+        return _run(chosen, out, quick, jobs, device, cluster, assignments, progress)
+
+
+def _run(
+    chosen: Sequence[str],
+    out: Path,
+    quick: bool,
+    jobs: int,
+    device: str | None,
+    cluster: _dask.Cluster | None,
+    assignments: Sequence[str],
+    progress: Progress | None,
+) -> tuple[list[Done], dict[str, NaregError]]:
     out.mkdir(parents=True, exist_ok=True)
     done: list[Done] = []
     failed: dict[str, NaregError] = {}
     for name in chosen:
         figure = _engine.load(name)
         settings = changed(figure.quick if quick else figure.full, assignments)
+        if device is not None and name not in WITHOUT_DEVICE:
+            settings = replace(settings, device=device)
         report = None if progress is None else (lambda k, n, name=name: progress(name, k, n))
         try:
-            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, progress=report)
+            rows = _engine.run(figure, settings, out / "cache", jobs=jobs, cluster=cluster, progress=report)
         except NaregError as error:
             if len(chosen) == 1:
                 raise
@@ -120,6 +145,15 @@ def reproduce(
         else:
             done.append(_written(figure, settings, rows, out, quick))
     return done, failed
+
+
+def check_device(name: str) -> None:
+    """Refuse a torch device that is not on this machine."""
+    try:
+        from nareg.gnn.training import checked_device
+    except ModuleNotFoundError as missing:
+        raise MissingDependencyError(f"--device {name} needs torch ({missing}): pip install 'nareg[torch]'.") from missing
+    checked_device(name)
 
 
 def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: bool) -> Done:

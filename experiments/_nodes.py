@@ -145,11 +145,15 @@ def trained(
     *,
     defaults: Filter = Filter(),
     epochs: int = 200,
+    device: str | None = None,
     split: Any = None,
     adjacency: Adjacency | None = None,
     chosen_recipes: dict[str, Recipe] | None = None,
 ) -> list[Row]:
-    """A row a model, all trained on these features; one thread, so that rounding does not depend on who else works."""
+    """A row a model, all trained on these features, on the CPU by default.
+
+    One thread, so that rounding does not depend on who else works.
+    """
     torch.set_num_threads(1)
     data, _, graph = loaded(dataset)
     known = chosen_recipes or recipes(dataset, graph.degrees, defaults)
@@ -160,7 +164,7 @@ def trained(
         try:
             run = known[model].train(
                 graph if adjacency is None else adjacency, x, data.labels, data.splits[0] if split is None else split,
-                protocol=Protocol(epochs=epochs), rng=model_generator(number, model),
+                protocol=Protocol(epochs=epochs, device=device or "cpu"), rng=model_generator(number, model),
             )  # fmt: skip
         except DivergentMethodError as refused:
             rows.append({**row, "test": None, "refused": str(refused)})

@@ -13,6 +13,7 @@ from experiments._nodes import Adjacency, networks, torch
 from nareg import gnn
 from nareg.gnn import NodeAdaptiveConv
 from nareg.gnn.ngc import polynomial
+from nareg.gnn.training import checked_device
 
 
 class Snapshots(torch.nn.Module):
@@ -94,50 +95,68 @@ def train(
     lr: float,
     epochs: int,
     rng: np.random.Generator,
+    device: str | None = None,
 ) -> Learned:
     """Least squares by Adam on four fifths of the signals; the epoch with the smallest error on the others is kept."""
-    start = time.perf_counter()
+    start, place = time.perf_counter(), checked_device(device or "cpu")
     order = rng.permutation(U.shape[1])
     n_others = max(U.shape[1] // 5, 1)
-    clean = torch.tensor(U[:, order[n_others:]], dtype=torch.float32)
-    other = torch.tensor(U[:, order[:n_others]], dtype=torch.float32)
+    clean = torch.tensor(U[:, order[n_others:]], dtype=torch.float32, device=place)
+    other = torch.tensor(U[:, order[:n_others]], dtype=torch.float32, device=place)
     level = float(np.sqrt(variance))
-    seeds = torch.Generator().manual_seed(int(rng.integers(2**62)))
+    seeds = torch.Generator(place).manual_seed(int(rng.integers(2**62)))
     # validation noise is the same in every epoch: ten draws of each signal
     target = other.repeat(1, 10)
-    readings = target + level * torch.randn(target.shape, generator=seeds)
+    readings = target + level * torch.randn(target.shape, generator=seeds, device=place)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**62)))
-        network = build()
+        network = build().to(place)
     learned = [p for p in network.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(learned, lr=lr)
-    best, state = np.inf, network.state_dict()
+    best = torch.full((), np.inf, device=place)
+    state = {key: value.clone() for key, value in network.state_dict().items()}
     for epoch in range(epochs):
         optimizer.zero_grad(set_to_none=True)
-        noisy = clean + level * torch.randn(clean.shape, generator=seeds)
+        noisy = clean + level * torch.randn(clean.shape, generator=seeds, device=place)
         loss = (network(noisy, graph) - clean).square().mean()
         loss.backward()
         optimizer.step()
         if epoch % 5 == 4:
             with torch.no_grad():
-                error = float((network(readings, graph) - target).square().mean())
-            if error < best:
-                best, state = error, {key: value.clone() for key, value in network.state_dict().items()}
+                error = (network(readings, graph) - target).square().mean()
+                better = error < best  # chosen on the device: nothing waits for it
+                best = torch.where(better, error, best)
+                state = {key: torch.where(better, value, state[key]) for key, value in network.state_dict().items()}
     network.load_state_dict(state)
 
     def apply(Y: np.ndarray) -> np.ndarray:
         with torch.no_grad():
-            out: np.ndarray = network(torch.tensor(Y, dtype=torch.float32), graph).numpy().astype(np.float64)
+            out: np.ndarray = (
+                network(torch.tensor(Y, dtype=torch.float32, device=place), graph).cpu().numpy().astype(np.float64)
+            )
         return out
 
     return Learned(apply, sum(p.numel() for p in learned), time.perf_counter() - start)
 
 
+def propagated(graph: Adjacency, Y: np.ndarray, device: str | None, **way: Any) -> np.ndarray:
+    """Propagation on a device, in compiled loops where none is named."""
+    if device is None:
+        return gnn.propagate(graph, Y, **way)
+    out: np.ndarray = gnn.propagate(graph, torch.as_tensor(Y, device=checked_device(device)), **way).cpu().numpy()
+    return out
+
+
 def chosen_filter(
-    graph: Adjacency, U: np.ndarray, variance: float, ways: list[dict[str, Any]], rng: np.random.Generator
+    graph: Adjacency,
+    U: np.ndarray,
+    variance: float,
+    ways: list[dict[str, Any]],
+    rng: np.random.Generator,
+    device: str | None = None,
 ) -> Learned:
     """NGC or RNGC: the way to propagate that has the smallest error on the training signals."""
     start = time.perf_counter()
     Y = U + np.sqrt(variance) * rng.standard_normal(U.shape)
-    best = min(ways, key=lambda way: float(np.mean((gnn.propagate(graph, Y, **way) - U) ** 2)))
-    return Learned(lambda Z: gnn.propagate(graph, Z, **best), len(best), time.perf_counter() - start)
+    best = min(ways, key=lambda way: float(np.mean((propagated(graph, Y, device, **way) - U) ** 2)))
+    return Learned(lambda Z: propagated(graph, Z, device, **best), len(best), time.perf_counter() - start)

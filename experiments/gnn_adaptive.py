@@ -10,11 +10,13 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
+from experiments import _regressors as regressors
 from experiments._figure import Figure, Point, Row, Verdict, chosen, column
 from experiments.gnn_noise import CITATION, level_of
-from nareg import design, gnn
+from nareg import design
 from nareg.errors import InputError
 from nareg.gnn import NodeAdaptiveConv
+from nareg.gnn.training import checked_device
 from nareg.results import WeightDesign
 
 TRUNCATED, PLAIN, VALIDATED = "NGC, lam = 32, S = 16", "one weight, lam = 32", "one weight, by validation"
@@ -39,6 +41,7 @@ class Settings:
     runs: int = 5
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -58,12 +61,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
     def fitted(way: str, x: np.ndarray, network: Any = None) -> Row:
         """A linear classifier, behind filtered features or with a filter in it, trained as NGC is."""
         recipe = n.Recipe(network or n.networks.FilteredNetwork, 0.2, 1e-5)
-        (row,) = n.trained(dataset, x, [way], seed, epochs=s.epochs, chosen_recipes={way: recipe})
+        (row,) = n.trained(dataset, x, [way], seed, epochs=s.epochs, device=s.device, chosen_recipes={way: recipe})
         return row
 
     def both(way: str, w: np.ndarray, **options: Any) -> list[Row]:
-        first = filtered(w, rows_of_length_one, adjacency)
-        last = n.noise.normalize_rows(filtered(w, centered, adjacency))
+        first = filtered(w, rows_of_length_one, adjacency, s.device)
+        last = n.noise.normalize_rows(filtered(w, centered, adjacency, s.device))
         options = {"lam": float(np.median(w**2)), **options}
         return [{**fitted(way, x), **options, "pipeline": pipeline} for pipeline, x in ((FIRST, first), (LAST, last))]
 
@@ -71,8 +74,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
         return {**max(chosen(rows, pipeline=pipeline), key=lambda row: row["val"]), "model": VALIDATED}
 
     series = {
-        FIRST: gnn.propagate(adjacency, rows_of_length_one),
-        LAST: n.noise.normalize_rows(gnn.propagate(adjacency, centered)),
+        FIRST: regressors.propagated(adjacency, rows_of_length_one, s.device),
+        LAST: n.noise.normalize_rows(regressors.propagated(adjacency, centered, s.device)),
     }
     rows = [{**fitted(TRUNCATED, x), "pipeline": pipeline} for pipeline, x in series.items()]
     ones = np.ones(adjacency.n_nodes)
@@ -107,10 +110,11 @@ def designs(
     }
 
 
-def filtered(w: np.ndarray, x: np.ndarray, adjacency: n.Adjacency) -> np.ndarray:
+def filtered(w: np.ndarray, x: np.ndarray, adjacency: n.Adjacency, device: str | None = None) -> np.ndarray:
     """``(I + diag(w) L diag(w))^-1 x`` on the augmented Laplacian."""
-    layer = NodeAdaptiveConv(1, 1, weights=w, laplacian="augmented", tol=1e-3)
-    out: np.ndarray = layer.denoise(adjacency, n.torch.from_numpy(x)).numpy()
+    place = checked_device(device or "cpu")
+    layer = NodeAdaptiveConv(1, 1, weights=w, laplacian="augmented", tol=1e-3).to(place)
+    out: np.ndarray = layer.denoise(adjacency, n.torch.as_tensor(x, device=place)).cpu().numpy()
     return out
 
 
@@ -146,5 +150,5 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 FIGURE = Figure(
     "gnn-adaptive", "Node weights for classification", Settings(),
     Settings(datasets=("cora",), levels=(0.3,), columns=40, lams=(8.0, 32.0), runs=2, epochs=60),
-    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "gnn_noise"), "apart_from": ("baselines",)},
+    points, compute, draw, judge, **n.PARTS | {"helpers": ("_nodes", "_regressors", "gnn_noise"), "apart_from": ("baselines",)},
 )  # fmt: skip

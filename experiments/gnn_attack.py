@@ -25,6 +25,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -64,7 +65,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     for model in s.models:
         graph = graphs(dataset, attack)[on.get(model, "given")]
         seed = [s.seed, point["run"], share, attack.startswith("pro")]
-        rows += n.trained(name, x, [model], seed, epochs=s.epochs, adjacency=graph, chosen_recipes=known)
+        rows += n.trained(name, x, [model], seed, epochs=s.epochs, device=s.device, adjacency=graph, chosen_recipes=known)
     return rows
 
 

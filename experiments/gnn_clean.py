@@ -20,6 +20,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -29,7 +30,8 @@ def points(s: Settings) -> list[Point]:
 
 def compute(s: Settings, point: Point) -> list[Row]:
     _, features, _ = n.loaded(point["dataset"])
-    return n.trained(point["dataset"], noise.normalize_rows(features, "l1"), s.models, [s.seed, point["run"]], epochs=s.epochs)
+    x = noise.normalize_rows(features, "l1")
+    return n.trained(point["dataset"], x, s.models, [s.seed, point["run"]], epochs=s.epochs, device=s.device)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -22,6 +22,7 @@ class Settings:
     runs: int = 2
     epochs: int = 100
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -44,7 +45,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout, "lam": lam, "solver": n.Neumann(16)}
     head["perturbation"] = n.Perturbation(1.0, masked=True)
     known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
-    return n.trained(dataset, x, s.models, seed, epochs=s.epochs, split=split, chosen_recipes=known)
+    return n.trained(dataset, x, s.models, seed, epochs=s.epochs, device=s.device, split=split, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -22,6 +22,7 @@ class Settings:
     runs: int = 5
     epochs: int = 100
     seed: int = 0
+    device: str | None = None
 
 
 def size_of(dataset: str, level: float) -> float:
@@ -44,7 +45,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
         n.SGC: n.Recipe(lambda f, c: n.peers.sgc(f, c, order=depth), 0.2, 1e-5),
         n.S2GC: n.Recipe(lambda f, c: n.peers.ssgc(f, c, order=depth), 0.2, 1e-5),
     }
-    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, chosen_recipes=known)
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, device=s.device, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

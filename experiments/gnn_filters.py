@@ -36,6 +36,7 @@ class Settings:
     epochs: int = 500
     repeats: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -91,7 +92,7 @@ def ways(
         return make
 
     def trained(build: Callable[[], n.torch.nn.Module], lr: float) -> Callable[[], regressors.Learned]:
-        return lambda: regressors.train(build, adjacency, train, variance, lr=lr, epochs=s.epochs, rng=rng)
+        return lambda: regressors.train(build, adjacency, train, variance, lr=lr, epochs=s.epochs, device=s.device, rng=rng)
 
     def dense() -> regressors.Learned:
         H = wiener(train @ train.T / train.shape[1], variance)
@@ -113,8 +114,8 @@ def ways(
         BLIND: filtered(lambda: design.blind(graph, measurements=noisy, noise=variance), N),
         EDGE: filtered(lambda: design.edge(graph, **known), N + graph.n_edges),
         WIENER: dense,
-        NGC: lambda: regressors.chosen_filter(adjacency, train, variance, tuned, rng),
-        RNGC: lambda: regressors.chosen_filter(adjacency, train, variance, robust, rng),
+        NGC: lambda: regressors.chosen_filter(adjacency, train, variance, tuned, rng, s.device),
+        RNGC: lambda: regressors.chosen_filter(adjacency, train, variance, robust, rng, s.device),
         POLYNOMIAL: trained(regressors.Polynomial, 0.01),
         GCN: trained(regressors.Snapshots, 0.01),
         MLP: trained(lambda: regressors.Dense(N), 0.003),

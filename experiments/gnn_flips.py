@@ -28,6 +28,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -44,7 +45,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     clean = features if point["what"] == "features" else np.zeros_like(features)
     x = n.noise.normalize_rows(n.noise.flip(clean, level, np.random.default_rng(seed)), point["kind"])
     defaults = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
-    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs)
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, device=s.device)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

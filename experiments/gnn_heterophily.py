@@ -23,6 +23,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -46,7 +47,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     defaults = n.Filter(
         16 if small else 2, 1.0 if level < 1 else 1024.0, 1.0 if small else 1e-5, 0.2, 5e-4, hidden=(16,), dropout=0.5
     )
-    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, split=split)
+    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, device=s.device, split=split)
 
 
 def majority(dataset: str) -> float:

@@ -25,6 +25,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def level_of(dataset: str, level: float) -> float:
@@ -44,7 +45,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     control = point["kind"] == "pure noise"
     seed = [s.seed, point["run"], round(1e6 * point["level"]), control]
     x = n.noisy(features, point["level"], s.rows, seed, control=control)
-    return n.trained(point["dataset"], x, s.models, seed, epochs=s.epochs)
+    return n.trained(point["dataset"], x, s.models, seed, epochs=s.epochs, device=s.device)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

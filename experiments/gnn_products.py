@@ -13,6 +13,7 @@ from experiments import _nodes as n
 from experiments._figure import Figure, Finding, Point, Row, Verdict
 from nareg import gnn, graphs
 from nareg.errors import DatasetNotFoundError
+from nareg.gnn.training import checked_device
 
 #: Ways to propagate whose cost is measured.
 WAYS: dict[str, dict[str, Any]] = {
@@ -35,6 +36,7 @@ class Settings:
     runs: int = 3
     epochs: int = 100
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -53,12 +55,16 @@ def cost(s: Settings, nodes: int) -> list[Row]:
     graph = graphs.power_law(nodes, mean_degree=s.mean_degree, rng=rng)
     edges, adjacency = graph.n_edges, n.Adjacency(graph)
     del graph
-    x = n.torch.from_numpy(n.noise.normalize_rows(rng.standard_normal((nodes, s.features), dtype=np.float32)))
+    device = checked_device(s.device or "cpu")
+    features = n.noise.normalize_rows(rng.standard_normal((nodes, s.features), dtype=np.float32))
+    x = n.torch.as_tensor(features, device=device)
     adjacency.tensor(x.dtype, x.device)  # prepared once, as a training does
     rows: list[Row] = []
     for way, arguments in WAYS.items():
         start = time.perf_counter()
         gnn.propagate(adjacency, x, lam=32.0, **{"solver": n.Neumann(s.order), **arguments})
+        if device.type == "cuda":
+            n.torch.cuda.synchronize(device)  # it returns before the work is done
         seconds = time.perf_counter() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
         rows.append({"model": way, "edges": edges, "seconds": seconds, "peak_gib": peak, "test": None, "refused": ""})
@@ -84,7 +90,7 @@ def accuracy(s: Settings, level: float, run: int) -> list[Row]:
         "perturbation": n.Perturbation(defaults.eps, masked=True),
     }
     known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
-    return n.trained("ogbn-products", x, models, seed, epochs=s.epochs, chosen_recipes=known)
+    return n.trained("ogbn-products", x, models, seed, epochs=s.epochs, device=s.device, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

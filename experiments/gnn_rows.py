@@ -22,6 +22,7 @@ class Settings:
     runs: int = 10
     epochs: int = 100
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -41,7 +42,9 @@ def compute(s: Settings, point: Point) -> list[Row]:
     # only the Neumann filters are told how to normalize A~; without normalized rows RNGC's perturbation has no other scale
     models = s.models if defaults.normalization == "sym" else [m for m in s.models if m in (n.NGC, n.RNGC)]
     adjacency = n.Adjacency(data.graph, normalization=defaults.normalization)
-    return n.trained(point["dataset"], x, models, seed, defaults=defaults, epochs=s.epochs, adjacency=adjacency)
+    return n.trained(
+        point["dataset"], x, models, seed, defaults=defaults, epochs=s.epochs, device=s.device, adjacency=adjacency
+    )
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

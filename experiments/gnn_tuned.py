@@ -31,6 +31,7 @@ class Settings:
     runs: int = 10
     epochs: int = 200
     seed: int = 0
+    device: str | None = None
 
 
 def candidates(dataset: str, degrees: np.ndarray) -> dict[str, dict[str, n.Recipe]]:
@@ -107,7 +108,8 @@ def compute(s: Settings, point: Point) -> list[Row]:
 
     def trained(name: str, seed: list[int]) -> Row:
         x = n.noisy(features, level, "l2", seed, control=control)
-        (row,) = n.trained(dataset, x, [model], seed, epochs=s.epochs, chosen_recipes={model: known[name]})
+        chosen_recipe = {model: known[name]}
+        (row,) = n.trained(dataset, x, [model], seed, epochs=s.epochs, device=s.device, chosen_recipes=chosen_recipe)
         return {**row, "configuration": name}
 
     rows: list[Row] = []

@@ -29,6 +29,7 @@ class Settings:
     epochs: int = 100
     masks: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -39,7 +40,7 @@ def points(s: Settings) -> list[Point]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    task = h.loaded(point["dataset"])
+    task = h.loaded(point["dataset"], s.device)
     train, stored, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
     seed = [s.seed, point["mask"], 1]
     P, built = task.built("adam", lam=point["lam"], train=train, seed=seed)  # for all learning rates, and for both losses

@@ -32,6 +32,7 @@ class Settings:
     classes: int = 4
     lam: float = 1.0
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -54,10 +55,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     timed(SCORES, result.timings["scores"])
     timed(SPARSIFIED, result.timings["draws"])
     start = time.perf_counter()
-    herta.precondition(graph, X, lam=s.lam, how="sketched", rng=rng)
+    herta.precondition(graph, X, lam=s.lam, how="sketched", device=s.device, rng=rng)
     timed(BUILT, time.perf_counter() - start)
-    options: dict[str, Any] = {"lam": s.lam, "rng": rng}
-    timed(GRADIENT, *gradient(graph, X, s.lam, s.classes, rng))
+    options: dict[str, Any] = {"lam": s.lam, "device": s.device, "rng": rng}
+    timed(GRADIENT, *gradient(graph, X, s, rng))
     for step, loss in ((SQUARED, "mse"), (CROSS, "ce")):
         start = time.perf_counter()
         trained = herta.fit(graph, X, labels, loss=loss, optimizer=herta.Optimizer(tol=1e-6), **options)
@@ -66,20 +67,22 @@ def compute(s: Settings, point: Point) -> list[Row]:
     return rows
 
 
-def gradient(graph: Any, X: np.ndarray, lam: float, classes: int, rng: np.random.Generator) -> tuple[float, float]:
+def gradient(graph: Any, X: np.ndarray, s: Settings, rng: np.random.Generator) -> tuple[float, float]:
     """Seconds and products of a gradient of the squared error to 1e-6: two solves from nothing; the second of two."""
     import torch
 
     from nareg.herta._model import losses, unfolded
     from nareg.herta._train import inputs, objective
 
-    system, features, index = inputs.read_model(graph, X, herta.Unfolding(lam))
-    W = torch.as_tensor(rng.standard_normal((X.shape[1], classes)))
+    system, features, index = inputs.read_model(graph, X, herta.Unfolding(s.lam), device=s.device)
+    place: dict[str, Any] = {"dtype": features.dtype, "device": features.device}
+    nodes = torch.as_tensor(index, device=features.device)
+    W = torch.as_tensor(rng.standard_normal((X.shape[1], s.classes)), **place)
     seconds, before = 0.0, 0
     for _ in range(2):
         before = system.products
-        map_ = unfolded.Implicit(system, features, torch.as_tensor(index))
-        target = losses.SquaredError(torch.zeros((index.size, classes), dtype=torch.float64))
+        map_ = unfolded.Implicit(system, features, nodes)
+        target = losses.SquaredError(torch.zeros((index.size, s.classes), **place))
         training = objective.TrainingProblem(map_, target, features, weight_decay=0.0, tol=1e-6)
         start = time.perf_counter()
         training.evaluate(W)

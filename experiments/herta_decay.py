@@ -25,6 +25,7 @@ class Settings:
     decays: tuple[float, ...] = (0.0, 0.01, 0.1, 1.0, 10.0)
     masks: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -35,7 +36,7 @@ def points(s: Settings) -> list[Point]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    task = h.loaded(point["dataset"])
+    task = h.loaded(point["dataset"], s.device)
     train, stored, test = task.parts((0.8, 0.1, 0.1), np.random.default_rng([s.seed, point["mask"]]))
     rows: list[Row] = []
     for loss, decay in itertools.product(s.losses, s.decays):

@@ -34,6 +34,7 @@ class Settings:
     masks: int = 3
     most: int = 500
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -52,18 +53,18 @@ def compute(s: Settings, point: Point) -> list[Row]:
     from nareg.herta._precondition.preconditioner import RIDGE, TOLERANCE, GramFactor, Preconditioner
     from nareg.herta._train import inputs
 
-    data = h.loaded(point["dataset"])
+    data = h.loaded(point["dataset"], s.device)
     rng = np.random.default_rng([s.seed, point["mask"]])
     (train,) = data.parts((0.8,), rng)
     model = data.graph, data.features, data.labels, Unfolding(point["lam"]), Regularized()
-    problem = inputs.read(*model, train=train)
+    problem = inputs.read(*model, train=train, device=s.device)
     lowest = data.optimum(loss="mse", lam=point["lam"], train=train)
     rank = int(np.linalg.matrix_rank(data.features.toarray() if hasattr(data.features, "toarray") else data.features))
 
     def rows(system: Any, nodes: Any) -> Any:
         return build.propagated(system, problem.features, nodes, tight=1e-8)
 
-    everything = torch.arange(problem.system.n_nodes)
+    everything = torch.arange(problem.system.n_nodes, device=problem.train.device)
     F, d, ridge = rows(problem.system, problem.train), problem.features.shape[1], RIDGE[torch.float64]
     result: list[Row] = []
 

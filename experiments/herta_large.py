@@ -35,6 +35,7 @@ class Settings:
     share: float = 0.8
     most: int = 300
     seed: int = 0
+    device: str | None = None
 
 
 def made_up(features: int) -> str:
@@ -63,13 +64,13 @@ def generated(s: Settings, features: int) -> h.Loaded:
     lengths = np.geomspace(*LENGTHS, features)
     X = rng.standard_normal((s.nodes, features)) * lengths
     scores = X @ (rng.standard_normal((features, s.classes)) / lengths[:, None]) / np.sqrt(features)
-    return h.Loaded(graph, X, (scores + 0.5 * rng.gumbel(size=scores.shape)).argmax(axis=1))
+    return h.Loaded(graph, X, (scores + 0.5 * rng.gumbel(size=scores.shape)).argmax(axis=1), s.device)
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
     loss = point["loss"]
     try:
-        task = generated(s, point["features"]) if point["features"] else h.loaded(point["dataset"])
+        task = generated(s, point["features"]) if point["features"] else h.loaded(point["dataset"], s.device)
     except DatasetNotFoundError:
         return [{"kind": "absent", "refused": f"not run: {point['dataset']} is not here"}]
     (train,) = task.parts((s.share,), np.random.default_rng([s.seed, 1]))

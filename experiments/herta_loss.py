@@ -67,6 +67,7 @@ class Settings:
     slow: int = 1
     most: int = 500
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -77,7 +78,7 @@ def points(s: Settings) -> list[Point]:
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
-    task, loss, mask = h.loaded(point["dataset"]), point["loss"], point["mask"]
+    task, loss, mask = h.loaded(point["dataset"], s.device), point["loss"], point["mask"]
     (train,) = task.parts((0.8,), np.random.default_rng([s.seed, mask]))
     methods = [method for method in METHODS[loss] if method in QUICK_ONES or mask < s.slow]
     return measured(

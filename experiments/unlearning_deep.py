@@ -45,6 +45,7 @@ class Settings:
     more: int = 20
     scale: float = 1.0
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -98,6 +99,7 @@ def fitted(
         hidden=s.hidden,
         epochs=epochs or s.epochs,
         update_epochs=s.more,
+        device=s.device,
         rng=np.random.default_rng([*seed, 1]),
     )
     with u.quietly():

@@ -47,6 +47,7 @@ class Settings:
     timed: int = 3
     trials: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -60,7 +61,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     data, method = u.loaded(point["dataset"]), point["method"]
     seed = [s.seed, point["trial"]]
     edges = data.edges(np.random.default_rng(seed))[: s.removals]  # the same for every method
-    model = data.fitted(method, np.random.default_rng([*seed, 1]))
+    model = data.fitted(method, np.random.default_rng([*seed, 1]), device=s.device)
     timed = s.every if method == u.OURS else s.timed
     return u.removed_in_parts(data, model, edges, model.remove_edges, every=s.every, timed=timed)
 

@@ -38,6 +38,7 @@ class Settings:
     marks: int = 100
     trials: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -70,13 +71,13 @@ def adversarial(s: Settings, data: u.Loaded, method: str, rng: np.random.Generat
         targets = rng.choice(data.test, round(s.scale * s.targets), replace=False)
         data = replace(data, test=targets)
     changed, added = data.with_adversarial_edges(s.parts * part, rng, targets=targets)
-    model = changed.fitted(method, own)
+    model = changed.fitted(method, own, device=s.device)
     rows: list[Row] = [{"removed": 0, "value": changed.accuracy(model)}]
     for first in range(0, len(added), part):
         for batch_of_part in np.split(added[first : first + part], range(batch, part, batch) if method == u.OURS else []):
             model.remove_edges(batch_of_part)
         rows.append({"removed": first + part, "value": changed.accuracy(model)})
-    return [*rows, {"removed": -1, "value": data.accuracy(data.fitted(method, own))}]  # never added
+    return [*rows, {"removed": -1, "value": data.accuracy(data.fitted(method, own, device=s.device))}]  # never added
 
 
 def replay(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, own: np.random.Generator) -> list[Row]:
@@ -89,7 +90,7 @@ def replay(s: Settings, data: u.Loaded, method: str, rng: np.random.Generator, o
     labels[deleted] = fresh
     lam, alpha = u.PUBLISHED[data.name]
     marked = replace(data, features=np.hstack([u.raw(data.name).features, marks])).scaled()
-    model = u.METHODS[method](lam=lam, alpha=alpha, rng=own)
+    model = u.METHODS[method](lam=lam, alpha=alpha, device=s.device, rng=own)
     with u.quietly():
         model.fit(data.graph, marked.features, labels, data.train, classes=np.arange(fresh + 1))
     rows: list[Row] = []
@@ -109,9 +110,10 @@ def membership(s: Settings, data: u.Loaded, method: str, rng: np.random.Generato
     known = np.setdiff1d(np.arange(data.labels.size), removed)
     half = np.sort(rng.choice(known, known.size // 2, replace=False))
     with u.quietly():
-        shadow = u.METHODS[u.OURS](lam=lam, alpha=alpha, rng=own).fit(data.graph, data.features, data.labels, half)
+        shadow = u.METHODS[u.OURS](lam=lam, alpha=alpha, device=s.device, rng=own)
+        shadow.fit(data.graph, data.features, data.labels, half)
     attacker = _Attacker(_outputs(shadow, known), np.isin(known, half))
-    model = data.fitted(method, own)
+    model = data.fitted(method, own, device=s.device)
     before = attacker.presence(_outputs(model, removed))
     model.remove_features(removed, labels=True)
     after = attacker.presence(_outputs(model, removed))

@@ -53,6 +53,7 @@ class Settings:
     of_most: int = 1000
     scale: float = 1.0
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -95,7 +96,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     options: dict[str, Any] = {}
     if what == SMALL_DELTA:
         options = {"delta": 1 / (data.graph.adjacency.nnz // 2)}
-    model = data.fitted(method, np.random.default_rng([s.seed, 1]), **options)
+    model = data.fitted(method, np.random.default_rng([s.seed, 1]), device=s.device, **options)
     if what in (EDGES, SMALL_DELTA):
         asked: np.ndarray = data.vulnerable_edges(s.batches * size, rng).reshape(-1, size, 2)
     else:

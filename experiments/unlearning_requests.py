@@ -39,6 +39,7 @@ class Settings:
     alphas: tuple[float, ...] = (0.01, 0.1, 1.0, 10.0)
     trials: int = 3
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -59,7 +60,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     options: dict[str, Any] = {}
     if what == ALPHA:
         options = {"alpha": alpha, "eps": 0.1 / alpha, "delta": 1 / data.labels.size}
-    model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), **options)
+    model = data.fitted(method, np.random.default_rng([s.seed, point["trial"], 1]), device=s.device, **options)
 
     def remove(nodes: np.ndarray) -> Any:
         return model.remove_features(nodes, labels=True) if what == FEATURES else model.remove_nodes(nodes)

@@ -37,6 +37,7 @@ class Settings:
     removals: int = 20
     scale: float = 1.0
     seed: int = 0
+    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -55,9 +56,9 @@ def compute(s: Settings, point: Point) -> list[Row]:
     edges = data.edges(np.random.default_rng(s.seed))[: s.timed]
     roots = np.sqrt(np.diff(data.graph.adjacency.indptr) + 1.0)
     used = point["r_max"] * float((roots @ np.abs(data.features)).mean())
-    row: Row = {"absent": False, "refused": None, "used": used, **propagated(data, edges, used)}
+    row: Row = {"absent": False, "refused": None, "used": used, **propagated(data, edges, used, s.device)}
     try:
-        model = data.fitted(u.OURS, np.random.default_rng([s.seed, 1]), r_max=used)
+        model = data.fitted(u.OURS, np.random.default_rng([s.seed, 1]), r_max=used, device=s.device)
         row["accuracy"] = data.accuracy(model)
         certificates = [model.remove_edges([pair]) for pair in edges[: s.removals]]
     except CertificateError as error:
@@ -69,10 +70,10 @@ def compute(s: Settings, point: Point) -> list[Row]:
     }]  # fmt: skip
 
 
-def propagated(data: u.Loaded, edges: np.ndarray, r_max: float) -> Row:
+def propagated(data: u.Loaded, edges: np.ndarray, r_max: float, device: str | None = None) -> Row:
     """Median seconds of an update of the embedding alone, and whether residues wait in it."""
     if not r_max:
-        model = data.fitted(u.OURS, np.random.default_rng(0))
+        model = data.fitted(u.OURS, np.random.default_rng(0), device=device)
         options = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
         return {"propagation": float(np.median(options)), "waiting": 0}
     stored = ApproximatePropagation(

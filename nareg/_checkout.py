@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def load_package(name: str, folder: Path) -> None:
@@ -17,3 +19,20 @@ def load_package(name: str, folder: Path) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     spec.loader.exec_module(module)
+
+
+def find(package: str) -> Path | None:
+    """The folder of a package that lies beside nareg or in the current folder."""
+    for place in (Path(__file__).resolve().parents[1], Path.cwd()):
+        if (place / package / "__init__.py").is_file():
+            return place / package
+    return None
+
+
+def call(package: str, module: str, function: str, *arguments: Any) -> Any:
+    """What a function of a package of this machine's checkout returns, for workers that know nareg alone."""
+    folder = find(package)
+    if folder is None:
+        raise ImportError(f"no folder {package} beside nareg or in {Path.cwd()}: start this process in a checkout of nareg")
+    load_package(package, folder)
+    return getattr(importlib.import_module(f"{package}.{module}"), function)(*arguments)

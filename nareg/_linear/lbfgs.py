@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from nareg._arrays import Array
 
@@ -28,10 +31,16 @@ def two_loop(gradient: Array, pairs: Sequence[Pair], inverse_metric: Callable[[A
     q = gradient * 1.0
     shares = []
     for pair in reversed(pairs):
-        share = float((pair.step * q).sum()) / pair.curvature
+        share = _inner(pair.step, q) / pair.curvature
         q -= pair.change * share
         shares.append(share)
     q = inverse_metric(q)
     for pair, share in zip(pairs, reversed(shares), strict=True):
-        q += pair.step * (share - float((pair.change * q).sum()) / pair.curvature)
+        q += pair.step * (share - _inner(pair.change, q) / pair.curvature)
     return q
+
+
+def _inner(a: Array, b: Array) -> Any:
+    """Inner product: a number, or for tensors one that stays on their device."""
+    product = (a * b).sum()
+    return float(product) if isinstance(product, np.generic) else product

@@ -9,8 +9,7 @@ import typer
 from rich.markup import escape
 from rich.progress import TimeRemainingColumn
 
-import nareg
-from nareg._checkout import load_package
+from nareg._checkout import find, load_package
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors, progress_bar
 from nareg.errors import InputError
@@ -22,6 +21,15 @@ def reproduce(
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: two minutes instead of twenty.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on their number.", min=1)] = None,
+    device: Annotated[
+        str | None, typer.Option(help="Torch device of gnn, herta and unlearning experiments: cpu, cuda, cuda:1.")
+    ] = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            help="Compute on the workers of a dask scheduler, by its address; local: on --jobs worker processes here."
+        ),
+    ] = None,
     report: Annotated[bool, typer.Option("--report", help="Write one HTML page with all figures.")] = False,
     out: Annotated[Path, typer.Option(help="Folder for pictures, CSV files and verdicts.")] = Path("nareg-reproduction"),
     assignments: Annotated[
@@ -37,6 +45,11 @@ def reproduce(
 
     main_ = _experiments()
     names = main_.wanted(figures)
+    if device is not None:
+        main_.check_device(device)
+        idle = [name for name in names if name in main_.WITHOUT_DEVICE]
+        if idle:
+            errors.print(f"--device {device} is not used by {', '.join(idle)}: NumPy only.", soft_wrap=True, markup=False)
     inputs.folder(out)
     with progress_bar(TimeRemainingColumn(elapsed_when_finished=True)) as bar:
         lines = {name: bar.add_task(name, total=None, start=False) for name in names}
@@ -47,8 +60,9 @@ def reproduce(
 
         try:
             done, failed = main_.reproduce(
-                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), assignments=assignments or (), progress=progress
-            )
+                names, out, quick=quick, jobs=jobs or joblib.cpu_count(), device=device, dask=dask,
+                assignments=assignments or (), progress=progress,
+            )  # fmt: skip
         except KeyboardInterrupt:
             errors.print(
                 f"interrupted: finished figures are in {escape(str(out))}; run it again to continue",
@@ -71,12 +85,12 @@ def reproduce(
 
 def _experiments() -> Any:
     """The experiments of a checkout: beside the package, or in the current folder."""
-    for place in (Path(nareg.__file__).resolve().parents[1], Path.cwd()):
-        if (place / "experiments" / "_main.py").is_file():
-            load_package("experiments", place / "experiments")
-            from experiments import _main
+    folder = find("experiments")
+    if folder is None or not (folder / "_main.py").is_file():
+        raise InputError(
+            "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."
+        )
+    load_package("experiments", folder)
+    from experiments import _main
 
-            return _main
-    raise InputError(
-        "the experiments are not part of an installed nareg: run `nareg reproduce` in a checkout of its repository."
-    )
+    return _main

@@ -38,16 +38,16 @@ class WeightedPropagation(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, M: Operator) -> torch.Tensor:
-        ctx.M = M
+        ctx.M, ctx.numbers = M, weights.tolist()  # off their device once, for both passes
         ctx.save_for_backward(x, weights)
-        return _recurrences.horner(M, x.contiguous(), weights.tolist())
+        return _recurrences.horner(M, x.contiguous(), ctx.numbers)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         x, weights = ctx.saved_tensors
         gradient = gradient.contiguous()
-        of_x = _recurrences.horner(ctx.M.transposed, gradient, weights.tolist()) if ctx.needs_input_grad[0] else None
+        of_x = _recurrences.horner(ctx.M.transposed, gradient, ctx.numbers) if ctx.needs_input_grad[0] else None
         if not ctx.needs_input_grad[1]:
             return of_x, None, None
         Z, spare, inner = x.contiguous(), empty_like(x), []

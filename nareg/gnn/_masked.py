@@ -7,59 +7,83 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._arrays import as_numpy
 from nareg.gnn._operators import NumpySparse, Operator, TorchSparse
-from nareg.gnn.adjacency import Adjacency, csr_tensor
+from nareg.gnn.adjacency import Adjacency, csr_like
 
-#: Numbers gathered at once from each side, so that they stay in the cache.
-CHUNK = 2**20
+#: Numbers gathered at once from each side: so many stay in the cache of a CPU, and so many fill a GPU.
+CHUNK, DEVICE_CHUNK = 2**20, 2**25
 
 
 def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator, Any]:
     """``A~ - eps P / ||P||_F``, P the entries of ``U U^T`` where A~ has one; and the gradient of its bilinear form in U.
 
     With p the entries of P and s those of ``Y Z^T`` in the same places, ``<Y, M Z>`` is ``-eps p.s / |p|`` up to a constant,
-    and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``.
+    and its gradient ``(G + G^T) U``, where G has the entries ``-eps (s / |p| - p (p.s) / |p|^3)``. All of it is computed where
+    U is: entries are numbers on the pattern of A~, which is symmetric.
     """
-    pattern = adjacency.csr(np.float64)
-    rows = np.repeat(np.arange(adjacency.n_nodes), np.diff(pattern.indptr))
-
-    def on_pattern(values: np.ndarray) -> sp.csr_array:
-        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
-
-    p = _inner_products(U, U, rows, pattern.indices)
-    size = float(np.sqrt(np.sum(p**2))) or 1.0
+    pattern: NumpyPattern | TorchPattern = NumpyPattern(adjacency) if isinstance(U, np.ndarray) else TorchPattern(adjacency, U)
+    p = inner_products(U, U, pattern.rows, pattern.columns)
+    size = (p * p).sum() ** 0.5
+    size = size + (size == 0)
 
     def slope(Y: Any, Z: Any, V: Any) -> Any:
-        s = _inner_products(Y, Z, rows, pattern.indices)
-        G = on_pattern(-eps * (s / size - p * (p @ s) / size**3))
-        return csr_tensor(G + G.T, V.dtype, V.device) @ V
+        s = inner_products(Y, Z, pattern.rows, pattern.columns)
+        g = -eps * (s / size - p * ((p * s).sum() / size**3))
+        return pattern.matrix(g + g[pattern.mirror], V) @ V
 
-    return _as_operator(on_pattern(pattern.data - eps / size * p), U, adjacency.is_symmetric), slope
+    values = pattern.values - (eps / size) * p
+    mirrored = values if adjacency.is_symmetric else values[pattern.mirror]
+    return pattern.operator(pattern.matrix(values, U), pattern.matrix(mirrored, U)), slope
 
 
-def _inner_products(Y: Any, Z: Any, rows: np.ndarray, columns: np.ndarray) -> np.ndarray:
-    """``Y_i . Z_j`` for pairs (i, j), slice by slice."""
-    products = np.empty(rows.size)
-    left, right = _rows(Y), _rows(Z)
-    entries = max(1, CHUNK // Y.shape[1])
-    for first in range(0, rows.size, entries):
+def inner_products(Y: Any, Z: Any, rows: Any, columns: Any) -> Any:
+    """``Y_i . Z_j`` for pairs (i, j) in double precision, slice by slice."""
+    if isinstance(Y, np.ndarray):
+        products: Any = np.empty(rows.size)
+        count, chunk = rows.size, CHUNK
+        left, right = (lambda _, index: Y[index]), (lambda _, index: Z[index])
+    else:
+        import torch
+
+        # three times as fast on a CPU as Y[rows]
+        left, right = Y.detach().index_select, Z.detach().index_select
+        products = torch.empty(rows.shape, dtype=torch.float64, device=Y.device)
+        count, chunk = rows.numel(), CHUNK if Y.device.type == "cpu" else DEVICE_CHUNK
+    entries = max(1, chunk // Y.shape[1])
+    for first in range(0, count, entries):
         part = slice(first, first + entries)
-        products[part] = as_numpy((left(rows[part]) * right(columns[part])).sum(1))
+        products[part] = (left(0, rows[part]) * right(0, columns[part])).sum(1)
     return products
 
 
-def _rows(U: Any) -> Any:
-    if isinstance(U, np.ndarray):
-        return lambda index: U[index]
-    import torch
+class NumpyPattern:
+    """Places and values of A~ as arrays; ``mirror`` is the place of entry (j, i) for each (i, j)."""
 
-    return lambda index: U.detach()[torch.as_tensor(index, device=U.device, dtype=torch.int64)]
+    def __init__(self, adjacency: Adjacency) -> None:
+        self._matrix = adjacency.csr(np.float64)
+        self.rows, self.columns, self.mirror = adjacency.places
+        self.values = self._matrix.data
+
+    def matrix(self, values: np.ndarray, like: np.ndarray) -> sp.csr_array:
+        """These values in the places of A~."""
+        matrix = self._matrix
+        return sp.csr_array((values.astype(like.dtype), matrix.indices, matrix.indptr), shape=matrix.shape)
+
+    operator = staticmethod(NumpySparse)
 
 
-def _as_operator(matrix: sp.csr_array, U: Any, symmetric: bool) -> Operator:
-    if isinstance(U, np.ndarray):
-        typed = matrix.astype(U.dtype)
-        return NumpySparse(typed, typed if symmetric else sp.csr_array(typed.T))
-    tensor = csr_tensor(matrix, U.dtype, U.device)
-    return TorchSparse(tensor, tensor if symmetric else csr_tensor(matrix.T, U.dtype, U.device))
+class TorchPattern:
+    """The same as tensors on the device of features, copied there once per graph."""
+
+    def __init__(self, adjacency: Adjacency, like: Any) -> None:
+        import torch
+
+        self._matrix = adjacency.tensor(torch.float64, like.device)
+        self.rows, self.columns, self.mirror = adjacency.places_on(like.device)
+        self.values = self._matrix.values()
+
+    def matrix(self, values: Any, like: Any) -> Any:
+        """These values in the places of A~."""
+        return csr_like(self._matrix, values.to(like.dtype))
+
+    operator = staticmethod(TorchSparse)

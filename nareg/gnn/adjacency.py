@@ -170,6 +170,23 @@ class Adjacency:
             self._formats[key] = csr_tensor(self.matrix.T if transposed else self.matrix, dtype, device)
         return self._formats[key]
 
+    @cached_property
+    def places(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Row and column of every entry of A~ in its order, and the place of the entry across the diagonal."""
+        matrix = self.csr(np.float64)
+        rows = np.repeat(np.arange(self.n_nodes), np.diff(matrix.indptr))
+        numbered = sp.csr_array((np.arange(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+        return rows, matrix.indices.astype(np.int64), sp.csr_array(numbered.T).data
+
+    def places_on(self, device: torch.device) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+        """The same on a device."""
+        import torch
+
+        key = ("places", device)
+        if key not in self._formats:
+            self._formats[key] = tuple(torch.as_tensor(part, dtype=torch.int64, device=device) for part in self.places)
+        return self._formats[key]
+
     def edge_index(self, dtype: torch.dtype, device: torch.device) -> tuple[torch.Tensor, torch.Tensor]:
         """PyTorch Geometric's form of A, with the self-loops that the input had: (2, E) indices and (E,) weights."""
         import torch
@@ -238,8 +255,21 @@ def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.T
             torch.as_tensor(_writable(matrix.indices), dtype=index, device=device),
             torch.as_tensor(_writable(matrix.data), dtype=dtype, device=device),
             size=matrix.shape,
+            device=device,
             check_invariants=False,
         )
+
+
+def csr_like(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
+    """A torch CSR tensor with other values in the same places."""
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+        return torch.sparse_csr_tensor(
+            matrix.crow_indices(), matrix.col_indices(), values,
+            size=matrix.shape, device=values.device, check_invariants=False,
+        )  # fmt: skip
 
 
 def _writable(array: np.ndarray) -> np.ndarray:

@@ -9,6 +9,9 @@ The truncated series is the published model: at lam = 32 and S = 16 it is far fr
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -26,6 +29,8 @@ from nareg.typing import ArrayLike, Features
 if TYPE_CHECKING:
     import torch
 
+#: Whether features are looked at for numbers that are not finite.
+_look = ContextVar("look", default=True)
 #: What comes back is of the kind that was passed.
 T = TypeVar("T", np.ndarray, "torch.Tensor")
 
@@ -116,7 +121,7 @@ def filtered(
 ) -> Any:
     """What :func:`propagate` computes, for callers that have checked their arguments."""
     U = x if factor is None else factor
-    if eps == 0 or lam == 0 or not bool((U != 0).any()):
+    if eps == 0 or lam == 0:
         return ngc(adjacency, x, lam=lam, solver=solver)
     return rngc(adjacency, x, U, lam=lam, solver=solver, eps=eps, masked=masked, memo=memo)
 
@@ -136,6 +141,16 @@ def _checked_factor(factor: Any, x: Any) -> Any:
     return U
 
 
+@contextmanager
+def values_checked() -> Iterator[None]:
+    """Within a loop over features that were looked at before it: a look at their values waits for the device."""
+    token = _look.set(False)
+    try:
+        yield
+    finally:
+        _look.reset(token)
+
+
 def checked_features(name: str, value: Any) -> Any:
     """(N, F) features as they are if they are finite floats of 32 or 64 bits."""
     if not is_tensor(value):
@@ -150,6 +165,8 @@ def checked_features(name: str, value: Any) -> Any:
         raise InputError(f"{name} has dtype {value.dtype}: float32 or float64 is expected, pass {name}.float().")
     if value.ndim != 2:
         raise InputError(f"{name} has shape {tuple(value.shape)}: (nodes, features) is expected.")
+    if not _look.get():
+        return value
     # a sum is finite only if its terms are, and four times as fast to look at
     if not bool(torch.isfinite(value.detach().sum())) and bool((bad := ~torch.isfinite(value.detach())).any()):
         i, j = (int(k) for k in bad.nonzero()[0])

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from nareg._arrays import as_numpy
 from nareg._linear import conjugate_gradients
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError
@@ -101,14 +100,14 @@ def _low_rank(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
     """``A~ - eps V V^T / ||V V^T||_F`` with V a multiple of U; the second term is formed only where that costs less."""
     V, peak = _scaled(U)
     G = V.T @ V if V.shape[1] <= V.shape[0] else V @ V.T
-    size = float((G * G).sum()) ** 0.5
+    size = float((G * G).sum()) ** 0.5 or 1.0  # features that are all zero perturb nothing
     M = Perturbed(adjacency_operator(adjacency, U), V, eps / size)
     bound = np.inf
     if adjacency.is_symmetric:
         low = spectrum.lowest(adjacency)
         bound = max(1.0, eps - low)
         if len(G) <= 2000 and bound > 1:  # the largest eigenvalue over the Frobenius norm, at most one
-            largest = np.linalg.eigvalsh(as_numpy(G))[-1]
+            largest = _linalg(G)[2](G)[-1]
             bound = max(1.0, eps * float(largest) / size - low)
 
     def slope(Y: Any, Z: Any, parameter: Any) -> Any:
@@ -129,8 +128,8 @@ def _masked(adjacency: Adjacency, U: Any, eps: float) -> PerturbedMatrix:
 
 def _scaled(U: Any) -> tuple[Any, float]:
     """U with its largest entry near one, and what it was divided by: one where that is near enough already."""
-    peak = float(max(U.max(), -U.min()))
-    return (U, 1.0) if 1e-4 < peak < 1e4 else (U / peak, peak)
+    peak = float(abs(U).max()) if U.shape[1] else 0.0
+    return (U, 1.0) if peak == 0 or 1e-4 < peak < 1e4 else (U / peak, peak)
 
 
 def _woodbury(adjacency: Adjacency, x: Any, U: Any, lam: float, solver: Chebyshev, eps: float) -> Any:
@@ -147,8 +146,9 @@ def _woodbury(adjacency: Adjacency, x: Any, U: Any, lam: float, solver: Chebyshe
     U, V = U / peak, V / peak
     n, F = U.shape
     G = U.T @ U if n >= F else U @ U.T
-    b = lam * eps / (G * G).sum() ** 0.5
-    solve, eye = _linalg(x)
+    size = (G * G).sum() ** 0.5
+    b = lam * eps / (size + (size == 0))
+    solve, eye, _ = _linalg(x)
     if n < F:
         return solve(eye(n) + b * (V @ U.T), Y)
     small = eye(F) + b * (U.T @ V)
@@ -157,9 +157,10 @@ def _woodbury(adjacency: Adjacency, x: Any, U: Any, lam: float, solver: Chebyshe
     return Y - b * (V @ solve(small, U.T @ Y))
 
 
-def _linalg(like: Any) -> tuple[Any, Any]:
+def _linalg(like: Any) -> tuple[Any, Any, Any]:
+    """Solve, identity and symmetric eigenvalues of the library of an array, on its device."""
     if isinstance(like, np.ndarray):
-        return np.linalg.solve, lambda n: np.eye(n, dtype=like.dtype)
+        return np.linalg.solve, lambda n: np.eye(n, dtype=like.dtype), np.linalg.eigvalsh
     import torch
 
-    return torch.linalg.solve, lambda n: torch.eye(n, dtype=like.dtype, device=like.device)
+    return torch.linalg.solve, lambda n: torch.eye(n, dtype=like.dtype, device=like.device), torch.linalg.eigvalsh

@@ -2,7 +2,7 @@
 
 A~ has its spectrum in (-1, 1]. RNGC subtracts ``eps X X^T / ||X X^T||_F``, which is positive semidefinite: the upper end stays,
 the lower one moves by at most ``eps sigma``, ``sigma = ||X X^T||_2 / ||X X^T||_F``. Where this bound does not decide, Lanczos
-computes the end.
+computes the end: ARPACK for arrays, and for tensors a few steps where they are (see _lanczos).
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigs
 
-from nareg._arrays import as_numpy, empty_like
 from nareg._linear import eigenvalues
 from nareg.errors import DivergentMethodError
+from nareg.gnn import _lanczos
 from nareg.gnn._operators import Operator
 from nareg.gnn.adjacency import Adjacency
 
@@ -37,6 +37,8 @@ def lowest(adjacency: Adjacency) -> float:
 
 def radius(M: Operator, like: Any) -> float:
     """Spectral radius of an operator that need not be symmetric."""
+    if not isinstance(like, np.ndarray):
+        return _lanczos.radius(M, like, tol=ACCURACY)
     operator = _operator(M, like)
     n = operator.shape[0]
     if n <= DENSE:
@@ -61,10 +63,9 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
     if which == "any":
         size = radius(M, like)
     else:
-        operator = _operator(M, like)
-        size = abs(_end(operator, which))
+        size = abs(_end_of(M, like, which))
         if abs(c * size - 1) < NEAR:
-            size = abs(_end(operator, which, ACCURACY / 100))
+            size = abs(_end_of(M, like, which, ACCURACY / 100))
     if c * size >= 1:
         raise DivergentMethodError(
             f"eps = {eps:g} and lam = {lam:g} make the Neumann series diverge: the perturbed matrix has an eigenvalue of size "
@@ -75,7 +76,7 @@ def check_series(bound: float, lam: float, M: Operator, like: Any, *, which: str
 
 def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
     """Refuse ``(1 + lam) I - lam M`` that is not positive definite (edge-masked perturbations can do that)."""
-    largest = _end(_operator(M, like), "LA")
+    largest = _end_of(M, like, "LA")
     if lam * largest >= 1 + lam:
         raise DivergentMethodError(
             f"eps = {eps:g} with masked=True makes the system indefinite: the perturbed matrix has eigenvalue {largest:.3f} "
@@ -83,18 +84,19 @@ def check_definite(M: Operator, like: Any, lam: float, eps: float) -> None:
         )
 
 
-def _operator(M: Operator, like: Any) -> LinearOperator:
+def _end_of(M: Operator, like: Any, which: str, tol: float = ACCURACY) -> float:
+    """An extreme eigenvalue of a symmetric operator, computed where the features are."""
+    if isinstance(like, np.ndarray):
+        return _end(_operator(M, like), which, tol)
+    return _lanczos.extreme_eigenvalue(M, like, which, tol=tol)
+
+
+def _operator(M: Operator, like: np.ndarray) -> LinearOperator:
     """M as SciPy's operator on float64 vectors."""
 
     def product(v: np.ndarray) -> np.ndarray:
-        column = v.reshape(-1, 1)
-        if isinstance(like, np.ndarray):
-            Z: Any = np.ascontiguousarray(column, dtype=like.dtype)
-        else:
-            import torch
-
-            Z = torch.as_tensor(column, dtype=like.dtype, device=like.device).contiguous()
-        image: np.ndarray = as_numpy(M.multiply_add(Z, Z, 1.0, 0.0, empty_like(Z)))
+        Z = np.ascontiguousarray(v.reshape(-1, 1), dtype=like.dtype)
+        image: np.ndarray = M.multiply_add(Z, Z, 1.0, 0.0, np.empty_like(Z))
         return image.ravel().astype(np.float64)
 
     return eigenvalues.operator(product, like.shape[0])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.networks import Network, Rows
-from nareg.gnn.propagation import checked_features
+from nareg.gnn.propagation import checked_features, values_checked
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Status
 from nareg.typing import ArrayLike, Features
@@ -128,7 +127,8 @@ def fit(
     rng : numpy.random.Generator, optional
         Source of the seed, default ``default_rng(0)``. Torch's global random state is put back afterwards.
     progress : callable, optional
-        Called with a :class:`~nareg.progress.Progress` per epoch, with values ``"val_accuracy"`` and ``"val_loss"``.
+        Called with a :class:`~nareg.progress.Progress` per epoch, with values ``"val_accuracy"`` and ``"val_loss"``, for which
+        the host waits for a GPU in every epoch.
 
     Returns
     -------
@@ -155,7 +155,7 @@ def fit(
     learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
     device = checked_device(protocol.device)
-    x = torch.as_tensor(checked_features("features", features)).detach().to(device)
+    x = torch.as_tensor(checked_features("features", features), device=device).detach()
     adjacency = as_adjacency(graph, x.shape[0])
     y, parts = checked_task(labels, split, x.shape[0])
     target = torch.as_tensor(y, device=device)
@@ -168,19 +168,20 @@ def fit(
         prepared = time.perf_counter()
         loop = _Loop(network, near, far, target, parts[1].size, learning_rate, weight_decay, protocol)
         status = loop.run(progress)
-    chosen = loop.best[protocol.selection]
-    network.load_state_dict(chosen.state)
+    by_rule = {rule: loop.selected(rule) for rule in RULES}
+    chosen = by_rule[protocol.selection]
+    network.load_state_dict(loop.weights())
     network.eval()
     end = time.perf_counter()
     return Run(
         network=network,
         status=status,
         test_accuracy=chosen.test,
-        test_by_rule={rule: loop.best[rule].test for rule in RULES},
+        test_by_rule={rule: epoch.test for rule, epoch in by_rule.items()},
         val_accuracy=chosen.val,
         val_loss=chosen.loss,
         epoch=chosen.epoch,
-        epochs=loop.best["last"].epoch,
+        epochs=loop.epoch,
         timings={"prepare": prepared - start, "train": end - prepared, "total": end - start},
     )
 
@@ -218,19 +219,22 @@ def _check_width(network: Network, view: _View, y: np.ndarray) -> None:
         raise InputError(f"labels holds class {y.max()} but the network has {width} outputs: build it with {y.max() + 1}.")
 
 
-@dataclass
+@dataclass(frozen=True)
 class _Epoch:
-    """The epoch that a rule has selected so far."""
+    """What an epoch was evaluated to."""
 
     epoch: int
     val: float
     loss: float
     test: float
-    state: dict[str, torch.Tensor]
 
 
 class _Loop:
-    """Full-batch training with Adam; every epoch is evaluated."""
+    """Full-batch training with Adam; every epoch is evaluated.
+
+    Results and the selected weights stay on the device: the host reads them at the end, for ``progress``, and where
+    ``patience`` may run out, which is twice in so many epochs at most.
+    """
 
     def __init__(
         self,
@@ -244,33 +248,55 @@ class _Loop:
         protocol: Protocol,
     ) -> None:
         self.network, self.near, self.far, self.target, self.protocol = network, near, far, target, protocol
-        self.n_val = n_val
+        self.n_val, self.epoch = n_val, 0
         decayed = {id(p) for p in network.decayed()}
         groups = [
             {"params": [p for p in network.parameters() if id(p) in decayed], "weight_decay": weight_decay},
             {"params": [p for p in network.parameters() if id(p) not in decayed], "weight_decay": 0.0},
         ]
         self.optimizer = torch.optim.Adam([group for group in groups if group["params"]], lr=learning_rate)
-        self.best: dict[Rule, _Epoch] = {}
+        #: validation accuracy, validation loss and test accuracy of every epoch
+        self._results = torch.empty((protocol.epochs, 3), dtype=torch.float64, device=target.device)
+        #: results and weights of the selected epoch
+        self._best: tuple[torch.Tensor, dict[str, torch.Tensor]] | None = None
 
     def run(self, progress: ProgressCallback | None) -> Status:
         """Train. Ctrl-C ends it after the first epoch at the earliest, so that there is a result."""
-        epochs = self.protocol.epochs
+        epochs, patience = self.protocol.epochs, self.protocol.patience
+        look = patience  # no epoch before this one can be the last
         try:
-            for epoch in range(1, epochs + 1):
-                self._step()
-                last = self._evaluate(epoch)
-                if progress is not None:
-                    values = {"val_accuracy": last.val, "val_loss": last.loss}
-                    progress(Progress("training", epoch, epochs, epoch / epochs, values))
-                waited = epoch - self.best[self.protocol.selection].epoch
-                if self.protocol.patience is not None and waited >= self.protocol.patience:
-                    return Status.STOPPED_EARLY
+            with values_checked():  # by fit
+                for epoch in range(1, epochs + 1):
+                    self._step()
+                    self._evaluate(epoch)
+                    if progress is not None:
+                        val, loss, _ = self._results[epoch - 1].tolist()
+                        values = {"val_accuracy": val, "val_loss": loss}
+                        progress(Progress("training", epoch, epochs, epoch / epochs, values))
+                    if patience is not None and epoch == look:
+                        best = self.selected(self.protocol.selection).epoch
+                        if epoch - best >= patience:
+                            return Status.STOPPED_EARLY
+                        look = best + patience
         except KeyboardInterrupt:
-            if not self.best:
+            if not self.epoch:
                 raise
             return Status.INTERRUPTED
         return Status.COMPLETED
+
+    def selected(self, rule: Rule) -> _Epoch:
+        """The epoch that a rule selects of those so far."""
+        best: _Epoch | None = None
+        for epoch, (val, loss, test) in enumerate(self._results[: self.epoch].tolist(), start=1):
+            now = _Epoch(epoch, val, loss, test)
+            best = now if best is None or _better(rule, now, best) else best
+        assert best is not None
+        return best
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """State of the network in the epoch that the protocol's rule selects."""
+        assert self._best is not None
+        return self._best[1]
 
     def _step(self) -> None:
         self.network.train()
@@ -281,19 +307,21 @@ class _Loop:
         self.optimizer.step()
 
     @torch.no_grad()
-    def _evaluate(self, epoch: int) -> _Epoch:
+    def _evaluate(self, epoch: int) -> None:
         self.network.eval()
         logits, target, n = self.network(self.far.inputs, self.far.rows), self.target[self.far.nodes], self.n_val
         right = (logits.argmax(1) == target).double()
-        loss = float(F.cross_entropy(logits[:n], target[:n]))
-        now = _Epoch(epoch, float(right[:n].mean()), loss, float(right[n:].mean()), {})
-        for rule in RULES:
-            best = self.best.get(rule)
-            if best is None or _better(rule, now, best):
-                if not now.state and rule == self.protocol.selection:
-                    now.state = copy.deepcopy(self.network.state_dict())
-                self.best[rule] = now
-        return now
+        loss = F.cross_entropy(logits[:n], target[:n])
+        now = torch.stack((right[:n].mean(), loss.double(), right[n:].mean()))
+        state = self.network.state_dict()
+        if self._best is None:
+            best = now, {name: value.clone() for name, value in state.items()}
+        else:
+            better = _better_on_device(self.protocol.selection, now, self._best[0])
+            weights = {name: torch.where(better, value, self._best[1][name]) for name, value in state.items()}
+            best = torch.where(better, now, self._best[0]), weights
+        self._results[epoch - 1] = now
+        self._best, self.epoch = best, epoch
 
 
 def _better(rule: Rule, now: _Epoch, best: _Epoch) -> bool:
@@ -302,6 +330,14 @@ def _better(rule: Rule, now: _Epoch, best: _Epoch) -> bool:
     if rule == "val-loss":
         return now.loss < best.loss
     return (now.val, -now.loss) > (best.val, -best.loss)
+
+
+def _better_on_device(rule: Rule, now: torch.Tensor, best: torch.Tensor) -> torch.Tensor:
+    """The same of results in tensors, as a tensor."""
+    if rule == "last":
+        return torch.ones((), dtype=torch.bool, device=now.device)
+    smaller_loss = now[1] < best[1]
+    return smaller_loss if rule == "val-loss" else (now[0] > best[0]) | ((now[0] == best[0]) & smaller_loss)
 
 
 def checked_task(labels: Any, split: Any, n_nodes: int) -> tuple[np.ndarray, tuple[np.ndarray, np.ndarray, np.ndarray]]:
@@ -348,8 +384,12 @@ def checked_device(name: str | torch.device) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         raise InputError(f"device is {name!r}: 'cpu' or 'cuda' is expected.") from None
-    if device.type not in ("cpu", "cuda"):
+    if device.type not in ("cpu", "cuda") or (device.type == "cpu" and device.index):
         raise InputError(f"device is {str(name)!r}: 'cpu' or 'cuda' is expected.")
-    if device.type == "cuda" and (device.index or 0) >= torch.cuda.device_count():
+    count = torch.cuda.device_count() if device.type == "cuda" else 1
+    if count == 0:
         raise InputError(f"device is {str(name)!r} but torch sees no CUDA GPU here: leave it out, or pass device='cpu'.")
+    if (device.index or 0) >= count:
+        last = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
+        raise InputError(f"device is {str(name)!r} but torch sees {count} CUDA GPU{'s' * (count > 1)} here: pass {last}.")
     return device

@@ -36,7 +36,11 @@ class TrainingProblem:
 
     def scaled_norm(self, gradient: torch.Tensor) -> float:
         """Norm of a gradient in units in which the features' columns have length one."""
-        return float((self._inverse_lengths * gradient).norm())
+        return float(self.scaled_length(gradient))
+
+    def scaled_length(self, gradient: torch.Tensor) -> torch.Tensor:
+        """The same on the gradient's device."""
+        return (self._inverse_lengths * gradient).norm()
 
     def zeros(self, like: torch.Tensor) -> torch.Tensor:
         """The start, W = 0."""
@@ -46,7 +50,9 @@ class TrainingProblem:
         """Value, gradient (F, C), and outputs at the training nodes (n_train, C)."""
         self.evaluations += 1
         Z = self.model.apply(W, self.tol, warm_start=True)
-        value = self.loss.value(Z) + 0.5 * self.weight_decay * float((W * W).sum())
+        value = self.loss.value(Z)
+        if self.weight_decay:
+            value += 0.5 * self.weight_decay * float((W * W).sum())
         residual = self.loss.gradient(self._outputs_of_gradient(W, Z))
         return value, self.model.adjoint(residual, self.tol, warm_start=True) + self.weight_decay * W, Z
 

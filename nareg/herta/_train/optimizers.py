@@ -85,13 +85,13 @@ def conjugate_gradients(
         R = -gradient
         U = P.solve(R)
         D, ru = U, (R * U).sum(0)
-        first = float(ru.sum())
+        remaining = first = float(ru.sum())
         verified = Step(W, loss, problem.scaled_norm(R), 0.5 * first if P.factors else None)
         yield verified
         if not first > 0:
             return
         for _ in range(RESTART_AFTER):
-            relaxed = min(max(problem.tol * (first / float(ru.sum())) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
+            relaxed = min(max(problem.tol * (first / remaining) ** 0.5, problem.tol), max(problem.tol, LOOSEST))
             Q = problem.hessian(Z, D, relaxed)
             curvature = (D * Q).sum(0)
             alpha = torch.where(curvature > 0, ru / curvature, torch.zeros_like(ru))
@@ -101,15 +101,16 @@ def conjugate_gradients(
                 R = -gradient
             else:
                 R = R - Q * alpha
-                loss -= 0.5 * float((alpha * ru).sum())
             U = P.solve(R)
             new = (R * U).sum(0)
             beta = torch.where(ru > 0, new / ru, torch.zeros_like(ru))
             ritz.add(alpha, beta)
-            remaining = float(new.sum())
+            # the step's numbers together: a device is waited for once
+            fall, remaining, length = _together((alpha * ru).sum(), new.sum(), problem.scaled_length(R))
+            loss = loss if fresh else loss - 0.5 * fall
             if not (loss > 0 and remaining > RESTART_BELOW * first) or (fresh and not loss < verified.loss):
                 break  # the recurred residual is no longer that of W, or the loss does not fall
-            step = Step(W, loss, problem.scaled_norm(R), 0.5 * remaining if P.factors else None)
+            step = Step(W, loss, length, 0.5 * remaining if P.factors else None)
             yield step
             verified = step if fresh else verified
             D, ru = U + D * beta, new
@@ -118,6 +119,12 @@ def conjugate_gradients(
             yield verified
             return
         ritz.restart()
+
+
+def _together(*numbers: torch.Tensor) -> list[float]:
+    """Numbers off their device, which is waited for once."""
+    values: list[float] = torch.stack([number.double() for number in numbers]).tolist()
+    return values
 
 
 def gradient_descent(

@@ -40,13 +40,14 @@ class Ritz:
         """Largest over smallest Ritz value of all outputs; None before the first iteration."""
         self.restart()
         alphas, betas = self._longest
+        by_output = [torch.stack(part, 1).tolist() if part else [] for part in (alphas, betas)]  # off their device at once
         values = []
         for k in range(alphas[0].numel() if alphas else 0):
-            alpha = [float(a[k]) for a in alphas]
+            alpha = by_output[0][k]
             steps = next((i for i, a in enumerate(alpha) if a <= 0), len(alpha))
             if steps == 0:
                 continue
-            beta = [float(b[k]) for b in betas[: steps - 1]]
+            beta = by_output[1][k][: steps - 1]
             diagonal = [1 / alpha[0]] + [1 / alpha[i] + beta[i - 1] / alpha[i - 1] for i in range(1, steps)]
             off = [math.sqrt(b) / a for a, b in zip(alpha, beta, strict=False)]
             values.append(scipy.linalg.eigvalsh_tridiagonal(diagonal, off))
@@ -60,21 +61,22 @@ def spectrum(
     shape = (problem.n_features, problem.loss.n_outputs)
     v = torch.randn(shape, generator=generator, dtype=torch.float64, device=generator.device).to(Z.device)
     basis: list[torch.Tensor] = []
-    alphas: list[float] = []
-    betas: list[float] = []
+    diagonal: list[torch.Tensor] = []
+    beside: list[torch.Tensor] = []
     v = v / v.norm()
     for _ in range(min(LANCZOS, v.numel())):
         basis.append(v)
         u = preconditioner.root_transposed(problem.hessian(Z, preconditioner.root(v).to(Z.dtype)).double())
-        alphas.append(float((u * v).sum()))
+        diagonal.append((u * v).sum())
         for _again in range(2):
             for b in basis:
                 u = u - (u * b).sum() * b
-        beta = float(u.norm())
-        if beta <= 1e-10 * abs(alphas[0]):
-            break
-        betas.append(beta)
-        v = u / beta
-    off = torch.tensor(betas[: len(alphas) - 1], dtype=torch.float64)
-    values = torch.linalg.eigvalsh(torch.diag(torch.tensor(alphas, dtype=torch.float64)) + off.diag(1) + off.diag(-1))
+        beside.append(u.norm())
+        v = u / beside[-1].clamp(min=torch.finfo(u.dtype).tiny)
+    alphas, betas = torch.stack((torch.stack(diagonal), torch.stack(beside))).cpu()
+    # what follows a vanishing one is noise: the space of the first vectors is invariant
+    vanishing = (betas <= 1e-10 * abs(alphas[0])).tolist()
+    last = vanishing.index(True) + 1 if True in vanishing else len(vanishing)
+    alphas, off = alphas[:last], betas[: last - 1]
+    values = torch.linalg.eigvalsh(torch.diag(alphas) + off.diag(1) + off.diag(-1))
     return values[values > FLAT[Z.dtype] * values.max()]

@@ -1,0 +1,110 @@
+"""Extreme eigenvalues of operators on tensors, on the tensors' device.
+
+Only the small matrix of every few steps comes to the host. Lanczos keeps three vectors and does not reorthogonalize: that
+repeats eigenvalues that have converged, and leaves them right (Paige 1980).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+
+from nareg._linear import eigenvalues
+from nareg.gnn._operators import Operator
+
+#: Steps between looks at what has converged, and steps at most.
+LOOK, STEPS = 16, 512
+#: Vectors of an Arnoldi process before it starts again from its best one, and how often it does.
+VECTORS, RESTARTS = 24, 20
+#: A residual below this share of the operator's size is rounding: the space is invariant.
+INVARIANT = {"torch.float32": 1e-6, "torch.float64": 1e-13}
+
+
+def extreme_eigenvalue(M: Operator, like: Any, which: str, *, tol: float) -> float:
+    """Smallest ("SA"), largest ("LA") or in size largest ("LM") eigenvalue of a symmetric M, to a residual of ``tol`` times it.
+
+    ``like`` is a tensor of the dtype and on the device of M.
+    """
+    import torch
+
+    v = _start(like)
+    before, beta = torch.zeros_like(v), v.new_zeros(())
+    alphas: list[Any] = []
+    betas: list[Any] = []
+    best = 0.0
+    for step in range(1, min(STEPS, v.shape[0]) + 1):
+        u = _product(M, v, like)
+        alphas.append((u * v).sum())
+        u = u - alphas[-1] * v - beta * before
+        beta = u.norm()
+        betas.append(beta)
+        before, v = v, u / beta.clamp(min=torch.finfo(u.dtype).tiny)
+        if step % LOOK and step < min(STEPS, v.shape[0]):
+            continue
+        diagonal, beside = torch.stack((torch.stack(alphas), torch.stack(betas))).tolist()
+        best, residual = _ritz(diagonal, beside, which, INVARIANT[str(like.dtype)])
+        if residual <= tol * abs(best):
+            break
+    return best
+
+
+def _ritz(alphas: list[float], betas: list[float], which: str, invariant: float) -> tuple[float, float]:
+    """The Ritz value at an end and the length of its residual, of the steps before the space was invariant."""
+    size = max(abs(a) + b for a, b in zip(alphas, betas, strict=True))
+    small = [b <= invariant * size for b in betas]
+    n = small.index(True) + 1 if True in small else len(alphas)
+    values, vectors = scipy.linalg.eigh_tridiagonal(alphas[:n], betas[: n - 1])
+    k = {"SA": 0, "LA": n - 1, "LM": int(np.abs(values).argmax())}[which]
+    return float(values[k]), float(betas[n - 1] * abs(vectors[-1, k]))
+
+
+def radius(M: Operator, like: Any, *, tol: float) -> float:
+    """Spectral radius of M, which need not be symmetric, by Arnoldi's process; at least that of the last Ritz value."""
+    import torch
+
+    v = _start(like)
+    n = v.shape[0]
+    best = 0.0
+    for _ in range(RESTARTS):
+        basis = torch.zeros((n, min(VECTORS, n) + 1), dtype=v.dtype, device=v.device)
+        H = torch.zeros((basis.shape[1], basis.shape[1] - 1), dtype=v.dtype, device=v.device)
+        basis[:, 0] = v[:, 0] / v.norm()
+        for j in range(H.shape[1]):
+            u = _product(M, basis[:, j : j + 1].contiguous(), like)
+            for _again in range(2):  # classical Gram-Schmidt, twice
+                h = basis[:, : j + 1].T @ u
+                u = u - basis[:, : j + 1] @ h
+                H[: j + 1, j] += h[:, 0]
+            H[j + 1, j] = u.norm()
+            basis[:, j + 1] = u[:, 0] / H[j + 1, j].clamp(min=torch.finfo(u.dtype).tiny)
+        small = H.cpu().numpy()
+        off = small.diagonal(-1)
+        ends = np.flatnonzero(off <= INVARIANT[str(like.dtype)] * np.abs(small).max())
+        m = int(ends[0]) + 1 if ends.size else H.shape[1]
+        values, vectors = np.linalg.eig(small[:m, :m])
+        k = int(np.abs(values).argmax())
+        best = float(np.abs(values[k]))
+        if off[m - 1] * abs(vectors[-1, k]) <= tol * best or m < H.shape[1]:
+            break
+        # a complex pair is spanned by real and imaginary part
+        mixture = torch.as_tensor(vectors[:, k].real + vectors[:, k].imag, dtype=v.dtype, device=v.device)
+        v = basis[:, :m] @ mixture[:, None]
+    return best
+
+
+def _start(like: Any) -> Any:
+    """The same start every time, of length one, in double precision."""
+    import torch
+
+    v = torch.as_tensor(eigenvalues.start_vector(like.shape[0])[:, None], dtype=torch.float64, device=like.device)
+    return v / v.norm()
+
+
+def _product(M: Operator, v: Any, like: Any) -> Any:
+    """M times a vector, in double precision beside the product."""
+    import torch
+
+    z = v.to(like.dtype)
+    return M.multiply_add(z, z, 1.0, 0.0, torch.empty_like(z)).to(v.dtype)
