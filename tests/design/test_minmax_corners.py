@@ -72,7 +72,7 @@ def test_without_dense_matrices_the_design_is_the_same(monkeypatch):
     monkeypatch.setattr(_minmax, "DENSE_NODES", 10)
     sparse = minmax(g, **options)
     np.testing.assert_allclose(sparse.weights, dense.weights, rtol=1e-5)
-    assert sparse.certificate.relaxed_objective == pytest.approx(dense.certificate.relaxed_objective, rel=1e-6)
+    assert sparse.certificate.relaxed_objective == pytest.approx(dense.certificate.relaxed_objective, rel=1e-3)
     assert sparse.certificate.details["box_worst_case_upper"] == pytest.approx(
         dense.certificate.details["box_worst_case_upper"], rel=1e-4
     )
