@@ -40,9 +40,11 @@ SIZES = {
     "exact": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "exact fit=noise": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "blind": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "prony": (300, 1000, 3000, 10_000),
+    "prony": (300, 1000, 3000, 10_000, 100_000),
     "relaxation": (300, 1000),
     "edge fit=noise": (300, 1000, 3000, 10_000),
+    "edge laplacian fit=noise": (1000, 3000),
+    "edge likelihood fit=noise": (1000, 3000),
     "minmax": (300, 500, 1000, 2000),
 }
 COLUMNS = (
@@ -82,6 +84,8 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
         "prony": lambda g, x, y, s: design.prony(g, signals=x, noise=s, fit=fit),
         "relaxation": lambda g, x, y, s: design.relaxation(g, signals=x, noise=s, fit="noise"),
         "edge": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit),
+        "edge laplacian": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, structure="laplacian"),
+        "edge likelihood": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, criterion="likelihood"),
         "minmax": lambda g, x, y, s: design.minmax(
             g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=s, fit=fit, criterion="prony-scaled"
         ),

@@ -15,7 +15,6 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from nareg._compiled import serial
 from nareg._linear.factorization import is_cholesky, superlu
 from nareg._operator import Penalty
 from nareg.design._edge.newton import Support
@@ -64,10 +63,10 @@ class EdgeLikelihood(ColumnRisk):
 
     def moments(self, columns: SampleColumns) -> np.ndarray:
         """``v_k^T R v_k`` for every node and edge."""
-        B, s = columns.inputs, self.support
-        power = np.einsum("it,it->i", B, B)
-        edge = np.array([float(np.sum((B[i] - B[j]) ** 2)) for i, j in zip(s.i, s.j, strict=True)])
-        return np.concatenate([power, edge])
+        from nareg.design._risk import kernels  # numba: imported when first needed
+
+        B, s = np.ascontiguousarray(columns.inputs), self.support
+        return np.concatenate([np.einsum("it,it->i", B, B), kernels.edge_products(s.i, s.j, B, B)])
 
     @cached_property
     def laplacian(self) -> np.ndarray:
@@ -105,50 +104,12 @@ class EdgeLikelihood(ColumnRisk):
         return factored[1]()
 
     def _inverse_products(self, L: sp.csc_array, pivots: np.ndarray, order: np.ndarray) -> np.ndarray:
+        from nareg.design._risk import kernels  # numba: imported when first needed
+
         L.sort_indices()
-        Z = _selected_inverse(L.indptr, L.indices, L.data, pivots)
+        Z = kernels.selected_inverse(L.indptr, L.indices, L.data, pivots)
         diagonal = Z[L.indptr[:-1]][order]  # unit diagonal first in every column
         s = self.support
         first, second = np.minimum(order[s.i], order[s.j]), np.maximum(order[s.i], order[s.j])
-        between = _entries(L.indptr, L.indices, Z, first, second)
+        between = kernels.stored_entries(L.indptr, L.indices, Z, first, second)
         return np.concatenate([diagonal, diagonal[s.i] + diagonal[s.j] - 2 * between])
-
-
-@serial
-def _selected_inverse(indptr, indices, data, pivots):  # type: ignore[no-untyped-def]
-    """Entries of ``(L D L^T)^-1`` on the pattern of the unit lower triangular L (CSC, sorted)."""
-    n = pivots.size
-    Z = np.zeros(data.size)
-    place = np.full(n, -1)
-    sums = np.zeros(n)
-    for i in range(n - 1, -1, -1):
-        start, end = indptr[i] + 1, indptr[i + 1]
-        for p in range(start, end):
-            place[indices[p]] = p
-            sums[indices[p]] = 0.0
-        for p in range(start, end):
-            k = indices[p]
-            for q in range(indptr[k], indptr[k + 1]):
-                r = indices[q]
-                if place[r] >= 0:
-                    sums[r] += data[p] * Z[q]
-                    if r != k:
-                        sums[k] += data[place[r]] * Z[q]
-        total = 1.0 / pivots[i]
-        for p in range(start, end):
-            Z[p] = -sums[indices[p]]
-            total -= data[p] * Z[p]
-            place[indices[p]] = -1
-        Z[indptr[i]] = total
-    return Z
-
-
-@serial
-def _entries(indptr, indices, Z, columns, rows):  # type: ignore[no-untyped-def]
-    """Entries (row, column) of a matrix in sorted CSC; every one must be stored."""
-    out = np.empty(rows.size)
-    for e in range(rows.size):
-        start, end = indptr[columns[e]], indptr[columns[e] + 1]
-        p = start + np.searchsorted(indices[start:end], rows[e])
-        out[e] = Z[p] if p < end and indices[p] == rows[e] else np.nan
-    return out
