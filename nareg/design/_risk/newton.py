@@ -104,12 +104,12 @@ def _step(
         step = (trial - v)[free]
         promised = -float(gradient[free] @ step + 0.5 * step @ hessian @ step)
         try:
-            found = function(trial) if promised > 0 else None
+            reached = function(trial) if promised > 0 else None
         except NaregError:  # singular in float64: too far
-            found = None
-        gain = -np.inf if found is None else (value - found[0]) / promised
-        if found is not None and gain > ACCEPTED:
-            return (trial, *found), max(damping * (0.3 if gain > 0.75 else 1.0 if gain > 0.25 else 3.0), 1e-12)
+            reached = None
+        gain = -np.inf if reached is None else (value - reached[0]) / promised
+        if reached is not None and gain > ACCEPTED:
+            return (trial, *reached), max(damping * (0.3 if gain > 0.75 else 1.0 if gain > 0.25 else 3.0), 1e-12)
         damping *= 4
     return None, damping
 
