@@ -1,7 +1,7 @@
 """Designs at scale: time, peak memory, certificate and test error of every bar, one process a measurement.
 
     python benchmarks/designs.py reference   N = 140 against cvxpy with SCS and tight Clarabel (half an hour)
-    python benchmarks/designs.py scale       prony, relaxation, exact, blind, edge from 300 to 100,000 nodes, and the plot
+    python benchmarks/designs.py scale       every design from 300 to 100,000 nodes, and the plot; --only NAME for one
     python benchmarks/designs.py us          20 half splits of the US network: exact and edge against single weight, LMMSE
     python benchmarks/designs.py quality     test error of fast designs and SDPs on the real networks
     python benchmarks/designs.py all         everything
@@ -40,9 +40,12 @@ SIZES = {
     "exact": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "exact fit=noise": (300, 1000, 3000, 10_000, 30_000, 100_000),
     "blind": (300, 1000, 3000, 10_000, 30_000, 100_000),
-    "prony": (300, 1000, 3000, 10_000),
+    "prony": (300, 1000, 3000, 10_000, 100_000),
     "relaxation": (300, 1000),
     "edge fit=noise": (300, 1000, 3000, 10_000),
+    "edge laplacian fit=noise": (1000, 3000),
+    "edge likelihood fit=noise": (1000, 3000),
+    "minmax": (300, 500, 1000, 2000),
 }
 COLUMNS = (
     "bench",
@@ -81,6 +84,11 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
         "prony": lambda g, x, y, s: design.prony(g, signals=x, noise=s, fit=fit),
         "relaxation": lambda g, x, y, s: design.relaxation(g, signals=x, noise=s, fit="noise"),
         "edge": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit),
+        "edge laplacian": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, structure="laplacian"),
+        "edge likelihood": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, criterion="likelihood"),
+        "minmax": lambda g, x, y, s: design.minmax(
+            g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=s, fit=fit, criterion="prony-scaled"
+        ),
     }
     call = calls[kind]
     call(small, few.signals, few.measure(few.signals, rng=rng), few.noise)  # compile outside the measured time
@@ -93,9 +101,11 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
 
 
 def reference(name: str, solver: str) -> dict[str, Any]:
-    """Prony or relaxation on the US network, half of the days, 0 dB, by one solver."""
+    """Prony, relaxation or corner min-max on the US network, half of the days, 0 dB, by one solver."""
     graph, train, _, noise = us_split(0, "random", 0.0, 0.0)
+    ends = {"signal_low": train.min(axis=1), "signal_high": train.max(axis=1)}
     ways = {"prony": lambda: design.prony(graph, signals=train, noise=noise, solver=solver, scale="bound"),
+            "minmax": lambda: design.minmax(graph, **ends, noise=noise, solver=solver),
             "relaxation": lambda: design.relaxation(graph, signals=train, noise=noise, solver=solver)}  # fmt: skip
     if solver in ("low-rank", "closed-form"):
         ways[name]()  # compile outside the measured time
@@ -231,16 +241,18 @@ def in_process(arguments: list[str]) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def scale_rows(largest: int) -> Iterator[dict[str, Any]]:
-    jobs = [(name, n) for name, sizes in SIZES.items() for n in sizes if n <= largest]
+def scale_rows(largest: int, only: str | None) -> Iterator[dict[str, Any]]:
+    jobs = [(name, n) for name, sizes in SIZES.items() if only in (None, name) for n in sizes if n <= largest]
     for name, n in track(jobs, "designs at scale", console=console):
         yield {"network": "sensors", "design": name, "nodes": n, **in_process(["synthetic", name, str(n)])}
 
 
-def reference_rows() -> Iterator[dict[str, Any]]:
+def reference_rows(only: str | None) -> Iterator[dict[str, Any]]:
     jobs = [("prony", s) for s in ("low-rank", "scs", "clarabel")] + [
         ("relaxation", s) for s in ("closed-form", "scs", "clarabel")
     ]
+    jobs += [("minmax", s) for s in ("low-rank", "scs", "clarabel")]
+    jobs = [job for job in jobs if only in (None, job[0])]
     for name, solver in track(jobs, "US network against cvxpy", console=console):
         yield {"network": "US 140", "design": f"{name} ({solver})", "nodes": 140, **in_process(["reference", name, solver])}
 
@@ -276,6 +288,7 @@ def main() -> None:
     parser.add_argument("what", nargs="*", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, default=Path("design-bench.csv"))
     parser.add_argument("--largest", type=int, default=100_000, help="largest synthetic network")
+    parser.add_argument("--only", help="one design of the benchmarks scale and reference")
     parser.add_argument("--splits", type=int, default=20, help="half splits of the US network")
     options = parser.parse_args()
     if options.bench == "one":
@@ -283,8 +296,8 @@ def main() -> None:
         print(json.dumps(synthetic(name, int(last)) if kind == "synthetic" else reference(name, last)))
         return
     benches = {
-        "reference": reference_rows,
-        "scale": lambda: scale_rows(options.largest),
+        "reference": lambda: reference_rows(options.only),
+        "scale": lambda: scale_rows(options.largest, options.only),
         "us": lambda: us_rows(options.splits),
         "quality": quality_rows,
     }
@@ -303,7 +316,7 @@ def main() -> None:
                 writer.writerow(rows[-1])
                 handle.flush()
                 print("| " + " | ".join(_shown(rows[-1].get(c)) for c in COLUMNS) + " |", flush=True)
-    if "scale" in chosen:
+    if "scale" in chosen and options.only is None:
         slopes = plot([r for r in rows if r["bench"] == "scale"], options.out.with_name("design-scale.png"))
         print("\nslopes of log time and log memory over log N, last three sizes:", slopes)
 

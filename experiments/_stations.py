@@ -144,7 +144,7 @@ def learned(stations: Stations, train: np.ndarray, snr_db: float) -> dict[str, A
 def minmax_once(stations: Stations) -> dict[str, WeightDesign]:
     """Min-max Prony from the range of every station and from one range for all, at the bound for 0 dB.
 
-    A program of a minute on the large network; both are homogeneous, so that every other SNR is a rescaling.
+    Both are homogeneous, so that every other SNR is a rescaling.
     """
     X, w0 = stations.signals, published_weight(stations.graph, 1.0)
     ranges = {MM_PRONY: (X.min(axis=1), X.max(axis=1)), f"{MM_PRONY}, {PAIR}": (X.min(), X.max())}

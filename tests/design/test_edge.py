@@ -301,13 +301,6 @@ def test_bad_arguments_are_named(call, words):
         call(nareg.graphs.grid((3, 3)))
 
 
-@pytest.mark.parametrize("settings", [{"criterion": "likelihood"}, {"structure": "laplacian"}])
-def test_too_large_for_a_hessian(settings):
-    g = nareg.graphs.grid((40, 40))
-    with pytest.raises(TooLargeError, match=r"Hessian of 4720 nodes and edges"):
-        edge(g, signals=np.ones(1600), noise=1.0, **settings)
-
-
 def test_too_many_columns(monkeypatch):
     monkeypatch.setattr("os.sysconf", lambda name: 1000)  # a machine with a megabyte
     with pytest.raises(TooLargeError, match="pass fewer signals"):

@@ -72,11 +72,21 @@ def certify(
     while delta <= norm:
         factor = factorize(scaled + delta * sp.eye_array(n))
         if factor is not None:
+            delta = _tighter(scaled, factor.solve, delta)
             # lam is negative somewhere once delta exceeds the margin: rather go on where Z is negative
             directions = _negative(factor.solve, delta, margin, size) if delta > margin else None
             return DualCertificate(bound(delta), "sparse factor", directions)
         delta = min(4 * delta, margin) if delta < margin else 4 * delta
     return DualCertificate(None, "no sparse factor has positive pivots")
+
+
+def _tighter(scaled: sp.csr_array, inverse: Solve, delta: float) -> float:
+    """A smaller shift for which a factor has positive pivots too, found by the smallest eigenvalue; else this one."""
+    pairs = extreme_eigenvectors(operator(inverse, scaled.shape[0]), 1, tol=1e-2)
+    needed = delta if pairs is None else 1.1 * (delta - 1 / float(pairs[0][0]))
+    if not 0 < needed < 0.8 * delta or factorize(scaled + needed * sp.eye_array(scaled.shape[0])) is None:
+        return delta
+    return needed
 
 
 def _smallest(matrix: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:

@@ -118,7 +118,7 @@ class SupportProgram:
         if n > SDP_NODES:
             raise TooLargeError(
                 f"solver='sdp' on {n} nodes would take hours ({n * (n + 1) // 2} matrix unknowns, limit {SDP_NODES} "
-                "nodes): use solver='auto', design='exact', or a part of the network."
+                "nodes): use solver='auto', the exact design, or a part of the network (graph.subgraph)."
             )
         cp = _cvxpy()
         started = time.perf_counter()

@@ -1,7 +1,11 @@
-"""Trust-region Newton method for the rows of a factor V under ``low_i <= ||v_i||^2 <= high_i``.
+"""Damped Newton method for the rows of a factor V under ``low_i <= ||v_i||^2 <= high_i``.
 
 Rows at a bound that q pushes against move on their sphere, the others freely; a step that leaves the bounds is taken
 back along the row. A Hessian product costs what a gradient does.
+
+The model goes wrong around a few rows at a time: where curvature is negative, or a row wants to move further than its own
+length. So every row has a damping of its own (Levenberg and Marquardt's, in units of its curvature). One radius for all rows
+made a large network wait for each of its places in turn: the number of steps grew with the number of nodes.
 """
 
 from __future__ import annotations
@@ -18,17 +22,24 @@ from nareg.progress import ProgressCallback
 
 #: Of one search, all ranks and tolerances together.
 MAX_STEPS = 1000
-MAX_CG = 300
+#: Hessian products of a step: more are spent on a model that the next step replaces.
+MAX_CG = 30
 #: Distance to the limit of all S, relative to it, at which nothing is left to gain.
 AT_LIMIT = 1e-4
 #: Steps for which a preconditioner serves.
 PRECONDITIONER_STEPS = 8
 #: Share of the rows' squared length in a direction that counts as unused.
 UNUSED = 1e-3
+#: A row's longest change in a step, relative to its length.
+LONGEST_STEP = 0.5
+#: Factor of the damping after a step that the model foresaw, and damping below which there is none.
+DECAY, LEAST_DAMPING = 0.5, 1e-3
+#: The model foresaw a step if this part of what it promised came true.
+FORESEEN = 0.75
 
 
 class RowNewton:
-    """Trust-region Newton method for the rows of V, with the radius in the norm of the preconditioner."""
+    """Newton method for the rows of V, each damped where the model has gone wrong around it."""
 
     def __init__(
         self, quadratic: SupportQuadratic, low: np.ndarray, high: np.ndarray, progress: ProgressCallback | None
@@ -41,7 +52,7 @@ class RowNewton:
         self.progress = progress
         self.steps = self.products = 0
         self.point: LowRankPoint
-        self.radius = np.inf
+        self.damping = np.zeros(low.size)
         self.floor = 0.0
         self.prepared: tuple[int, ...] = ()
         self.fresh_until = 0
@@ -113,7 +124,7 @@ class RowNewton:
 
     def _step(self, forcing: float) -> bool:
         """One step; False if none lowers the value."""
-        D, length, bounded = self._direction(forcing)
+        D, promised = self._direction(forcing)
         slope = float(np.sum(self.gradient * D))
         t = 1.0
         while t > 1e-10:
@@ -125,46 +136,68 @@ class RowNewton:
         else:
             return False
         self.steps += 1
-        if t < 1:
-            self.radius = 2 * t * length
-        elif bounded:
-            self.radius *= 3
-        before = self.merit
+        relative, before = self._relative_length(D), self.merit
+        if t < 1:  # the rows that move furthest are those that it was wrong about
+            self._damp(relative > 0.5 * relative.max(), 1.0)
+        elif before - self._merit(point) > FORESEEN * promised:
+            self.damping *= np.where(relative < LONGEST_STEP, DECAY, 1.0)
+            self.damping[self.damping < LEAST_DAMPING] = 0.0
         self._take(V, point)
         return before - self.merit > 1e-15 * self.scale
 
-    def _direction(self, forcing: float) -> tuple[np.ndarray, float, bool]:
-        """Steihaug's truncated conjugate gradients: step, its length, whether the radius or negative curvature ended it.
+    def _direction(self, forcing: float) -> tuple[np.ndarray, float]:
+        """A step by truncated conjugate gradients on the damped Hessian, and what the model promises for it.
 
-        Lengths are in the norm of the preconditioner, by recurrences (Conn, Gould, Toint 2000, section 7.5.1).
+        Where curvature is negative along a direction, it is so in the part of some rows: these are damped until it is
+        positive, and the search goes on. No row changes by more than a share of its length.
         """
         self._prepare()
-        D = np.zeros_like(self.gradient)
-        R = -self.gradient
-        Z = self._precondition(R)
-        P = Z
+        D, R = np.zeros_like(self.gradient), -self.gradient
+        P = Z = self._precondition(R)
         rz = first = float(np.sum(R * Z))
-        dd, dp, pp = 0.0, 0.0, rz  # squared lengths and the product of D and P
-        if not np.isfinite(self.radius):
-            self.radius = 10 * self._length(self.point.V)
-        for _ in range(MAX_CG):
+        taken = 0
+        for _ in range(3 * MAX_CG):
             HP = self._hessian(P)
-            curvature = float(np.sum(P * HP))
-            alpha = rz / curvature if curvature > 1e-14 * pp else np.inf
-            following = dd + alpha * (2 * dp + alpha * pp)
-            if following >= self.radius**2:  # or negative curvature
-                t = (-dp + np.sqrt(max(dp * dp - pp * (dd - self.radius**2), 0.0))) / max(pp, 1e-300)
-                return D + t * P, self.radius, True
+            square = self.size * np.einsum("ik,ik->i", P, P)
+            each = np.einsum("ik,ik->i", P, HP) + self.damping * square
+            if each.sum() <= 1e-10 * square.sum():
+                more = np.where(each < 0, -1.5 * each / np.maximum(square, 1e-300), 0.0)
+                self.damping += more
+                self._invert()
+                R -= self._tangent((more * self.size)[:, None] * D)
+                if _decrease(self.gradient, R, D) <= 0:  # with the new damping too long a step
+                    D, R = np.zeros_like(D), -self.gradient
+                P = Z = self._precondition(R)
+                rz = float(np.sum(R * Z))
+                continue
+            alpha = rz / float(each.sum())
             D += alpha * P
-            R -= alpha * HP
+            R -= alpha * (HP + self._tangent((self.damping * self.size)[:, None] * P))
             Z = self._precondition(R)
             rz, previous = float(np.sum(R * Z)), rz
-            if rz <= forcing**2 * first:
-                return D, np.sqrt(following), False
-            beta = rz / previous
-            dd, dp, pp = following, beta * (dp + alpha * pp), rz + beta**2 * pp
-            P = Z + beta * P
-        return D, np.sqrt(dd), False
+            taken += 1
+            if rz <= forcing**2 * first or taken == MAX_CG:
+                break
+            P = Z + rz / previous * P
+        if not D.any():
+            D = Z
+        promised = _decrease(self.gradient, R, D)
+        relative = self._relative_length(D)
+        if (relative > LONGEST_STEP).any():
+            self._damp(relative > LONGEST_STEP, 0.1)
+            clipped = D * np.minimum(1.0, LONGEST_STEP / np.maximum(relative, 1e-300))[:, None]
+            if np.sum(clipped * self.gradient) < 0:
+                D = clipped
+        return D, promised
+
+    def _relative_length(self, D: np.ndarray) -> np.ndarray:
+        """Length of every row of a step over that of the row."""
+        shortest = 1e-6 * float(self.length.max(initial=0.0)) or 1.0
+        relative: np.ndarray = np.linalg.norm(D, axis=1) / np.maximum(self.length, shortest)
+        return relative
+
+    def _damp(self, rows: np.ndarray, least: float) -> None:
+        self.damping[rows] = np.maximum(4 * self.damping[rows], least)
 
     def _hessian(self, D: np.ndarray) -> np.ndarray:
         """Hessian of the Lagrangian along D: ``2 (Y'[D] V + Y D - (lam + eps) D)``."""
@@ -174,20 +207,24 @@ class RowNewton:
 
     def _prepare(self) -> None:
         """Blocks of the preconditioner: curvature in one row, and the diagonal of Z."""
-        if self.prepared == self.point.V.shape and self.steps < self.fresh_until:
-            return
-        self.prepared, self.fresh_until = self.point.V.shape, self.steps + PRECONDITIONER_STEPS
-        blocks = self.q.row_curvature(self.point.V)
-        k = blocks.shape[1]
-        trace = np.einsum("ijj->i", blocks)
-        diagonal = np.maximum(self.q.grouped(self.point.Y).diagonal() - self.lam, 0.0)
-        ridge = diagonal + 1e-3 * trace / k + 1e-12 * trace.max(initial=0.0) + 1e-300
-        self.blocks = 2 * (blocks + ridge[:, None, None] * np.eye(k))
-        self.inverse = np.linalg.inv(self.blocks)
+        if self.prepared != self.point.V.shape or self.steps >= self.fresh_until:
+            self.prepared, self.fresh_until = self.point.V.shape, self.steps + PRECONDITIONER_STEPS
+            blocks = self.q.row_curvature(self.point.V)
+            k = blocks.shape[1]
+            trace = np.einsum("ijj->i", blocks)
+            diagonal = np.maximum(self.q.grouped(self.point.Y).diagonal() - self.lam, 0.0)
+            ridge = diagonal + 1e-3 * trace / k + 1e-12 * trace.max(initial=0.0) + 1e-300
+            self.blocks = 2 * (blocks + ridge[:, None, None] * np.eye(k))
+            self.size = np.einsum("ijj->i", self.blocks) / k
+            self.inverse, self.inverted = np.linalg.inv(self.blocks), np.zeros_like(self.size)
+        self._invert()
 
-    def _length(self, D: np.ndarray) -> float:
-        """Norm of a change of V that belongs to the preconditioner."""
-        return float(np.sqrt(np.einsum("ik,ikl,il->", D, self.blocks, D, optimize=["einsum_path", (0, 1), (0, 1)])))
+    def _invert(self) -> None:
+        """Inverses of the blocks with the present damping, where it has changed."""
+        rows = np.flatnonzero(self.damping != self.inverted)
+        ridge = (self.damping * self.size)[rows, None, None] * np.eye(self.blocks.shape[1])
+        self.inverse[rows] = np.linalg.inv(self.blocks[rows] + ridge)
+        self.inverted = self.damping.copy()
 
     def _precondition(self, R: np.ndarray) -> np.ndarray:
         return self._tangent(np.matmul(self.inverse, R[:, :, None])[:, :, 0])
@@ -233,18 +270,21 @@ class RowNewton:
                 fresh.append(u)
         V = np.hstack([V, np.zeros((len(V), len(fresh)))])
         step = np.hstack([step, np.transpose(fresh).reshape(len(V), -1)])
-        best, t, length, lowest = None, 1.0, 0.0, self.merit
+        best, t, lowest = None, 1.0, self.merit
         while t > 1e-6:
             point = self.q.at(self._clamped(V + t * step, self.active))
             merit = self._merit(point)
             if merit < lowest:
-                best, length, lowest = point, t, merit
+                best, lowest = point, merit
             elif best is not None:
                 break
             t /= 2
         if best is None:
             return False
         self._take(best.V, best)
-        self._prepare()
-        self.radius = length * self._length(step)
         return True
+
+
+def _decrease(gradient: np.ndarray, R: np.ndarray, D: np.ndarray) -> float:
+    """What the quadratic model falls by over the step D, whose residual is ``R = -gradient - H D``."""
+    return 0.5 * float(np.sum((R - gradient) * D))

@@ -14,7 +14,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._linear.threads import few_threads
-from nareg._operator import penalty
+from nareg._operator import Penalty, penalty
 from nareg.design._edge import sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.newton import Support
@@ -89,9 +89,9 @@ def edge(
     Shrinkage by a minimizes ``(1 - a)`` times the risk, plus a times the risk under a model whose optimum is the best single
     weight, plus a proximal term proportional to a. ``"auto"`` uses two folds, which alternate over ten blocks of consecutive
     signals. Up to 2000 nodes and edges together the method is a damped Newton method. Above, it is L-BFGS with sparse factors
-    and random probes for the noise. ``shrink="auto"`` then stops it early on a quarter of the signals and probes of their own,
-    and only ``criterion="risk"`` with ``structure="symmetric"`` is available. Effective degrees of freedom are
-    ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
+    and random probes for the noise (the likelihood has exact gradients, by Takahashi's recursion, where the graph is
+    mesh-like). ``shrink="auto"`` then stops it early on a quarter of the signals and probes of their own. Effective degrees
+    of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
 
     Examples
     --------
@@ -122,24 +122,33 @@ def edge(
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     settings = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
     if unknowns > DENSE_UNKNOWNS:
-        if criterion == "likelihood" or structure == "laplacian":
+        if structure == "laplacian":
+            _refuse_other_operators(base)
+        if criterion == "likelihood" and not sparse.EdgeRisk(base, (i, j), np.ones(base.n_nodes)).factorizes:
             raise TooLargeError(
-                f"criterion={criterion!r} with structure={structure!r} needs a dense Hessian of {unknowns} nodes and edges "
-                f"({unknowns**2 * 8 / 2**30:.1f} GiB), more than the limit of {DENSE_UNKNOWNS}: use criterion='risk' with "
-                "structure='symmetric', or a part of the network (graph.subgraph)."
+                f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
+                "criterion='risk', or a part of the network (graph.subgraph)."
             )
-        outcome, c, stored = sparse.design(base, (i, j), **data, shrink=amount, rng=generator, progress=progress)
+        outcome, c, stored = sparse.design(
+            base, (i, j), **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
+            rng=generator, progress=progress,
+        )  # fmt: skip
         return pack(outcome, base, (i, j), c, stored, settings, started)
     task = problem(base, **data, needs="edge")
     if not np.trace(task.R) > 0:
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     X = None if signals is None else _checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
-    if structure == "laplacian" and not base.is_laplacian:
-        raise InputError("structure='laplacian' starts from the graph's Laplacian: pass a Graph or a Laplacian as graph.")
+    if structure == "laplacian":
+        _refuse_other_operators(base)
     dense = DenseDesign(task, Support(base.n_nodes, i, j), criterion == "risk", structure == "laplacian")
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
     return pack(outcome, base, (i, j), task.c, task.fit, settings, started)
+
+
+def _refuse_other_operators(base: Penalty) -> None:
+    if not base.is_laplacian:
+        raise InputError("structure='laplacian' starts from the graph's Laplacian: pass a Graph or a Laplacian as graph.")
 
 
 def _amount(shrink: Any) -> float | None:

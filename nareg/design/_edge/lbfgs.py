@@ -17,6 +17,10 @@ class ConeDescent:
     function: Callable[[np.ndarray], tuple[float, np.ndarray]]
     u: np.ndarray
     stiffness: np.ndarray
+    #: Lower bounds of the unknowns, or None.
+    floor: np.ndarray | None = None
+    #: What a gradient is relative to; None: the value.
+    size: float | None = None
     pairs: list[Pair] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -24,8 +28,15 @@ class ConeDescent:
 
     @property
     def relative_gradient(self) -> float:
-        """``||gradient|| ||u|| / value``."""
-        return float(np.linalg.norm(self.gradient) * np.linalg.norm(self.u) / (abs(self.value) or 1.0))
+        """``||projected gradient|| ||u|| / size``."""
+        size = abs(self.value) if self.size is None else self.size
+        return float(np.linalg.norm(self.gradient[self._free()]) * np.linalg.norm(self.u) / (size or 1.0))
+
+    def _free(self) -> np.ndarray:
+        """Unknowns that are not pushed against their lower bound."""
+        if self.floor is None:
+            return np.ones(self.u.size, dtype=bool)
+        return (self.u > self.floor) | (self.gradient < 0)
 
     def step(self) -> bool:
         """Take one step with backtracking; False where none lowers the value."""
@@ -33,13 +44,15 @@ class ConeDescent:
         slope = float(self.gradient @ direction)
         if slope >= 0:
             self.pairs.clear()
-            direction = -self.gradient / self.stiffness
+            direction = -self.gradient / self.stiffness * self._free()
             slope = float(self.gradient @ direction)
         length = 1.0
         while length > 1e-10:
             u = self.u + length * direction
+            if self.floor is not None:
+                u = np.maximum(u, self.floor)
             value, gradient = self.function(u)
-            if value <= self.value + 1e-4 * length * slope:
+            if value <= self.value + 1e-4 * (length * slope if self.floor is None else float(self.gradient @ (u - self.u))):
                 pair = self._pair(u - self.u, gradient - self.gradient)
                 if pair is not None:
                     self.pairs = [*self.pairs[-MEMORY + 1 :], pair]
@@ -57,9 +70,15 @@ class ConeDescent:
         return Pair(step, change, curvature) if curvature > 1e-10 * size else None
 
     def _direction(self) -> np.ndarray:
-        """Minus the approximate inverse Hessian times the gradient."""
+        """Minus the approximate inverse Hessian times the gradient, in the unknowns that are free to move."""
         metric = 1.0
         if self.pairs:
             last = self.pairs[-1]
             metric = last.curvature / float(last.change @ (last.change / self.stiffness))
-        return -two_loop(self.gradient, self.pairs, lambda q: q * (metric / self.stiffness))
+        free = self._free()
+        if self.floor is None:
+            return -two_loop(self.gradient, self.pairs, lambda q: q * (metric / self.stiffness))
+        # pairs as the free unknowns see them: the others stay where they are
+        seen = (Pair(p.step * free, p.change * free, float((p.step * free) @ p.change)) for p in self.pairs)
+        pairs = [p for p in seen if p.curvature > 0]
+        return -two_loop(self.gradient * free, pairs, lambda q: q * (metric / self.stiffness)) * free

@@ -6,14 +6,15 @@ The risk of ``H = K^-1 C`` is a sum of squares over columns that stand for signa
 
 with random probes Z, the same ones throughout, so that the descent sees one smooth function. With the columns
 ``U = K^-1 F`` and ``A = K^-1 (U - G)`` the derivative by the weight of ``v v^T`` (see ``_edge_newton``) is
-``-2 sum over columns (v^T a)(v^T u)``. Positive pivots of the factor prove that K is positive definite.
+``-2 sum over columns (v^T a)(v^T u)``. Positive pivots of the factor prove that K is positive definite. The likelihood needs
+no probes (:mod:`nareg.design._edge.sparse_likelihood`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import scipy.sparse as sp
@@ -27,6 +28,7 @@ from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.newton import Support
 from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
+from nareg.design._edge.sparse_likelihood import SHARED, EdgeLikelihood
 from nareg.design._risk.descent import report
 from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
@@ -58,6 +60,8 @@ ENDINGS = {
 FEWEST = 8
 #: Shrinkage during a descent that held-out signals stop: it makes the point where that happens better.
 EARLY_SHRINK = 0.3
+#: Smallest edge weight of a Laplacian structure, relative to the smallest of the single weight: zero but for the pattern.
+FLOOR = 1e-9
 #: Relative residual of iterative solves: the risk is then right to about ten digits.
 TOL = 1e-6
 
@@ -129,12 +133,15 @@ class Samples:
 
     L: sp.csr_array
     X: np.ndarray
-    root: np.ndarray  # (N,) or (N, N)
+    root: np.ndarray | None  # (N,), (N, N), or None: no probes of the noise
     c: np.ndarray
     rng: np.random.Generator
 
     def columns(self, which: np.ndarray) -> SampleColumns:
         """SampleColumns for some of the signals, with probes of their own."""
+        if self.root is None:
+            clean = self.X[:, which] / np.sqrt(which.size)
+            return SampleColumns(clean, clean, which.size)
         Z = self.probes()
         noise = (self.root[:, None] * Z if self.root.ndim == 1 else self.root @ Z) / np.sqrt(PROBES)
         return clean_and_noise(self.X[:, which], noise)
@@ -153,42 +160,156 @@ def design(
     second_moment: Any,
     noise: Any,
     fit: Any,
+    by_risk: bool,
+    nonnegative: bool,
     shrink: float | None,
     rng: np.random.Generator,
     progress: ProgressCallback | None,
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
-    X, Sigma = _signal_columns(signals, second_moment, n), _checks.noise("noise", noise, n)
+    X, Sigma = _signal_columns(signals, second_moment, n), None if noise is None else _checks.noise("noise", noise, n)
     _checks.memory("the edge design", 80 * n * (X.shape[1] + 2 * PROBES), alternative="pass fewer signals")
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     if not X.any():
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
-    samples = Samples(base.L, X, np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma), c, rng)
-    risk = EdgeRisk(base, edges, c)
+    root = None if Sigma is None or not by_risk else np.sqrt(Sigma) if Sigma.ndim == 1 else _root(Sigma)
+    samples = Samples(base.L, X, root, c, rng)
     held_out: np.ndarray | None = None
     if shrink is None and signals is not None:
         held_out = np.sort(rng.permutation(X.shape[1])[: int(np.ceil(HELD_OUT * X.shape[1]))])
     amount = shrink if shrink is not None else 0.0 if held_out is None else EARLY_SHRINK
-    outcome = _descend(risk, samples, held_out, amount, progress)
+    if by_risk:
+        outcome = _descend(RiskModel(EdgeRisk(base, edges, c), samples), samples, held_out, amount, nonnegative, progress)
+    else:
+        outcome = _descend(LikelihoodModel(EdgeLikelihood(base, edges)), samples, held_out, amount, nonnegative, progress)
+        # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
+        scale = 1.0 if Sigma is None else float(np.mean(c * (Sigma if Sigma.ndim == 1 else np.diag(Sigma)))) or 1.0
+        outcome = replace(outcome, entries=scale * outcome.entries)
     return outcome, c, None if fit is None else c
 
 
+class Model(Protocol):
+    """A criterion on sample columns: where its descent starts, and its objective blended with the model of that start."""
+
+    @property
+    def columns(self) -> ColumnRisk:
+        """The objective as a sum over columns."""
+
+    @property
+    def support(self) -> Support: ...
+
+    @property
+    def factorizes(self) -> bool: ...
+
+    @property
+    def shared(self) -> int:
+        """Number of trailing summands that are no signals'."""
+
+    def start(self, columns: SampleColumns) -> np.ndarray:
+        """The best single weight, or the best precision of two parameters."""
+
+    def stiffness(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray:
+        """Diagonal of the Hessian's positive semidefinite part."""
+
+    def blended(
+        self, columns: SampleColumns, start: np.ndarray, amount: float
+    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        """``(1 - amount)`` times the objective, and the rest one whose optimum is the start."""
+
+    def size(self) -> float | None:
+        """What a gradient is relative to; None: the value."""
+
+
+@dataclass(frozen=True)
+class RiskModel:
+    """The mean squared error."""
+
+    columns: EdgeRisk
+    samples: Samples
+    shared: int = PROBES
+
+    @property
+    def support(self) -> Support:
+        return self.columns.support
+
+    @property
+    def factorizes(self) -> bool:
+        return self.columns.factorizes
+
+    def start(self, columns: SampleColumns) -> np.ndarray:
+        return best_scalar(self.columns, columns)
+
+    def stiffness(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray:
+        return self.columns.stiffness(u, columns, self.samples.probes())
+
+    def blended(
+        self, columns: SampleColumns, start: np.ndarray, amount: float
+    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        # (1 - a) ||U - G||^2 + a ||U - U0||^2 is ||U - (1 - a) G - a U0||^2 up to a constant
+        risk = self.columns
+        solve = risk.inverse(start)
+        U0 = None if solve is None or amount == 0 else solve(risk.right_hand_sides(columns))
+        target = columns if U0 is None else replace(columns, targets=(1 - amount) * columns.targets + amount * U0)
+        return lambda u: risk.value_and_gradient(u, target)
+
+    def size(self) -> float | None:
+        return None
+
+
+@dataclass(frozen=True)
+class LikelihoodModel:
+    """Twice the negative log-likelihood per signal."""
+
+    columns: EdgeLikelihood
+    shared: int = SHARED
+
+    @property
+    def support(self) -> Support:
+        return self.columns.support
+
+    @property
+    def factorizes(self) -> bool:
+        return True
+
+    def start(self, columns: SampleColumns) -> np.ndarray:
+        return self.columns.best_two(self.columns.moments(columns))
+
+    def stiffness(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray:
+        return self.columns.inverse_products(u) ** 2
+
+    def blended(
+        self, columns: SampleColumns, start: np.ndarray, amount: float
+    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
+        # R and Theta_0^-1, whose likelihood is largest at Theta_0
+        moments = (1 - amount) * self.columns.moments(columns) + amount * self.columns.inverse_products(start)
+        return lambda u: self.columns.value_and_gradient(u, moments)
+
+    def size(self) -> float | None:
+        return float(self.support.n)  # tr(Theta R) at the minimum: the value changes with the unit of the signals
+
+
 def _descend(
-    risk: EdgeRisk, samples: Samples, held_out: np.ndarray | None, amount: float, progress: ProgressCallback | None
-) -> EdgeOutcome:
+    model: Model, samples: Samples, held_out: np.ndarray | None, amount: float, nonnegative: bool,
+    progress: ProgressCallback | None,
+) -> EdgeOutcome:  # fmt: skip
     """From the best single weight down, to the smallest held-out risk where signals are held out."""
+    risk = model.columns
     everything = np.arange(samples.X.shape[1])
     too_few = held_out is not None and everything.size < FEWEST
     train = samples.columns(everything if held_out is None or too_few else np.setdiff1d(everything, held_out))
     judge = None if held_out is None or too_few else samples.columns(held_out)
-    start = best_scalar(risk, train)
-    stiffness = risk.stiffness(start, train, samples.probes())
+    start = model.start(train)
+    stiffness = model.stiffness(start, train)
     stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-    descent = ConeDescent(_shrunk(risk, train, start, amount * PROXIMAL * stiffness, amount), start, stiffness)
+    floor = FLOOR * np.abs(start[model.support.n :]).min() * np.ones_like(start) if nonnegative else None
+    if floor is not None:
+        floor[: model.support.n] = 0.0  # edges stay in the factor's pattern
+    function = _proximal(model.blended(train, start, amount), start, amount * PROXIMAL * stiffness)
+    descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
-    watch = None if judge is None else Watch(risk, judge, start)
+    watch = None if judge is None else Watch(risk, judge, start, model.shared)
     message = "the best single weight is kept" if too_few or amount == 1.0 else ""
     iterations, gradient = 0, descent.relative_gradient
     try:
@@ -224,10 +345,12 @@ def _descend(
         everywhere = samples.columns(everything)
         objective, scalar = risk.value(u, everywhere), risk.value(start, everywhere)
     return EdgeOutcome(
-        entries=risk.support.entries(u),
+        entries=model.support.entries(u),
         objective=objective,
         status=status,
-        solver="L-BFGS, " + ("sparse factors" if risk.factorizes else "conjugate gradients"),
+        solver=("projected " if nonnegative else "")
+        + "L-BFGS, "
+        + ("sparse factors" if model.factorizes else "conjugate gradients"),
         message=message,
         gradient_norm=None if single else gradient,
         details={
@@ -237,9 +360,9 @@ def _descend(
             "held_out_error": None if watch is None else watch.error,
             "degrees_of_freedom": u.size,
             "effective_degrees_of_freedom": None,
-            "best_scalar_risk": scalar,
             "iterations": iterations,
-            "n_probes": PROBES,
+            **({"best_scalar_risk": scalar, "n_probes": PROBES} if isinstance(model, RiskModel) else {}),
+            **({} if isinstance(model, RiskModel) else {"best_two_parameter_likelihood": scalar}),
         },
     )
 
@@ -247,8 +370,8 @@ def _descend(
 class Watch:
     """Held-out risk along a descent, and where it was smallest."""
 
-    def __init__(self, risk: EdgeRisk, columns: SampleColumns, start: np.ndarray) -> None:
-        self.risk, self.columns, self.u, self.since = risk, columns, start, 0
+    def __init__(self, risk: ColumnRisk, columns: SampleColumns, start: np.ndarray, shared: int) -> None:
+        self.risk, self.columns, self.u, self.since, self.shared = risk, columns, start, 0, shared
         values = risk.column_values(start, columns)
         assert values is not None
         self.scalar = self.best = values
@@ -264,31 +387,25 @@ class Watch:
     @property
     def error(self) -> float:
         """Standard error of the gain over signals; that of the probes is smaller by an order of magnitude."""
-        return standard_error((self.scalar - self.best)[:-PROBES])
+        return standard_error((self.scalar - self.best)[: -self.shared])
 
     @property
     def worthwhile(self) -> bool:
         """Whether the held-out gain exceeds its error."""
-        return worthwhile(self.scalar - self.best, standard_errors=STANDARD_ERRORS, scattered=slice(-PROBES))
+        return worthwhile(self.scalar - self.best, standard_errors=STANDARD_ERRORS, scattered=slice(-self.shared))
 
 
-def _shrunk(
-    risk: EdgeRisk, columns: SampleColumns, start: np.ndarray, h: np.ndarray, amount: float
+def _proximal(
+    function: Callable[[np.ndarray], tuple[float, np.ndarray]], start: np.ndarray, h: np.ndarray
 ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-    """The risk with targets moved towards what the single weight makes of the columns, plus the proximal term.
+    """The function plus ``1/2 sum_k h_k (u_k - start_k)^2``."""
 
-    ``(1 - a) ||U - G||^2 + a ||U - U0||^2`` is ``||U - (1 - a) G - a U0||^2`` up to a constant.
-    """
-    solve = risk.inverse(start)
-    U0 = None if solve is None or amount == 0 else solve(risk.right_hand_sides(columns))
-    target = columns if U0 is None else replace(columns, targets=(1 - amount) * columns.targets + amount * U0)
-
-    def function(u: np.ndarray) -> tuple[float, np.ndarray]:
-        value, gradient = risk.value_and_gradient(u, target)
+    def with_pull(u: np.ndarray) -> tuple[float, np.ndarray]:
+        value, gradient = function(u)
         away = u - start
         return value + 0.5 * float(h @ away**2), gradient + h * away
 
-    return function
+    return with_pull
 
 
 def best_scalar(risk: EdgeRisk, columns: SampleColumns) -> np.ndarray:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
+from nareg.design._convex.sparse_problem import AnyProblem
 from nareg.design._minmax.signal_sets import Matrix
 from nareg.design._risk.descent import ValueAndGradient
 from nareg.design._risk.problem import DesignProblem
@@ -25,7 +26,7 @@ class Criterion:
     smooth_maximum: Callable[[list[np.ndarray]], ValueAndGradient]
 
 
-def prony_criterion(task: DesignProblem) -> Criterion:
+def prony_criterion(task: AnyProblem) -> Criterion:
     """``B = C^-1/2 S``: ``||S x||^2`` in the coordinates ``C^1/2 x``."""
     L, root = task.base.L, np.sqrt(task.c)
 

@@ -21,20 +21,24 @@ import numpy as np
 from nareg import _checks
 from nareg._operator import Penalty, penalty
 from nareg.design._convex.filter_fit import FitOptions, fit_weights_to
-from nareg.design._convex.sparse_problem import published_bound
-from nareg.design._minmax.corners import prony_over_corners, prony_over_corners_tied, saddle_point
-from nareg.design._minmax.criteria import mse_criterion, prony_criterion
+from nareg.design._convex.sparse_problem import AnyProblem, published_bound, sparse_problem
+from nareg.design._minmax.corners import saddle_point
+from nareg.design._minmax.criteria import Criterion, mse_criterion, prony_criterion
 from nareg.design._minmax.over_sets import mse_over_set, prony_over_set
+from nareg.design._minmax.prony_corners import prony_over_corners
 from nareg.design._minmax.signal_sets import SignalSet, Uncertainty, box_bounds, checked_uncertainty, signal_set
 from nareg.design._minmax.worst_case import FILTER_NODES, examine, filter_size
 from nareg.design._risk.groups import Groups
-from nareg.design._risk.problem import DesignProblem, problem
+from nareg.design._risk.problem import problem
 from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
+CORNER_SOLVERS = ("auto", "low-rank", "closed-form", "sdp", "clarabel", "scs")
 SET_SOLVERS = ("auto", "sdp", "clarabel", "scs", "first-order")
+#: Without N x N matrices above this size, for the corners under "prony" with independent noise.
+DENSE_NODES = 500
 
 
 def minmax(
@@ -79,9 +83,10 @@ def minmax(
     groups : (N,) array of labels, optional
         Nodes with the same label share a weight (not with ``solver="sdp"``, "clarabel" or "scs").
     solver : str
-        Corners, {"auto", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved as an SDP, or
-        (with ``groups``) by descents on the larger of the two corners' values. ``"mse"``: by
-        default ("closed-form") one dual variable, the weight of the two corners, and the Lyapunov equation; with
+        Corners, {"auto", "low-rank", "closed-form", "sdp", "clarabel", "scs"}: ``"prony"`` is solved by a low-rank factor
+        and one dual variable, the weight of the two corners, with a proven lower bound ("low-rank", networks of any
+        size: one to two minutes at 2,000 nodes), or as an SDP by cvxpy (the reference, up to 400 nodes). ``"mse"``: by
+        default ("closed-form", up to 3,000 nodes) the same dual variable and the Lyapunov equation; with
         an SDP solver, (30) is solved as an SDP as well.
         The other sets, {"auto", "sdp", "clarabel", "scs", "first-order"}: ``"first-order"`` adds
         the worst second moment of the set to a list of scenarios until nothing is added, with sparse products for
@@ -99,7 +104,9 @@ def minmax(
         the proven worst case (the other sets). For these ``certificate.details`` has ``"worst_case_lower"`` (the
         error at ``"worst_signal"``, the worst one found), ``"worst_case_upper"`` (proven). Under "prony" these are errors
         in the coordinates ``C^1/2 x``, and after an SDP ``certificate.relaxed_objective`` is the smallest proven worst
-        case of any PSD Omega; under "mse" that of any PSD filter H is ``details["worst_mse"]``. A design for the
+        case of any PSD Omega. For two corners it is a lower bound on the objective of every feasible weights before
+        scaling: proven by duality ("low-rank"; ``details["gap"]`` is its distance from the convex optimum), or the value
+        that an SDP solver reports; under "mse" that of any PSD filter H is ``details["worst_mse"]``. A design for the
         corners has the same for the whole box between them, up to 1,000 nodes: ``"box_worst_case_lower"`` and
         ``"box_worst_case_upper"``, often a hundred times its objective.
 
@@ -133,41 +140,50 @@ def minmax(
         U = signal_set(uncertainty, base.L, signal_low=signal_low, signal_high=signal_high)
         _refuse_tied(tied, solver)
         return _over_set(base, U, noise, criterion, lower, upper, fit, tied, solver, scale, progress)
-    _checks.choice("solver", solver, ("auto", "closed-form", "sdp", "clarabel", "scs"))
+    _checks.choice("solver", solver, CORNER_SOLVERS)
     x_low, x_high = box_bounds(signal_low, signal_high, base.n_nodes)
     if criterion != "mse" and solver == "closed-form":
-        raise InputError("solver='closed-form' is for criterion='mse': use 'sdp' here.")
+        raise InputError("solver='closed-form' is for criterion='mse': use 'low-rank' here.")
+    if criterion == "mse" and solver == "low-rank":
+        raise InputError("solver='low-rank' is for criterion='prony': use 'closed-form' here.")
     _refuse_tied(tied, solver)
-    corners = np.column_stack([x_low, x_high])
-    task = problem(base, signals=corners, noise=noise, fit=fit, needs="minmax")
+    data: dict[str, Any] = {"signals": np.column_stack([x_low, x_high]), "noise": noise, "fit": fit, "needs": "minmax"}
+    if criterion == "mse":
+        return _mse_over_corners(base, data, lower, upper, tied, solver, progress)
+    sparse = base.n_nodes > DENSE_NODES and solver in ("auto", "low-rank") and (noise is None or np.ndim(noise) < 2)
+    task: AnyProblem = sparse_problem(base, **data) if sparse else problem(base, **data)
+    bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
+    _refuse_zero_weights(bound_low)
+    extremes = np.sqrt(task.c)[:, None] * data["signals"]
+    design = prony_over_corners(task, extremes, bound_low, bound_high, tied, solver, scale, progress)
+    return _with_worst_of_box(design, base, prony_criterion(task), x_low, x_high)
+
+
+def _mse_over_corners(
+    base: Penalty, data: dict[str, Any], lower: Any, upper: Any, groups: Groups, solver: str, progress: ProgressCallback | None
+) -> WeightDesign:
+    """The filter of (29) for both corners, and the weights closest to it."""
+    task = problem(
+        base, **data, alternative="use criterion='prony', which needs none, or a part of the network (graph.subgraph)"
+    )
     bound_low, bound_high = task.squared_bounds(lower, upper, default_lower=published_bound(task))
     white = task.whitened()
-    extremes = np.sqrt(task.c)[:, None] * corners
-    if criterion == "mse":
-        started = time.perf_counter()
-        H, theta, worst = saddle_point(white, extremes)
-        details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
-        timings = {"step one": time.perf_counter() - started}
-        options = FitOptions(solver, "min-max (corners, mse)", details, timings, progress)
-        design = fit_weights_to(task, white, H, bound_low, bound_high, options, tied)
-    else:
-        _refuse_zero_weights(bound_low)
-        if tied.index is None:
-            design = prony_over_corners(task, white, extremes, bound_low, bound_high, solver, scale, progress)
-        else:
-            design = prony_over_corners_tied(task, white, extremes, bound_low, bound_high, tied, solver, scale, progress)
-    return _with_worst_of_box(design, task, criterion, x_low, x_high)
+    started = time.perf_counter()
+    H, theta, worst = saddle_point(white, np.sqrt(task.c)[:, None] * data["signals"])
+    details: DesignDetails = {"worst_mse": worst, "corner_weights": [theta, 1 - theta]}
+    options = FitOptions(solver, "min-max (corners, mse)", details, {"step one": time.perf_counter() - started}, progress)
+    design = fit_weights_to(task, white, H, bound_low, bound_high, options, groups)
+    return _with_worst_of_box(design, base, mse_criterion(task), *data["signals"].T)
 
 
 def _with_worst_of_box(
-    design: WeightDesign, task: DesignProblem, criterion: str, x_low: np.ndarray, x_high: np.ndarray
+    design: WeightDesign, base: Penalty, criterion: Criterion, x_low: np.ndarray, x_high: np.ndarray
 ) -> WeightDesign:
     """Add bounds on the worst signal of the whole box to the certificate of a design for two corners."""
-    if task.n_nodes > FILTER_NODES:
+    if base.n_nodes > FILTER_NODES:
         return design
-    U = signal_set("box", task.base.L, signal_low=x_low, signal_high=x_high)
-    seen = (mse_criterion if criterion == "mse" else prony_criterion)(task)
-    worst = examine(seen.operator(design.weights), U, variance=seen.variance(design.weights))
+    U = signal_set("box", base.L, signal_low=x_low, signal_high=x_high)
+    worst = examine(criterion.operator(design.weights), U, variance=criterion.variance(design.weights))
     bounds: DesignDetails = {"box_worst_case_lower": worst.lower, "box_worst_case_upper": worst.upper}
     certificate = replace(design.certificate, details={**design.certificate.details, **bounds})
     return replace(design, certificate=certificate)

@@ -24,6 +24,7 @@ from nareg.design._node.sampled_path import SampledTask, checked_columns, design
 from nareg.design._node.sampling import FEWEST, Sampling
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
+from nareg.design._risk.newton import polish
 from nareg.design._risk.problem import STATIONARY, problem
 from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.selection import DENSE_NODES
@@ -32,6 +33,9 @@ from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
+
+#: Relative projected gradient of a descent above which Newton steps follow.
+POLISHED = 1e-6
 
 
 def exact(
@@ -49,7 +53,7 @@ def exact(
     sampling: Sampling | None = None,
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
-    """Minimize the mean squared error (11) over node weights by L-BFGS.
+    """Minimize the mean squared error (11) over node weights by L-BFGS, and Newton steps where that crawls.
 
     Parameters
     ----------
@@ -127,6 +131,8 @@ def exact(
     objective, bounds = tied.tied(task.mse_and_gradient), tied.bounds(low, high)
     for name, start in candidates.items():
         reached[name] = descend(objective, tied.reduce_start(start), *bounds, progress=progress)
+        if reached[name].message != "interrupted" and reached[name].gradient_norm > POLISHED:
+            reached[name] = polish(task, objective, reached[name], *bounds, tied, progress)
         if reached[name].message == "interrupted":
             break
     best = min(reached.values(), key=lambda d: d.value)
@@ -143,7 +149,7 @@ def exact(
         status,
         lower=low,
         upper=high,
-        solver="L-BFGS-B (scipy)",
+        solver="L-BFGS-B (scipy), Newton",
         solver_status=best.message,
         gradient_norm=best.gradient_norm,
         details={

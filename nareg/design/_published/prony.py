@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -30,7 +30,7 @@ from nareg.design._convex.sparse_problem import (
     sparse_problem,
     white_parts,
 )
-from nareg.design._risk.descent import feasible
+from nareg.design._risk.descent import DescentResult, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
@@ -188,30 +188,21 @@ def _by_low_rank(
         timings: dict[str, float] = {}
         solver_name, message = "closed form", "S x = 0"
     else:
-        bounds = groups.bounds(low_white, high_white)
-        quadratic = SupportQuadratic(L, A, groups)
-        started = time.perf_counter()
-        # rows without a lower bound start like the others
-        first = np.sqrt(np.where(bounds[0] > 0, bounds[0], bounds[0][bounds[0] > 0].mean()))
-        omega = low_rank.minimize(quadratic, *bounds, low_rank.spread(first), mesh_like=mesh_like(task), progress=progress)
-        timings = {"low rank": time.perf_counter() - started}
-        V = low_rank.of_nodes(omega.V, groups)
-        W, share = low_rank.directions(V)
-        starts = {"rounded": feasible(W[:, 0], low_white, high_white), **bound_starts(A, low_white, high_white)}
-        starts |= {f"rounded {k + 1}": feasible(W[:, k], low_white, high_white) for k in range(1, W.shape[1])}
-        starts |= {} if inverse is None else {"inverse principal signal": inverse}
-        reached = low_rank.refine(quadratic, starts, low_white, high_white, interrupted=omega.interrupted, progress=progress)
-        result = low_rank.best(reached)
-        w, status, norm, bound = groups.expand(result.w), local_status(result, omega.status), result.gradient_norm, omega.bound
+        order = low_rank.neighbor_order(L)
+        inside = sp.csr_array(L[order][:, order]), A[order], low_white[order], high_white[order], groups.ordered(order)
+        solved = _solve(*inside, None if inverse is None else inverse[order], mesh_like(task), progress)
+        omega, result, timings = solved.omega, solved.result, solved.timings
+        w, V = np.empty(len(A)), np.empty((len(A), solved.V.shape[1]))
+        w[order], V[order] = solved.w, solved.V
+        status, norm, bound = local_status(result, omega.status), result.gradient_norm, omega.bound
         details = {
             **omega.details(),
             "degrees_of_freedom": groups.count,
-            "rank_one_share": share,
-            "rounded_objective": quadratic.weights_criterion(groups.reduce_start(starts["rounded"]))[0],
-            "starts": {name: d.value for name, d in reached.items()},
+            "rank_one_share": solved.rank_one_share,
+            "rounded_objective": solved.rounded_objective,
+            "starts": solved.starts,
         }
         solver_name, message = "low-rank factor, Newton; L-BFGS-B (scipy)", result.message
-        timings["refinement"] = time.perf_counter() - started - timings["low rank"]
     scaled, factor = scaled_by_mse(task, w * half, low, high, scale)
     return task.pack(
         "prony",
@@ -228,6 +219,58 @@ def _by_low_rank(
         details={**details, "scale_factor": factor, "objective_before_scaling": square(L, A, w)},
         timings=timings,
         settings={"solver": solver, "scale": scale},
+    )
+
+
+@dataclass(frozen=True)
+class _LowRankSolution:
+    """The convex program's factor (rows of nodes), the weights made from it, and how both were reached."""
+
+    omega: low_rank.LowRank
+    V: np.ndarray
+    w: np.ndarray
+    result: DescentResult
+    rank_one_share: float
+    rounded_objective: float
+    starts: dict[str, float]
+    timings: dict[str, float]
+
+
+def _solve(
+    L: sp.csr_array, A: np.ndarray, low: np.ndarray, high: np.ndarray, groups: Groups, inverse: np.ndarray | None,
+    mesh_like_graph: bool, progress: ProgressCallback | None,
+) -> _LowRankSolution:  # fmt: skip
+    """Weights at rank one, the convex program from the best of them, and weights from its optimum."""
+    clock = [time.perf_counter()]
+    bounds = groups.bounds(low, high)
+    quadratic = SupportQuadratic(L, A, groups)
+    starts = bound_starts(A, low, high) | ({} if inverse is None else {"inverse principal signal": inverse})
+    reached = low_rank.refine(quadratic, starts, low, high, interrupted=False, progress=progress)
+    first = low_rank.best(reached)
+    # a weight of zero would keep its row there
+    start = np.where(first.w == 0, np.sqrt(bounds[0][bounds[0] > 0].mean()), first.w)
+    clock.append(time.perf_counter())
+    omega = low_rank.minimize(
+        quadratic, *bounds, low_rank.around(start), mesh_like=mesh_like_graph,
+        interrupted=first.message == "interrupted", progress=progress,
+    )  # fmt: skip
+    clock.append(time.perf_counter())
+    V = low_rank.of_nodes(omega.V, groups)
+    W, share = low_rank.directions(V)
+    names = ["rounded", *(f"rounded {k + 1}" for k in range(1, W.shape[1]))]
+    rounded = {name: feasible(W[:, k], low, high) for k, name in enumerate(names)}
+    reached |= low_rank.refine(quadratic, rounded, low, high, interrupted=omega.interrupted, progress=progress)
+    result = low_rank.best(reached)
+    spent = np.diff([*clock, time.perf_counter()])
+    return _LowRankSolution(
+        omega=omega,
+        V=V,
+        w=groups.expand(result.w),
+        result=result,
+        rank_one_share=share,
+        rounded_objective=quadratic.weights_criterion(groups.reduce_start(rounded["rounded"]))[0],
+        starts={name: d.value for name, d in reached.items()},
+        timings={"low rank": float(spent[1]), "refinement": float(spent[0] + spent[2])},
     )
 
 

@@ -26,6 +26,10 @@ class Groups:
         names, index = np.unique(array, return_inverse=True)
         self.index, self.count = index.ravel(), names.size
 
+    def ordered(self, order: np.ndarray) -> Groups:
+        """The same groups of nodes in another order."""
+        return self if self.index is None else Groups(self.index[order], order.size)
+
     def expand(self, v: np.ndarray) -> np.ndarray:
         """Weight of every node."""
         return v if self.index is None else v[self.index]

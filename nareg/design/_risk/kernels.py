@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import njit, prange
 
-from nareg._compiled import parallel
+from nareg._compiled import parallel, serial
 
 CHUNKS = 64
 
@@ -137,3 +137,43 @@ def add_row_part(indptr, indices, data, starts, blocks, V, out):  # type: ignore
                         total += blocks[starts[i] + a * degree + b] * W[b, p]
                     for m in range(k):
                         out[i, m, p] += W[a, m] * total
+
+
+@serial
+def selected_inverse(indptr, indices, data, pivots):  # type: ignore[no-untyped-def]
+    """Entries of ``(L D L^T)^-1`` on the pattern of the unit lower triangular L (CSC, sorted)."""
+    n = pivots.size
+    Z = np.zeros(data.size)
+    place = np.full(n, -1)
+    sums = np.zeros(n)
+    for i in range(n - 1, -1, -1):
+        start, end = indptr[i] + 1, indptr[i + 1]
+        for p in range(start, end):
+            place[indices[p]] = p
+            sums[indices[p]] = 0.0
+        for p in range(start, end):
+            k = indices[p]
+            for q in range(indptr[k], indptr[k + 1]):
+                r = indices[q]
+                if place[r] >= 0:
+                    sums[r] += data[p] * Z[q]
+                    if r != k:
+                        sums[k] += data[place[r]] * Z[q]
+        total = 1.0 / pivots[i]
+        for p in range(start, end):
+            Z[p] = -sums[indices[p]]
+            total -= data[p] * Z[p]
+            place[indices[p]] = -1
+        Z[indptr[i]] = total
+    return Z
+
+
+@serial
+def stored_entries(indptr, indices, Z, columns, rows):  # type: ignore[no-untyped-def]
+    """Entries (row, column) of a matrix in sorted CSC; every one must be stored."""
+    out = np.empty(rows.size)
+    for e in range(rows.size):
+        start, end = indptr[columns[e]], indptr[columns[e] + 1]
+        p = start + np.searchsorted(indices[start:end], rows[e])
+        out[e] = Z[p] if p < end and indices[p] == rows[e] else np.nan
+    return out
