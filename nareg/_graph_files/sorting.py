@@ -265,21 +265,27 @@ def _once(
     options: SortOptions,
 ) -> sp.csr_array:  # fmt: skip
     """Rows of edges that may be listed more than once, in one direction or both."""
-    order = np.lexsort((column, row))
-    row, column, weight = row[order], column[order], weight[order]
-    new = np.ones(row.size, bool)
-    new[1:] = (row[1:] != row[:-1]) | (column[1:] != column[:-1])
+    # one key sorts faster than two, and without weights it is all there is
+    key = row.astype(np.int64) * shape[1] + column
+    if weight.dtype == np.int8:
+        key.sort()
+    else:
+        order = np.argsort(key)
+        key, weight = key[order], weight[order]
+    new = np.ones(key.size, bool)
+    new[1:] = key[1:] != key[:-1]
     starts = np.flatnonzero(new)
-    largest = np.maximum.reduceat(weight, starts) if row.size else weight
-    if not options.symmetrize and row.size:
+    largest = np.maximum.reduceat(weight, starts) if key.size else weight
+    if not options.symmetrize and weight.dtype != np.int8 and key.size:
         smallest = np.minimum.reduceat(weight, starts)
         differs = largest - smallest > source.rounding * largest
         if differs.any():
             e = int(differs.argmax())
-            i, j = int(row[starts[e]]) + first, int(column[starts[e]])
+            i, j = divmod(int(key[starts[e]]), shape[1])
             raise InputError(
-                f"{source.what} lists the edge of nodes {i} and {j} with the weights {smallest[e]:g} and {largest[e]:g}: "
+                f"{source.what} lists the edge of nodes {i + first} and {j} with weights {smallest[e]:g} and {largest[e]:g}: "
                 "correct it, or convert with --symmetrize, which takes the larger."
             )
-    indptr = np.concatenate([[0], np.cumsum(np.bincount(row[starts], minlength=shape[0]))])
-    return sp.csr_array((largest, column[starts], indptr), shape=shape)
+    row, column = np.divmod(key[starts], shape[1])
+    indptr = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=shape[0]))])
+    return sp.csr_array((largest, column, indptr), shape=shape)

@@ -69,7 +69,7 @@ def denoise(
     fit : (N,) array or path, optional
         Data-term weights c above 0. Default: ones.
     tol : float
-        Relative residual ``||c y - K x|| / ||c y||`` of every signal, in float64. ``CONVERGED`` guarantees twice this before the
+        Relative residual ``||c y - K x|| / ||c y||`` of every signal (float64). ``CONVERGED`` guarantees twice this, before the
         estimate is rounded to the dtype of y.
     max_iterations : int
         Products with K per block of columns, at most.
