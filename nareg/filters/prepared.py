@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -39,7 +40,7 @@ class Denoiser:
         method: Method,
         tol: float,
         max_iterations: int | None,
-        checking: Callable[[], AbstractContextManager[None]],
+        checking: Callable[[], AbstractContextManager[dict[str, Any]]],
     ) -> None:
         self._engines, self._checking = engines, checking
         self.method = method
@@ -86,10 +87,11 @@ class Denoiser:
         -------
         Solution
         """
-        with self._checking():
+        with self._checking() as compared:
             shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
             seen = _checks.mask("observed", observed, self.n_nodes, shape[1] if len(shape) == 2 else None)
             readings = _checks.partially_observed("y", y, seen, self.n_nodes)
+            compared["observed"] = seen
         replaced, signals = _amplification.Replaced(), 1 if readings.ndim == 1 else readings.shape[1]
 
         def solved(pattern: np.ndarray, part: np.ndarray) -> Solution:

@@ -6,7 +6,7 @@ Each other backend is a private package beside this file, imported only when it 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from nareg import _checks
 from nareg._operator import FilterSystem
@@ -26,10 +26,13 @@ def open_backend(name: BackendName, system: FilterSystem, *, many: bool) -> Back
     return Engines(system, many=many)
 
 
-def checking(name: BackendName) -> AbstractContextManager[None]:
-    """Where a user's input is checked: what fails on one rank of PETSc's fails on all, so that none waits for it."""
+def checking(name: BackendName) -> AbstractContextManager[dict[str, Any]]:
+    """Where a user's input is checked: what fails on one rank of PETSc's fails on all, so that none waits for it.
+
+    What is put into the dictionary is compared between ranks afterwards.
+    """
     if name != "petsc":
-        return nullcontext()
+        return nullcontext({})
     from nareg.filters.backends._petsc.library import load
     from nareg.filters.backends._petsc.ranks import agreed
 

@@ -15,14 +15,16 @@ from nareg.errors import InputError, NaregError
 
 
 @contextmanager
-def agreed(comm: Any) -> Iterator[None]:
+def agreed(comm: Any) -> Iterator[dict[str, Any]]:
     """Work that each rank does by itself; if it fails on one rank, all ranks raise.
 
-    A rank that failed raises its own error, the others an InputError with the sentence of the first that did.
+    A rank that failed raises its own error, the others an InputError with the sentence of the first that did. What the work
+    puts into the dictionary must be the same on all ranks.
     """
     caught: Exception | None = None
+    compared: dict[str, Any] = {}
     try:
-        yield
+        yield compared
     except Exception as error:
         caught = error
     sentence = None if caught is None else str(caught) if isinstance(caught, NaregError) else f"{type(caught).__name__}: {caught}"
@@ -32,6 +34,8 @@ def agreed(comm: Any) -> Iterator[None]:
     for rank, other in enumerate(sentences):
         if other is not None:
             raise InputError(f"rank {rank} of {comm.size} failed: {other}")
+    if compared:
+        refuse_different(comm, compared)
 
 
 @contextmanager
