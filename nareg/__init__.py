@@ -17,6 +17,7 @@ from nareg.graph import Graph
 
 if TYPE_CHECKING:
     from nareg import baselines as baselines
+    from nareg import cluster as cluster
     from nareg import cleaning as cleaning
     from nareg import datasets as datasets
     from nareg import design as design
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 #: Loaded when first used, so that ``import nareg`` stays fast.
 _SUBMODULES = (
     "baselines",
+    "cluster",
     "cleaning",
     "datasets",
     "design",

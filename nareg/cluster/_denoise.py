@@ -75,7 +75,7 @@ def denoise(
     Returns
     -------
     Solution
-        Its ``x`` is the file ``out``, memory-mapped for reading; ``method`` names the ranks and the share of edges between them.
+        Its ``x`` is the file ``out``, memory-mapped for reading. ``method`` tells the share of edges between ranks.
 
     Raises
     ------
@@ -134,11 +134,12 @@ def denoise(
             result.status = Status.STALLED
         with parallel_writer(out, source.shape, source.dtype) as write:
             write(first, layout.to_file(result.x))
-        spread = f" on {comm.size} ranks, {100 * cut:.3g} % of the edges between them" if comm.size > 1 else ""
+        if comm.size > 1:
+            label = label.replace("PETSc", f"PETSc on {comm.size} ranks, {100 * cut:.3g} % of edges between them")
         return Solution(
             x=np.load(out, mmap_mode="r"),
             status=result.status,
-            method=label + (f" [{result.note}]" if result.note else "") + spread,
+            method=label + (f" [{result.note}]" if result.note else ""),
             iterations=result.iterations,
             residuals=np.array(result.residuals),
             residual=plain,

@@ -29,7 +29,7 @@ class Layout:
 
     def __init__(self, A: Any, partition: Partition) -> None:
         self.A = A
-        self._exchange = None
+        self._exchange: Any = None
         if partition == "none" or load().comm.size == 1:
             return
         own = _nodes_of_this_rank(A, partition)
@@ -61,7 +61,7 @@ class Layout:
         comm = load().comm
         first, last = self.A.getOwnershipRange()
         counts = np.zeros(2)
-        indptr, columns, values = self.A.getValuesCSR()
+        _, columns, values = self.A.getValuesCSR()
         edges = values != 0
         counts[:] = (edges & ((columns < first) | (columns >= last))).sum(), edges.sum()
         across, total = comm.allreduce(counts)
@@ -73,7 +73,9 @@ def _nodes_of_this_rank(A: Any, partition: str) -> Any:
     library = load()
     PETSc = library.PETSc
     if not PETSc.Sys.hasExternalPackage(partition):
-        raise InputError(f"this PETSc was built without {partition}: take partition='none', or another of 'ptscotch', 'parmetis'.")
+        raise InputError(
+            f"this PETSc was built without {partition}: take partition='none', or another of 'ptscotch', 'parmetis'."
+        )
     partitioner = PETSc.MatPartitioning().create(library.comm)
     try:
         neighbors = A.convert("mpiadj", PETSc.Mat())

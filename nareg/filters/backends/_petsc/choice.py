@@ -52,7 +52,9 @@ class Methods:
         if method not in METHODS:
             raise InputError(f"method={method!r} is not there with backend='petsc': choose one of {', '.join(METHODS)}.")
         if method in ("gamg", "hypre") and not self.system.dominant:
-            raise InputError(f"method={method!r} needs node weights on a graph Laplacian (a diagonally dominant form): use 'cg'.")
+            raise InputError(
+                f"method={method!r} needs node weights on a graph Laplacian (a diagonally dominant form): use 'cg'."
+            )
         if not self.system.positive:
             return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
         if method == "auto":
@@ -65,9 +67,7 @@ class Methods:
         result.note = solver.note
         return result, f"{method} (PETSc)"
 
-    def _auto(
-        self, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None
-    ) -> tuple[Iterates, str]:
+    def _auto(self, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None) -> tuple[Iterates, str]:
         """Jacobi-CG; where that is slow on a mesh, GAMG from the point it reached."""
         limit = max_iterations or MAX_ITERATIONS["cg"]
         options: dict[str, Any] = {"tol": tol, "callback": callback}

@@ -54,7 +54,7 @@ class PetscEngines:
             own = rhs[slice(*local_range(self.system.n_nodes))]
             result, label = self._methods.run(method, own, tol=tol, max_iterations=max_iterations, callback=callback)
             result.x = all_rows(result.x)
-            return result, label + (f" on {comm.size} ranks" if comm.size > 1 else "")
+            return result, label.replace("PETSc", f"PETSc on {comm.size} ranks") if comm.size > 1 else label
 
 
 def distributed(system: FilterSystem) -> DistributedSystem:

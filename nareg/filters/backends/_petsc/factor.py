@@ -27,7 +27,9 @@ class Factor:
         self.system = system
         mumps = PETSc.Sys.hasExternalPackage("mumps")
         if not mumps and library.comm.size > 1:
-            raise InputError("this PETSc was built without MUMPS, which method='direct' needs on several ranks: take method='gamg'.")
+            raise InputError(
+                "this PETSc was built without MUMPS, which method='direct' needs on several ranks: take method='gamg'."
+            )
         system.K.setOption(PETSc.Mat.Option.SPD, True)
         self._pc = PETSc.PC().create(library.comm)
         self._pc.setOperators(system.K)

@@ -22,10 +22,15 @@ from nareg.results import Status
 #: Options of the multigrid preconditioners begin so; users may set them in the variable PETSC_OPTIONS.
 PREFIX = "nareg_multigrid_"
 #: Two smoothing steps by Chebyshev and Jacobi: symmetric, and the same whatever the number of ranks.
-SETTINGS = {
-    "gamg": {"pc_gamg_agg_nsmooths": 1, "mg_levels_ksp_type": "chebyshev", "mg_levels_pc_type": "jacobi", "mg_levels_ksp_max_it": 2},
+SETTINGS: dict[str, dict[str, Any]] = {
+    "gamg": {
+        "pc_gamg_agg_nsmooths": 1,
+        "mg_levels_ksp_type": "chebyshev",
+        "mg_levels_ksp_max_it": 2,
+        "mg_levels_pc_type": "jacobi",
+    },
     "hypre": {"pc_hypre_type": "boomeramg"},
-}  # fmt: skip
+}
 
 
 class Krylov:
@@ -55,11 +60,19 @@ class Krylov:
         try:
             self._ksp.setUp()
         except PETSc.Error as error:  # the same on all ranks
-            raise SolverError(f"PETSc cannot set up its {kind} preconditioner ({_first_line(error)}): take method='cg'.") from None
+            raise SolverError(
+                f"PETSc cannot set up its {kind} preconditioner ({_first_line(error)}): take method='cg'."
+            ) from None
         self._b, self._x = operator.createVecs()[::-1]
 
     def solve(
-        self, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None = None, x0: np.ndarray | None = None
+        self,
+        rhs: np.ndarray,
+        *,
+        tol: float,
+        max_iterations: int,
+        callback: Callback | None = None,
+        x0: np.ndarray | None = None,
     ) -> Iterates:
         """Solve ``K x = rhs`` for the local rows (n, T) of all signals."""
         result = Iterates(np.zeros_like(rhs), 0, [0.0])
@@ -108,9 +121,7 @@ class _Stop:
     The scaled residual is computed when the plain one is small enough, as it costs a pass over the vectors.
     """
 
-    def __init__(
-        self, system: DistributedSystem, rhs: np.ndarray, tol: float, callback: Callback | None, scale: Any
-    ) -> None:
+    def __init__(self, system: DistributedSystem, rhs: np.ndarray, tol: float, callback: Callback | None, scale: Any) -> None:
         self._inverse, self._tol, self._callback, self._scale = system.inverse_diagonal, tol, callback, scale
         self._residual = system.diagonal.copy()
         self._residual.array[:] = rhs

@@ -1,7 +1,8 @@
 """``K = C + S`` distributed by rows, and the diagonally dominant form that multigrid needs; no rank forms them whole.
 
 With ``s = 1 / w`` the matrix ``M = diag(s) K diag(s) = diag(c / w^2) + L`` is an M-matrix (see
-:mod:`nareg.filters.multigrid`). Nodes with ``w = 0`` are coupled to none; there ``s = 1 / sqrt(c)`` makes a row of the identity.
+:mod:`nareg.filters.multigrid`). Nodes with ``w = 0`` are coupled to none: with ``s = 1 / sqrt(c)`` their
+rows are those of the identity.
 """
 
 from __future__ import annotations
@@ -183,4 +184,6 @@ def inverse_weights(w: Any, diagonal: np.ndarray) -> Any:
 def _refuse_overflow(diagonal: Any, w: Any) -> None:
     if not np.isfinite(diagonal.norm(load().PETSc.NormType.NORM_1)):
         largest = w.norm(load().PETSc.NormType.NORM_INFINITY)
-        raise InputError(f"weights has an entry of size {largest:g}, too large: w^2 times the degree overflows; take smaller weights.")
+        raise InputError(
+            f"weights has an entry of size {largest:g}, too large: w^2 times the degree overflows; take smaller weights."
+        )

@@ -27,7 +27,9 @@ def agreed(comm: Any) -> Iterator[dict[str, Any]]:
         yield compared
     except Exception as error:
         caught = error
-    sentence = None if caught is None else str(caught) if isinstance(caught, NaregError) else f"{type(caught).__name__}: {caught}"
+    sentence = (
+        None if caught is None else str(caught) if isinstance(caught, NaregError) else f"{type(caught).__name__}: {caught}"
+    )
     sentences = comm.allgather(sentence)
     if caught is not None:
         raise caught
@@ -66,8 +68,8 @@ def refuse_different(comm: Any, inputs: Mapping[str, Any]) -> None:
         for rank, hashes in enumerate(all_hashes):
             if hashes.get(name) != all_hashes[0].get(name):
                 raise InputError(
-                    f"ranks 0 and {rank} pass different values for {name}: every rank must pass the same, from the same files and "
-                    "the same random seed."
+                    f"ranks 0 and {rank} pass different values for {name}: pass the same on every rank, from the same files "
+                    "and random seed."
                 )
 
 
