@@ -17,8 +17,8 @@ from nareg.graph import Graph
 
 if TYPE_CHECKING:
     from nareg import baselines as baselines
-    from nareg import cluster as cluster
     from nareg import cleaning as cleaning
+    from nareg import cluster as cluster
     from nareg import datasets as datasets
     from nareg import design as design
     from nareg import errors as errors
