@@ -27,7 +27,8 @@ def refused(call, *words):
     else:
         raise AssertionError("not refused")
 def denoise(**options):
-    return nareg.filters.denoise(options.pop("graph", graph), options.pop("w", w), options.pop("y", y), backend="petsc", **options)
+    data = [options.pop(name, default) for name, default in (("graph", graph), ("w", w), ("y", y))]
+    return nareg.filters.denoise(*data, backend="petsc", **options)
 """
 
 DISAGREEING = """
