@@ -2,6 +2,7 @@
 
     python benchmarks/out_of_core.py                10^7 nodes, 10^8 weighted edges, 16 float32 features (7 GB on disk)
     python benchmarks/out_of_core.py --small        a hundredth of it
+    python benchmarks/out_of_core.py --papers       ogbn-papers100M's size by ten, 128 features (14 GB on disk): two products
     python benchmarks/out_of_core.py --uncached     drops the pages that were read at once: every pass comes from the disk
 
 Makes a power-law graph whose neighbors lie anywhere, straight into a folder, and runs each task in a process of its own. Prints
@@ -30,12 +31,14 @@ from nareg.gnn import series
 from nareg.graph import Graph
 
 COLUMNS, ORDER, TOL = 16, 10, 1e-6
+#: Nodes, directed edges and features of ogbn-papers100M, and products with A~ that its models take.
+PAPERS, PAPERS_EDGES, PAPERS_COLUMNS, PAPERS_ORDER = 111_059_956, 1_615_685_872, 128, 2
 #: Edges that are drawn at a time.
 PIECE = 2**21
 
 
-def edges(n: int, count: int) -> Iterator[Entries]:
-    """Edges of a power-law graph (exponent 2.5) with weights in [0.5, 1.5), the same in every pass."""
+def edges(n: int, count: int, *, weighted: bool) -> Iterator[Entries]:
+    """Edges of a power-law graph (exponent 2.5), with weights in [0.5, 1.5) or without, the same in every pass."""
     share, offset = 1 - 1 / 1.5, n**0.5
     low, high = offset**share, (n + offset) ** share
     spread = 7_368_787  # a prime: scatters the nodes of large degree
@@ -44,23 +47,31 @@ def edges(n: int, count: int) -> Iterator[Entries]:
         rng = np.random.default_rng([count, first])
         ends = ((low + rng.random((2, size)) * (high - low)) ** (1 / share) - offset).astype(np.int64)
         ends = np.minimum(ends, n - 1) * spread % n
-        yield Entries(ends[0], ends[1], rng.random(size) + 0.5, (first + size) / count)
+        yield Entries(ends[0], ends[1], rng.random(size) + 0.5 if weighted else None, (first + size) / count)
 
 
-def make(folder: Path, n: int, count: int) -> None:
+def make(folder: Path, n: int, count: int, *, columns: int = COLUMNS, weighted: bool = True) -> None:
     """The graph, features, and node weights over three decades."""
-    source = EntrySource("edges", lambda: edges(n, count), n, is_matrix=False)
+    source = EntrySource("edges", lambda: edges(n, count, weighted=weighted), n, is_matrix=False)
     sort(source, folder / "g.graph", SortOptions(np.float32, symmetrize=True, drop_loops=True))
     rng = np.random.default_rng(0)
-    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, COLUMNS))
-    for first in range(0, n, PIECE):
-        x[first : first + PIECE] = rng.standard_normal(x[first : first + PIECE].shape, dtype=np.float32)
+    x = np.lib.format.open_memmap(folder / "x.npy", "w+", np.float32, (n, columns))
     del x
+    with open(folder / "x.npy", "r+b") as handle:  # by writes: mapped pages would count as memory
+        handle.seek(-4 * n * columns, os.SEEK_END)
+        for first in range(0, n, PIECE // columns):
+            handle.write(rng.standard_normal((min(PIECE // columns, n - first), columns), dtype=np.float32).data)
     np.save(folder / "w.npy", 10 ** rng.uniform(-1.5, 1.5, n))
 
 
 def on_disk_propagation(folder: Path) -> dict[str, float]:
     outofcore.propagate(folder / "g.graph", folder / "x.npy", folder / "z.npy", weights=series.pagerank_weights(0.1, ORDER))
+    return {}
+
+
+def papers_propagation(folder: Path) -> dict[str, float]:
+    weights = series.pagerank_weights(0.1, PAPERS_ORDER)
+    outofcore.propagate(folder / "g.graph", folder / "x.npy", folder / "z.npy", weights=weights)
     return {}
 
 
@@ -102,7 +113,9 @@ def in_memory_solve(folder: Path) -> dict[str, float]:
     return {"seconds": time.perf_counter() - start, "iterations": solution.iterations, "residual": solution.residual}
 
 
-TASKS = {f.__name__: f for f in (on_disk_propagation, on_disk_solve, in_memory_propagation, in_memory_solve)}
+TASKS = {
+    f.__name__: f for f in (on_disk_propagation, papers_propagation, on_disk_solve, in_memory_propagation, in_memory_solve)
+}
 
 
 def drop(folder: Path) -> None:
@@ -168,9 +181,38 @@ def bandwidths(folder: Path) -> dict[str, float]:
     return rates
 
 
+def papers_cost(factor: float, rates: dict[str, float], memory: float) -> str:
+    """Bytes that propagation moves at this multiple of ogbn-papers100M's size, and seconds at the disk's measured rates."""
+    n, entries = factor * PAPERS, 2 * factor * PAPERS_EDGES
+    graph, features = 8 * n + 4 * entries, 4 * n * PAPERS_COLUMNS
+    blocks = -(-features // (memory - 8 * n))
+    # the degrees' pass; then per block all edges and the successor K times, and the features once whole and K times in part
+    read = graph * (1 + blocks * PAPERS_ORDER) + features * (blocks + 2 * PAPERS_ORDER + 1)
+    written = features * (2 + PAPERS_ORDER)
+    seconds = read / rates["disk read"] + written / rates["disk write"]
+    return (
+        f"graph {graph / 1e9:.1f} GB, features {features / 1e9:.1f} GB, memory {memory / 1e9:.1f} GB: {blocks:.0f} blocks of "
+        f"columns, {read / 1e9:.0f} GB read, {written / 1e9:.0f} GB written, {seconds:.0f} s at the disk's rates"
+    )
+
+
+def papers(folder: Path, rates: dict[str, float], share: int) -> None:
+    """A part of ogbn-papers100M's size, measured; and the whole on paper."""
+    start = time.perf_counter()
+    make(folder, PAPERS // share, PAPERS_EDGES // share, columns=PAPERS_COLUMNS, weighted=False)
+    print(f"1/{share} of ogbn-papers100M written in {time.perf_counter() - start:.1f} s", flush=True)
+    result = run("papers_propagation", folder)
+    data = outofcore.StoredGraph(folder / "g.graph").n_bytes + (folder / "x.npy").stat().st_size
+    print(f"measured: {result['seconds']:.1f} s, peak {result['peak'] / 1e9:.2f} GB, {result['peak'] / data:.2f} of the data")
+    print(f"1/{share}, on paper:", papers_cost(1 / share, rates, 0.4 * data))
+    print("the whole, on paper:", papers_cost(1.0, rates, 0.4 * share * data))
+    print("the whole, on paper:", papers_cost(1.0, rates, 16e9))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true")
+    parser.add_argument("--papers", type=int, nargs="?", const=10, metavar="SHARE", help="the SHARE-th part (default: a tenth)")
     parser.add_argument("--uncached", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()), help="where the files go, and are removed")
     parser.add_argument("--task", choices=TASKS, help=argparse.SUPPRESS)
@@ -183,11 +225,15 @@ def main() -> None:
         whole, tenth, tiny = (Path(name, part) for part in ("whole", "tenth", "tiny"))
         for folder in (whole, tenth, tiny):
             folder.mkdir()
-        for name, rate in bandwidths(whole).items():
-            print(f"{name}: {rate / 1e9:.2f} GB/s")
+        rates = bandwidths(whole)
+        for rate, value in rates.items():
+            print(f"{rate}: {value / 1e9:.2f} GB/s")
         make(tiny, 1000, 10_000)
         for task in TASKS:  # compiles
             run(task, tiny)
+        if arguments.papers:
+            papers(whole, rates, arguments.papers)
+            return
         start = time.perf_counter()
         make(whole, n, count)
         print(f"graph written in {time.perf_counter() - start:.1f} s", flush=True)

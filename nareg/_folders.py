@@ -9,8 +9,13 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
-from nareg._files import DRAFT, fcntl, resolved
+from nareg._files import BINARY, DRAFT, resolved
 from nareg.errors import InputError
+
+try:
+    import fcntl
+except ModuleNotFoundError:  # a system without locks: drafts stay
+    fcntl = None  # type: ignore[assignment]
 
 #: File in a draft that its writer keeps locked.
 LOCK = "writing"
@@ -44,12 +49,13 @@ class atomic_folder:
             if kind is None:
                 for file in self._draft.iterdir():
                     _sync(file)
-                (self._draft / LOCK).unlink()
+                (self._draft / LOCK).unlink(missing_ok=True)
                 self._replace()
         except OSError as error:
             raise self._refusal(error) from None
         finally:
-            os.close(self._lock)
+            if self._lock is not None:
+                os.close(self._lock)
             shutil.rmtree(self._draft, ignore_errors=True)
         if isinstance(raised, OSError):  # a full disk may show during the write
             raise self._refusal(raised) from None
@@ -77,11 +83,12 @@ class atomic_folder:
         return InputError(f"{self.path} cannot be written ({error.strerror or error}): choose another path.")
 
 
-def _locked(draft: Path) -> int:
+def _locked(draft: Path) -> int | None:
+    if fcntl is None:  # such a system may also rename no folder with an open file
+        return None
     handle = os.open(draft / LOCK, os.O_RDWR | os.O_CREAT, 0o666)
-    if fcntl is not None:
-        with suppress(OSError):  # a file system without locks: no other process can lock it either
-            fcntl.flock(handle, fcntl.LOCK_EX)
+    with suppress(OSError):  # a file system without locks: no other process can lock it either
+        fcntl.flock(handle, fcntl.LOCK_EX)
     return handle
 
 
@@ -101,7 +108,7 @@ def _clear_drafts(target: Path) -> None:
 
 
 def _sync(file: Path) -> None:
-    handle = os.open(file, os.O_RDONLY)
+    handle = os.open(file, os.O_RDWR | BINARY)
     try:
         os.fsync(handle)
     finally:

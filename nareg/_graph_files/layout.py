@@ -95,8 +95,8 @@ def read(folder: Path) -> GraphLayout:
     except (OSError, ValueError) as error:
         raise InputError(f"{damaged} ({type(error).__name__}): convert again.") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
-        found = content.get("format") if isinstance(content, dict) else content
-        raise InputError(f"{folder / INDEX} has format {str(found)[:40]!r}, {FORMAT!r} is expected: convert again.")
+        version = content.get("format") if isinstance(content, dict) else content
+        raise InputError(f"{folder / INDEX} has format {str(version)[:40]!r}, {FORMAT!r} is expected: convert again.")
     try:
         counts = content["n_nodes"], content["n_edges"]
         kinds, sizes, metric = dict(content["dtypes"]), dict(content["bytes"]), content["metric"]

@@ -176,7 +176,7 @@ class StoredGraph:
 
 def read_into(path: Path, offset: int, numbers: np.ndarray) -> int:
     """Fill an array from a file; returns the bytes read, fewer than the array has where the file ends."""
-    view = memoryview(numbers.reshape(-1)).cast("B") if numbers.size else memoryview(b"")
+    view = numbers.reshape(-1).data.cast("B") if numbers.size else memoryview(b"")
     done = 0
     with open(path, "rb", buffering=0) as handle:
         handle.seek(offset)

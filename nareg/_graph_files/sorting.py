@@ -115,9 +115,9 @@ def _count(
 ) -> tuple[int, np.ndarray, Callable[[], Iterator[Entries]], bool]:
     """Nodes, entries of every cell of rows (both directions), the checked entries again, and whether they have weights."""
     cells, largest, weighted = np.zeros(0, np.int64), -1, False
-    kept = [scratch / f"{name}-in-order" for name in ("row", "column", "weight")]
+    spooled = [scratch / f"{name}-in-order" for name in ("row", "column", "weight")]
     with ExitStack() as files:
-        spool = [files.enter_context(open(path, "wb")) for path in kept] if source.is_text else []
+        spool = [files.enter_context(open(path, "wb")) for path in spooled] if source.is_text else []
         for step, chunk in enumerate(map(lambda c: _checked(c, source, options), source.chunks())):
             report(Progress("reading edges", step + 1, None, chunk.done))
             for nodes in (chunk.row, chunk.column):
@@ -135,18 +135,18 @@ def _count(
     cells = np.pad(cells, (0, ((n - 1) >> CELL) + 1 - cells.size))
     if not source.is_text:
         return n, cells, lambda: (_checked(chunk, source, options) for chunk in source.chunks()), weighted
-    return n, cells, lambda: _in_order(kept, weighted), weighted
+    return n, cells, lambda: _in_order(spooled, weighted), weighted
 
 
-def _in_order(kept: list[Path], weighted: bool) -> Iterator[Entries]:
+def _in_order(spooled: list[Path], weighted: bool) -> Iterator[Entries]:
     """The entries of a text, kept as numbers; these files are removed at the end."""
-    total = kept[0].stat().st_size // 8
+    total = spooled[0].stat().st_size // 8
     for first in range(0, total, 2**21):
         parts = [
-            np.fromfile(p, k, 2**21, offset=8 * first) for p, k in zip(kept, (np.int64, np.int64, np.float64), strict=True)
+            np.fromfile(p, k, 2**21, offset=8 * first) for p, k in zip(spooled, (np.int64, np.int64, np.float64), strict=True)
         ]
         yield Entries(parts[0], parts[1], parts[2] if weighted else None, min((first + 2**21) / total, 1.0))
-    for path in kept:
+    for path in spooled:
         path.unlink()
 
 
@@ -229,11 +229,12 @@ def _rows(
     weight = records["weight"] if "weight" in (records.dtype.names or ()) else np.ones(records.size, np.int8)
     shape = (last - first, n)
     if source.is_matrix:
-        sides = []
-        for side in (~mirrored, mirrored):
-            entries = (weight[side].astype(np.float64), (row[side], records["column"][side]))
-            sides.append(sp.csr_array(sp.coo_array(entries, shape=shape)))  # adds entries that are listed twice
-        matrix = _mirrored(*sides, first, source, options)
+        listed, other = (
+            # adds entries that are listed twice
+            sp.csr_array(sp.coo_array((weight[e].astype(np.float64), (row[e], records["column"][e])), shape=shape))
+            for e in (~mirrored, mirrored)
+        )
+        matrix = _mirrored(listed, other, first, source, options)
     else:
         matrix = _once(row, records["column"], weight, shape, first, source, options)
     return np.diff(matrix.indptr), matrix.indices, matrix.data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -53,9 +53,14 @@ class GraphWriter:
         #: Where files that are not the graph's own may lie until the end.
         self.draft: Path = self._folder.__enter__()
         names = [name for name in layout.PARTS if name != "weights" or self._weights is not None]
-        self._files = {name: open(self.draft / f"{name}.npy", "wb") for name in names}  # noqa: SIM115
-        for file in self._files.values():
-            file.write(bytes(NPY_HEADER))
+        self._files: dict[str, IO[bytes]] = {}
+        try:
+            for name in names:
+                self._files[name] = open(self.draft / f"{name}.npy", "wb")
+                self._files[name].write(bytes(NPY_HEADER))
+        except BaseException as error:
+            self.__exit__(type(error), error, error.__traceback__)
+            raise
         self._files["indptr"].write(np.zeros(1, "<i8").tobytes())
         return self
 

@@ -12,13 +12,13 @@ from rich.markup import escape
 
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
+from nareg.cli.on_disk import are_on_disk, denoise_on_disk
 from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
 from nareg.cli.ranks import (
     BackendChoice,
     BackendOption,
     PartitionChoice,
     PartitionOption,
-    are_files,
     checking,
     denoise_files,
     one_speaks,
@@ -45,11 +45,15 @@ def denoise(
 ) -> None:
     """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
 
-    With --backend petsc, under mpiexec, a .graph folder with .npy readings and weights is read by rows: no rank holds it whole.
+    A .graph folder with .npy readings and weights is read in parts, and is never all in memory; with --backend petsc each rank
+    of mpiexec reads its rows.
     """
     with one_speaks(backend) as first:
-        if backend is BackendOption.petsc and are_files(stations, readings):
-            denoise_files(stations, readings, weights, out, partition)
+        if are_on_disk(stations, readings):
+            if backend is BackendOption.petsc:
+                denoise_files(stations, readings, weights, out, partition)
+            else:
+                denoise_on_disk(stations, readings, weights, out)
             return
         with checking(backend):
             options = {"strict": strict, "allow_unlike": allow_unlike, "fill": False}

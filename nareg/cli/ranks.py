@@ -68,11 +68,6 @@ def checking(backend: BackendOption) -> AbstractContextManager[object]:
     return backends.checking(backend.value)
 
 
-def are_files(graph: Path, signals: Path) -> bool:
-    """Whether the graph and signals are of the kinds that ranks read by rows."""
-    return graph.is_dir() and signals.suffix.lower() == ".npy"
-
-
 def denoise_files(graph: Path, signals: Path, weights: Path, out: Path, partition: str) -> None:
     """Denoise a graph's folder and ``.npy`` files by all ranks."""
     from nareg import cluster

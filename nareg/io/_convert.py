@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,7 @@ def _signals(source: Path, out: Path, kind: np.dtype[Any], progress: ProgressCal
     """Signals (N, T) as an array in C order."""
     if not source.exists():
         raise InputError(f"{source} does not exist.")
+    pieces: Iterator[tuple[np.ndarray, float]]
     if source.suffix.lower() == ".npy":
         array = _array_files.map_npy(source)
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiu" or not array.size:

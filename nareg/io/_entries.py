@@ -16,7 +16,7 @@ from nareg._graph_files.sorting import Entries, EntrySource
 from nareg.errors import UNREADABLE, InputError
 
 #: Bytes of a text, and entries of an array, that are read at a time.
-TEXT, PIECE = 2**24, 2**21
+TEXT, PIECE = 2**22, 2**21
 #: Endings of edge lists.
 EDGE_LISTS = (".csv", ".tsv", ".txt", ".edges")
 SPACES = bytes.maketrans(b",;\t\r", b"    ")

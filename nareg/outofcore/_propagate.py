@@ -4,13 +4,16 @@ With s = D~^-1/2 and V = s Z, Horner's step ``Z <- a_k X + A~ Z`` reads
 
     V <- a_k s X + s^2 (A V + V),
 
-which gathers neighbors' rows of V and nothing else. V and its successor are in memory, for some columns at a time; edges and
-features are read in order, once per step.
+which gathers neighbors' rows of V and nothing else. V is in memory, for some columns at a time; its successor, edges and
+features are read and written in order, once per step.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -18,8 +21,8 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.errors import InputError
-from nareg.outofcore._signals import SignalFile, signal_writer
-from nareg.outofcore._streaming import EdgeStream, column_blocks
+from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
+from nareg.outofcore._streaming import EdgeStream, NodeVectors, column_blocks
 from nareg.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -55,8 +58,8 @@ def propagate(
         ``A~ = (D + I)^-1/2 (A + I) (D + I)^-1/2``, or ``D^-1/2 A D^-1/2`` with a one for isolated nodes: I minus the
         Laplacian of that name.
     memory : int, optional
-        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: a third of the
-        bytes of graph and features.
+        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: two fifths of
+        the bytes of graph and features.
     progress : callable, optional
         Receives a :class:`nareg.progress.Progress` for every product.
 
@@ -88,38 +91,35 @@ def propagate(
     if coefficients.size == 0:
         raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
     loops = _checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
-    blocks, _ = column_blocks(
-        source.n_columns,
-        per_column=2 * source.dtype.itemsize * stored.n_nodes,
-        fixed=8 * stored.n_nodes,
-        data=stored.n_bytes + 2 * source.n_bytes,
+    column = source.dtype.itemsize * stored.n_nodes
+    blocks, on_disk = column_blocks(
+        source.n_columns, in_memory=2 * column, on_disk=column, fixed=8 * stored.n_nodes, data=stored.n_bytes + source.n_bytes,
         memory=memory,
-    )
+    )  # fmt: skip
+    folder = Path(out).resolve().parent if on_disk else None
     edges = EdgeStream(stored)
     degrees = edges.degrees()
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
         for b, columns in enumerate(blocks):
-            V = _horner(edges, degrees, source, columns, coefficients, loops, _reporter(progress, b, len(blocks)))
-            for place, _ in source.pieces(columns):
-                root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
-                write(place, columns, V[place] * root.astype(V.dtype))
-            del V
+            shape = stored.n_nodes, columns.stop - columns.start
+            shape = stored.n_nodes, columns.stop - columns.start
+            report = _reporter(progress, b, len(blocks))
+            with closing(ColumnBlock(source, columns, folder)) as X, closing(NodeVectors(shape, source.dtype, folder)) as other:
+                V = _horner(edges, degrees, X, coefficients, loops, other, report)
+                for place in other.pieces():
+                    root = np.sqrt(_with_loops(degrees[place], loops)[0])[:, None]
+                    write(place, columns, V[place] * root.astype(V.dtype))
+                del V
     return np.load(out, mmap_mode="r")
 
 
 def _horner(
-    edges: EdgeStream,
-    degrees: np.ndarray,
-    source: SignalFile,
-    columns: slice,
-    coefficients: np.ndarray,
-    loops: bool,
-    report: Any,
-) -> np.ndarray:
+    edges: EdgeStream, degrees: np.ndarray, X: ColumnBlock, coefficients: np.ndarray, loops: bool, other: NodeVectors,
+    report: Callable[[int, int], None],
+) -> np.ndarray:  # fmt: skip
     """``V = s sum_k coefficients[k] A~^k X`` for some columns."""
-    shape = (edges.graph.n_nodes, columns.stop - columns.start)
-    V, other = np.empty(shape, source.dtype), np.empty(shape if coefficients.size > 1 else (0, 0), source.dtype)
-    for place, x in source.pieces(columns):
+    V = np.empty(other.shape, other.dtype)
+    for place, x in X.pieces():
         s = 1 / np.sqrt(_with_loops(degrees[place], loops)[0])
         V[place] = (coefficients[-1] * s).astype(V.dtype)[:, None] * x
     for k in range(coefficients.size - 2, -1, -1):
@@ -128,9 +128,13 @@ def _horner(
             d, loop = _with_loops(degrees[place], loops)
             sums += V[place] if loops else loop.astype(V.dtype)[:, None] * V[place]
             sums *= (1 / d).astype(V.dtype)[:, None]
-            sums += (coefficients[k] / np.sqrt(d)).astype(V.dtype)[:, None] * source.rows(place, columns)
-            other[place] = sums
-        V, other = other, V
+            sums += (coefficients[k] / np.sqrt(d)).astype(V.dtype)[:, None] * X.rows(place)
+            other.store(place, sums)
+        if other.array is not None:
+            V, other.array = other.array, V
+        else:
+            for place in other.pieces():
+                V[place] = other.rows(place)
     return V
 
 
@@ -140,7 +144,7 @@ def _with_loops(degrees: np.ndarray, loops: bool) -> tuple[np.ndarray, np.ndarra
     return degrees + loop, loop
 
 
-def _reporter(progress: ProgressCallback | None, block: int, n_blocks: int) -> Any:
+def _reporter(progress: ProgressCallback | None, block: int, n_blocks: int) -> Callable[[int, int], None]:
     def report(step: int, total: int) -> None:
         if progress is not None:
             done = block * total + step

@@ -14,6 +14,7 @@ from nareg import _array_files, _checks
 from nareg._files import atomic_write
 from nareg._graph_files.reader import read_into
 from nareg.errors import InputError
+from nareg.outofcore._streaming import NodeVectors
 
 #: Bytes of signals that are read at a time.
 PIECE = 2**23
@@ -27,13 +28,16 @@ class SignalFile:
 
     def __init__(self, name: str, signals: Any, n_nodes: int) -> None:
         if isinstance(signals, (str, os.PathLike)):
-            self._name, self._path = str(signals), Path(signals)
-            if not self._path.is_file():
+            self._name = str(signals)
+            if not Path(signals).is_file():
                 raise InputError(f"{name} is {self._name!r}, which is no file: pass an .npy file or an array.")
-            array = _array_files.map_npy(self._path)
+            array: np.ndarray = _array_files.map_npy(signals)
         else:
             self._name, array = name, _checks.array_of(name, signals)
-            self._path = Path(array.filename) if isinstance(array, np.memmap) and _is_whole(array) else None
+        #: None for an array in memory, and for a part of a file.
+        self._path: Path | None = None
+        if isinstance(array, np.memmap) and _is_whole(array):
+            self._path, self._offset = Path(str(array.filename)), array.offset
         if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
             raise InputError(
                 f"{self._name} has shape {array.shape} and dtype {array.dtype}: numbers ({n_nodes}, T) are expected."
@@ -46,6 +50,8 @@ class SignalFile:
         self.n_columns = 1 if array.ndim == 1 else array.shape[1]
         self.dtype = np.dtype(np.float32) if array.dtype == np.float32 else np.dtype(np.float64)
         self.n_bytes = int(array.nbytes)
+        #: Whether it is a file in which the columns of a row lie side by side.
+        self.stores_rows = self._path is not None and array.flags.c_contiguous
         self._array = array
 
     def rows(self, place: slice, columns: slice) -> np.ndarray:
@@ -85,8 +91,39 @@ class SignalFile:
 
     def _fill(self, offset: int, numbers: np.ndarray) -> None:
         assert self._path is not None
-        if read_into(self._path, self._array.offset + offset, numbers) < numbers.nbytes:
+        if read_into(self._path, self._offset + offset, numbers) < numbers.nbytes:
             raise InputError(f"{self._path} is shorter than when it was opened: write it again.")
+
+
+class ColumnBlock:
+    """Some columns of signals, read in pieces as often as needed.
+
+    Few columns of a file in row order would take the whole file each time: they are copied to a scratch file in ``folder``.
+    """
+
+    def __init__(self, source: SignalFile, columns: slice, folder: Path | None) -> None:
+        self._source, self._columns, self._copy = source, columns, None
+        if source.stores_rows and columns.stop - columns.start < source.n_columns:
+            copy = NodeVectors((source.shape[0], columns.stop - columns.start), source.dtype, folder)
+            for place, rows in source.pieces(columns):
+                copy.store(place, rows)
+            self._copy = copy
+
+    def rows(self, place: slice) -> np.ndarray:
+        """Some rows, (rows, columns)."""
+        return self._source.rows(place, self._columns) if self._copy is None else self._copy.rows(place)
+
+    def pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows in order, in pieces, with their place."""
+        if self._copy is None:
+            yield from self._source.pieces(self._columns)
+        else:
+            yield from ((place, self._copy.rows(place)) for place in self._copy.pieces())
+
+    def close(self) -> None:
+        """Give the scratch file back."""
+        if self._copy is not None:
+            self._copy.close()
 
 
 def _is_whole(array: np.memmap[Any, Any]) -> bool:

@@ -19,6 +19,7 @@ import numpy as np
 from nareg import _array_files, _checks
 from nareg._graph_files import StoredGraph
 from nareg.errors import InputError
+from nareg.outofcore._components import refuse_without_data
 from nareg.outofcore._streaming import EdgeStream
 from nareg.results import WeightDesign
 
@@ -44,14 +45,15 @@ class StoredSystem:
 
 
 def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
-    """Check weights and data term; one pass over the edges for the degrees."""
+    """Check weights and data term; one pass over the edges for the degrees, and one more where nodes have no data."""
     n = graph.n_nodes
     if isinstance(weights, WeightDesign):
         raise InputError("weights is a design: pass design.weights, and fit=design.fit, for the graph that it was made for.")
     w = _vector("weights", weights, n)
     c = np.broadcast_to(1.0, n) if fit is None else _vector("fit", fit, n)
-    if (c <= 0).any():
-        raise InputError(f"fit[{int((c <= 0).argmax())}] is {c[c <= 0][0]:g}: on disk every node needs a data term above 0.")
+    if (c < 0).any():
+        i = int((c < 0).argmax())
+        raise InputError(f"fit[{i}] is {c[i]:g}, negative: pass weights of at least 0, where 0 means not observed.")
     edges = EdgeStream(graph)
     diagonal = edges.degrees()
     with np.errstate(over="ignore"):
@@ -62,8 +64,10 @@ def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
         raise InputError(f"weights[{i}] is {w[i]:g}, too large: w^2 times the degree overflows; take smaller weights.")
     uncoupled = diagonal <= UNCOUPLED * c
     diagonal += c
-    w /= np.sqrt(diagonal)
+    np.divide(w, np.sqrt(diagonal), out=w, where=~uncoupled)
     w[uncoupled] = 0.0
+    if not (c > 0).all():
+        refuse_without_data(edges, w != 0, c > 0)
     return StoredSystem(edges, w, diagonal, c)
 
 
