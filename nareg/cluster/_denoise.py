@@ -11,7 +11,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.cluster._files import parallel_writer, vector_rows
-from nareg.cluster._layout import Layout, Partition
+from nareg.cluster._layout import NodeLayout, Partition
 from nareg.errors import InputError, SingularSystemError
 from nareg.filters._engines import allowed
 from nareg.filters.backends._petsc.choice import METHODS, Methods
@@ -119,7 +119,7 @@ def denoise(
             readings = source.rows(place, slice(0, source.n_columns)).astype(np.float64)
             rhs = c[:, None] * readings
             del readings
-        layout = Layout(adjacency(stored), partition)
+        layout = NodeLayout(adjacency(stored), partition)
         cut = layout.cut() if comm.size > 1 else 0.0
         rhs = layout.to_solve(rhs)
         vectors = []

@@ -12,7 +12,7 @@ from nareg.filters.backends._petsc.library import load
 Partition = Literal["none", "ptscotch", "parmetis"]
 
 
-class Layout:
+class NodeLayout:
     """Rows of this rank in the file's order, and where the nodes go for the solve.
 
     Parameters

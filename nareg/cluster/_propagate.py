@@ -11,7 +11,7 @@ from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.cluster._denoise import PARTITIONS, adjacency
 from nareg.cluster._files import parallel_writer
-from nareg.cluster._layout import Layout, Partition
+from nareg.cluster._layout import NodeLayout, Partition
 from nareg.errors import InputError
 from nareg.filters.backends._petsc.factor import dense
 from nareg.filters.backends._petsc.library import load
@@ -85,7 +85,7 @@ def propagate(
         first, last = local_range(stored.n_nodes)
         with agreed(comm):
             features = source.rows(slice(first, last), slice(0, source.n_columns)).astype(np.float64)
-        layout = Layout(adjacency(stored), partition)
+        layout = NodeLayout(adjacency(stored), partition)
         A = normalized(layout.A, loops)
         X = layout.to_solve(features)
         Z = dense(coefficients[-1] * X, stored.n_nodes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters.backends._petsc.factor import Factor
+from nareg.filters.backends._petsc.factor import ParallelFactor
 from nareg.filters.backends._petsc.krylov import Krylov
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import DistributedSystem
@@ -29,8 +29,8 @@ class Methods:
         self.system = system
 
     @cached_property
-    def factor(self) -> Factor:
-        return Factor(self.system)
+    def factor(self) -> ParallelFactor:
+        return ParallelFactor(self.system)
 
     @cached_property
     def jacobi(self) -> Krylov:

@@ -18,7 +18,7 @@ REFINEMENTS = 3
 OUT_OF_MEMORY = (-5, -7, -8, -9, -13, -19, -20)
 
 
-class Factor:
+class ParallelFactor:
     """The factor of K, made once."""
 
     def __init__(self, system: DistributedSystem) -> None:
