@@ -9,7 +9,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Tests run in one process per core.
 PYTEST := $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
-.PHONY: help demo test reproduce quick nightly lint types docs bench check-python clean
+# The backend petsc has wheels for Python 3.12 and later only, and an environment of its own.
+PETSC_PYTHON ?= $(shell for p in python3.12 python3.13 python3.14 python3 $$(pyenv root 2>/dev/null)/versions/3.1[2-9]*/bin/python; do \
+	if command -v "$$p" >/dev/null 2>&1 && "$$p" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 12))' 2>/dev/null; \
+	then command -v "$$p"; break; fi; done)
+PETSC_VENV := .venv-petsc
+PETSC_BIN := $(PETSC_VENV)/bin
+
+.PHONY: help demo test reproduce quick nightly lint types docs bench petsc check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
@@ -17,6 +24,7 @@ help:
 	@echo 'make reproduce   every figure of the node-adaptive paper, 20 minutes on two cores; ARGS=--quick: two minutes'
 	@echo 'make quick   the tests without the slow ones'
 	@echo 'make nightly what is long by nature: whole experiments, 10,000 unlearning requests'
+	@echo 'make petsc   the tests of backend="petsc" on one to three ranks, where Python 3.12 or later is there'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
 check-python:
@@ -73,8 +81,21 @@ types: $(VENV)/.dev
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
 
+$(PETSC_VENV)/.petsc: pyproject.toml constraints.txt
+	"$(PETSC_PYTHON)" -m venv $(PETSC_VENV)
+	$(PETSC_BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[petsc]' pytest hypothesis
+	@touch $@
+
+petsc:
+ifeq ($(PETSC_PYTHON),)
+	@echo 'make petsc: skipped, the wheels of PETSc need Python 3.12 or later and none was found (PATH, pyenv); or pass PETSC_PYTHON=...'
+else
+	@$(MAKE) --no-print-directory $(PETSC_VENV)/.petsc
+	$(PETSC_BIN)/python -m pytest tests/filters/backends/petsc tests/test_import.py
+endif
+
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/solvers.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) nareg-demo docs/_build
+	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build

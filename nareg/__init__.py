@@ -18,6 +18,7 @@ from nareg.graph import Graph
 if TYPE_CHECKING:
     from nareg import baselines as baselines
     from nareg import cleaning as cleaning
+    from nareg import cluster as cluster
     from nareg import datasets as datasets
     from nareg import design as design
     from nareg import errors as errors
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 #: Loaded when first used, so that ``import nareg`` stays fast.
 _SUBMODULES = (
     "baselines",
+    "cluster",
     "cleaning",
     "datasets",
     "design",

@@ -24,7 +24,7 @@ FLOORS = (
     ("typing", "_operator"),
     ("io", "filters"),
     ("graphs", "datasets", "design", "outofcore"),
-    ("baselines", "plotting", "spacetime", "gnn"),
+    ("baselines", "cluster", "plotting", "spacetime", "gnn"),
     ("quality", "herta", "unlearning"),
     ("cleaning",),
     ("demo",),
@@ -37,6 +37,7 @@ FLOOR = {part: floor for floor, parts in enumerate(FLOORS) for part in parts}
 LAZY = {
     "torch": {"gnn", "herta", "unlearning"},
     "petsc4py": set(),
+    "mpi4py": set(),
     "cvxpy": set(),
     "matplotlib": {"plotting", "cleaning", "demo"},
     "pygsp": set(),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import numpy as np
 import typer
@@ -14,8 +14,21 @@ from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
 from nareg.cli.on_disk import are_on_disk, denoise_on_disk
 from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
+from nareg.cli.ranks import (
+    BackendChoice,
+    BackendOption,
+    PartitionChoice,
+    PartitionOption,
+    checking,
+    denoise_files,
+    one_speaks,
+)
 from nareg.errors import AmplificationWarning, InputError
 from nareg.typing import WeightsLike
+
+if TYPE_CHECKING:
+    from nareg.graph import Graph
+    from nareg.io import Readings
 
 
 def denoise(
@@ -27,15 +40,25 @@ def denoise(
     center: OwnCentering = None,
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
+    backend: BackendChoice = BackendOption.auto,
+    partition: PartitionChoice = PartitionOption.none,
 ) -> None:
     """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
 
-    A .graph folder with .npy readings and weights is read in parts, and is never all in memory.
+    A .graph folder with .npy readings and weights is read in parts, and is never all in memory; with --backend petsc each rank
+    of mpiexec reads its rows.
     """
-    if are_on_disk(stations, readings):
-        denoise_on_disk(stations, readings, weights, out)
-        return
-    _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=False)
+    with one_speaks(backend) as first:
+        if are_on_disk(stations, readings):
+            if backend is BackendOption.petsc:
+                denoise_files(stations, readings, weights, out, partition)
+            else:
+                denoise_on_disk(stations, readings, weights, out)
+            return
+        with checking(backend):
+            options = {"strict": strict, "allow_unlike": allow_unlike, "fill": False}
+            data = _read(stations, readings, weights, out, neighbors, center, **options)
+        _apply(data, out, backend, first, fill=False)
 
 
 def interpolate(
@@ -47,16 +70,33 @@ def interpolate(
     center: OwnCentering = None,
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
+    backend: BackendChoice = BackendOption.auto,
 ) -> None:
     """Denoise readings and fill in the missing ones."""
-    _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=True)
+    with one_speaks(backend) as first:
+        with checking(backend):
+            options = {"strict": strict, "allow_unlike": allow_unlike, "fill": True}
+            data = _read(stations, readings, weights, out, neighbors, center, **options)
+        _apply(data, out, backend, first, fill=True)
 
 
-def _apply(
+class _Data(NamedTuple):
+    """What the files say, checked."""
+
+    graph: Graph
+    names: tuple[str, ...]
+    table: Readings
+    weights: WeightsLike
+    fit: np.ndarray | None
+    mean: np.ndarray
+
+
+def _read(
     stations: Path, readings: Path, weights: Path, out: Path, neighbors: int | None, center: Center | None,
     *, strict: bool, allow_unlike: bool, fill: bool,
-) -> None:  # fmt: skip
-    from nareg import filters, io
+) -> _Data:  # fmt: skip
+    """Read and check all files."""
+    from nareg import io
     from nareg.results import load_design
 
     inputs.output(out, (".csv", ".npz"), stations, readings, weights)
@@ -94,22 +134,32 @@ def _apply(
     else:
         how = Center(settings.get("center", Center.overall if center is None else center))
         mean = inputs.mean(np.where(observed, table.values, np.nan), how)
-    centered = table.values - mean
+    return _Data(graph, names, table, filter_weights, fit, mean)
+
+
+def _apply(data: _Data, out: Path, backend: BackendOption, writes: bool, *, fill: bool) -> None:
+    """Filter, and write what came out; with several ranks only the first ``writes``."""
+    from nareg import filters, io
+
+    table, observed = data.table, data.table.observed
+    centered = table.values - data.mean
     if fill:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            solution = filters.interpolate(graph, filter_weights, centered, observed, fit=fit)
+            solution = filters.interpolate(data.graph, data.weights, centered, observed, fit=data.fit, backend=backend.value)
         for warning in caught:
-            _warn(warning, names)
+            _warn(warning, data.names)
     else:
-        solution = filters.denoise(graph, filter_weights, centered, fit=fit)
+        solution = filters.denoise(data.graph, data.weights, centered, fit=data.fit, backend=backend.value)
     filled = f", {int((~observed).sum())} missing readings filled in" if fill else ""
     outcome = f"{solution.method}: {solution.status.value}; relative residual {solution.residual:.1e}{filled}"
     console.print(escape(outcome), soft_wrap=True)
     if not solution.status.ok:
         errors.print("[bold red]error:[/] nothing was written", soft_wrap=True)
         raise typer.Exit(1)
-    io.write_readings(out, io.Readings(names, table.times, solution.x + mean, table.timestamps))
+    with checking(backend):
+        if writes:
+            io.write_readings(out, io.Readings(data.names, table.times, solution.x + data.mean, table.timestamps))
     console.print(f"written: {escape(str(out))}", soft_wrap=True)
 
 

@@ -48,8 +48,9 @@ def denoise(
         ``"auto"`` factorizes meshes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and turns to a factor or to
         multigrid where that promises to cost less; ``Solution.method`` says why. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
-    backend : {"auto", "scipy"}
-        The library that solves.
+    backend : {"auto", "scipy", "petsc"}
+        The library that solves. With ``"petsc"`` all ranks of MPI call with the same arguments, and each gets all of x; methods
+        are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"`` (GAMG).
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -13,7 +16,7 @@ from nareg.errors import InputError
 from nareg.filters import _amplification
 from nareg.filters._engines import METHODS, Backend, Method, solve
 from nareg.filters._iterate import Callback, Iterates
-from nareg.filters.backends import BackendName, open_backend
+from nareg.filters.backends import BackendName, checking, open_backend
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
@@ -31,8 +34,15 @@ class Denoiser:
         Number of nodes N.
     """
 
-    def __init__(self, engines: Backend, method: Method, tol: float, max_iterations: int | None) -> None:
-        self._engines = engines
+    def __init__(
+        self,
+        engines: Backend,
+        method: Method,
+        tol: float,
+        max_iterations: int | None,
+        checking: Callable[[], AbstractContextManager[dict[str, Any]]],
+    ) -> None:
+        self._engines, self._checking = engines, checking
         self.method = method
         self._tol, self._max_iterations = tol, max_iterations
 
@@ -53,7 +63,8 @@ class Denoiser:
         -------
         Solution
         """
-        readings = _checks.signals("y", y, self.n_nodes)
+        with self._checking():
+            readings = _checks.signals("y", y, self.n_nodes)
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
     def interpolate(
@@ -76,9 +87,11 @@ class Denoiser:
         -------
         Solution
         """
-        shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
-        seen = _checks.mask("observed", observed, self.n_nodes, shape[1] if len(shape) == 2 else None)
-        readings = _checks.partially_observed("y", y, seen, self.n_nodes)
+        with self._checking() as compared:
+            shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
+            seen = _checks.mask("observed", observed, self.n_nodes, shape[1] if len(shape) == 2 else None)
+            readings = _checks.partially_observed("y", y, seen, self.n_nodes)
+            compared["observed"] = seen
         replaced, signals = _amplification.Replaced(), 1 if readings.ndim == 1 else readings.shape[1]
 
         def solved(pattern: np.ndarray, part: np.ndarray) -> Solution:
@@ -157,13 +170,14 @@ def build_denoiser(
     backend: BackendName, *, many: bool,
 ) -> Denoiser:  # fmt: skip
     """:func:`prepare` for one call or many."""
-    base = penalty(graph)
-    _checks.choice("method", method, METHODS)
-    tol = _checks.number("tol", tol, low=0, strict=True)
-    if max_iterations is not None:
-        max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
-    system = build(base, weights, data_term(fit, weights, base.n_nodes))
-    return Denoiser(open_backend(backend, system, many=many), method, tol, max_iterations)
+    with checking(backend):
+        base = penalty(graph)
+        _checks.choice("method", method, METHODS)
+        tol = _checks.number("tol", tol, low=0, strict=True)
+        if max_iterations is not None:
+            max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+        system = build(base, weights, data_term(fit, weights, base.n_nodes))
+    return Denoiser(open_backend(backend, system, many=many), method, tol, max_iterations, lambda: checking(backend))
 
 
 def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
