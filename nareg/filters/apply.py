@@ -11,7 +11,7 @@ from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIF
 from nareg.filters._engines import METHODS as METHODS
 from nareg.filters._engines import Method, quick_solve
 from nareg.filters._iterate import Callback
-from nareg.filters.backends import BackendName
+from nareg.filters.backends import BackendLike
 from nareg.filters.prepared import build_denoiser
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -24,7 +24,7 @@ def denoise(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
-    backend: BackendName = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -95,7 +95,7 @@ def interpolate(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
-    backend: BackendName = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
