@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -43,7 +44,9 @@ def resolve(device: Any) -> torch.device:
             raise InputError(f"device is {str(named)!r} but torch finds no CUDA device here: pass device='cpu'.")
         count = torch.cuda.device_count()
         if named.index is not None and named.index >= count:
-            raise InputError(f"device is {str(named)!r} but there are {count} CUDA devices: pass 'cuda:0' to 'cuda:{count - 1}'.")
+            raise InputError(
+                f"device is {str(named)!r} but there are {count} CUDA devices: pass 'cuda:0' to 'cuda:{count - 1}'."
+            )
         if named.index is None:
             return torch.device("cuda", torch.cuda.current_device())
         return named
@@ -59,20 +62,31 @@ def floating(dtype: Any) -> torch.dtype | None:
     raise InputError(f"dtype is {dtype!r}: pass torch.float64 or torch.float32.")
 
 
+def on_device(array: np.ndarray, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A NumPy array on a device; on the CPU it shares its memory where it may."""
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device=device, dtype=dtype)
+
+
 def csr(matrix: sp.csr_array, device: torch.device, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """A SciPy CSR matrix on a device."""
-    index = np.int32 if max(matrix.nnz, *matrix.shape) <= NARROW else np.int64
-    parts = (torch.from_numpy(np.ascontiguousarray(part, dtype=index)).to(device) for part in (matrix.indptr, matrix.indices))
-    values = torch.from_numpy(np.ascontiguousarray(matrix.data)).to(device=device, dtype=dtype)
-    return torch.sparse_csr_tensor(*parts, values, size=matrix.shape, check_invariants=False)
+    index = torch.int32 if max(matrix.nnz, *matrix.shape) <= NARROW else torch.int64
+    indptr, indices = (on_device(part, device, index) for part in (matrix.indptr, matrix.indices))
+    return csr_of(indptr, indices, on_device(matrix.data, device, dtype), matrix.shape)
 
 
 def as_dtype(matrix: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The same CSR matrix with its values in another dtype, and the same indices."""
     if matrix.dtype == dtype:
         return matrix
-    parts = matrix.crow_indices(), matrix.col_indices(), matrix.values().to(dtype)
-    return torch.sparse_csr_tensor(*parts, size=matrix.shape, check_invariants=False)
+    return csr_of(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(dtype), tuple(matrix.shape))
+
+
+def csr_of(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """A CSR matrix that shares the memory of its parts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
 
 
 def columns_bytes(n_nodes: int, n_signals: int) -> int:

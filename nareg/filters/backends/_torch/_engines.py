@@ -15,7 +15,7 @@ from nareg.errors import InputError, SolverError
 from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends._options import Torch
 from nareg.filters.backends._torch._autograd import Inverse
-from nareg.filters.backends._torch._device import csr, floating, resolve
+from nareg.filters.backends._torch._device import csr, floating, on_device, resolve
 from nareg.filters.backends._torch._monitor import Reached
 from nareg.filters.backends._torch._solver import Solver
 from nareg.results import Solution
@@ -41,7 +41,9 @@ class TorchEngines:
         self._solvers: dict[torch.device, Solver] = {}
         self._laplacians: dict[torch.device, torch.Tensor] = {}
         if weights is not None and weights.ndim > 1 and weights.requires_grad:
-            raise InputError("weights is a matrix S that asks for a gradient: only node weights have one; pass weights.detach().")
+            raise InputError(
+                "weights is a matrix S that asks for a gradient: only node weights have one; pass weights.detach()."
+            )
 
     def _current(self) -> list[int]:
         return [tensor._version for tensor in (self._weights, self._fit) if tensor is not None]
@@ -59,7 +61,7 @@ class TorchEngines:
                 "weights.detach(), or larger weights at these nodes."
             )
         if fit is not None:
-            fit = fit * torch.from_numpy(pattern).to(fit.device)
+            fit = fit * on_device(pattern, fit.device)
         return TorchEngines(system, self._options, weights=weights, fit=fit)
 
     def solver(self, device: torch.device) -> Solver:
@@ -73,10 +75,10 @@ class TorchEngines:
     ) -> tuple[Iterates, str]:
         """Solve ``K x = rhs`` for a NumPy array."""
         device = self._device or resolve(None)
-        on_device = torch.from_numpy(rhs).to(device)
+        B = on_device(rhs, device)
         stop = Stop(method, tol, max_iterations, callback)
         with torch.no_grad():
-            reached, label, residuals = self._solve(on_device, stop, self._dtype or torch.float64)
+            reached, label, residuals = self._solve(B, stop, self._dtype or torch.float64)
         x = reached.x.cpu().numpy()
         label = f"{label} [torch, {device}]"
         return Iterates(
@@ -111,12 +113,16 @@ class TorchEngines:
         resolve(device)
         if self._versions != self._current():
             raise InputError("weights or fit changed after the filter was prepared: prepare it again.")
-        return y if is_tensor(y) else torch.as_tensor(np.ascontiguousarray(_checks.floats("y", y, ndim=(1, 2), finite=False))).to(device)
+        return (
+            y
+            if is_tensor(y)
+            else torch.as_tensor(np.ascontiguousarray(_checks.floats("y", y, ndim=(1, 2), finite=False))).to(device)
+        )
 
     def readings_where(self, seen: np.ndarray, y: Any) -> torch.Tensor:
         """The readings, zero where not observed, so that what stands there has no gradient either."""
         tensor = self.readings(y)
-        mask = torch.from_numpy(seen if seen.ndim == tensor.ndim else seen[:, None]).to(tensor.device)
+        mask = on_device(seen if seen.ndim == tensor.ndim else seen[:, None], tensor.device)
         return torch.where(mask, tensor if tensor.is_floating_point() else tensor.double(), 0.0)
 
     def denoise(self, y: Any, stop: Stop) -> Solution:
@@ -145,7 +151,7 @@ class TorchEngines:
 
         weights = vector(self._weights, n)
         fit = vector(self._fit, n)
-        c = torch.from_numpy(self.system.c).to(device) if fit is None else fit
+        c = on_device(self.system.c, device) if fit is None else fit
         columns = y.reshape(n, -1).to(torch.float64)
         x = Inverse.apply(c[:, None] * columns, weights, fit, lambda: self._laplacian(device), forward, backward)
         ((reached, label, residuals),) = outcome

@@ -23,16 +23,17 @@ class Reached:
 
 
 class Monitor:
-    """Records residuals and the columns that are above the tolerance, as :class:`nareg.filters._iterate.Monitor` does."""
+    """Records residuals and the columns that are above the tolerance, as :class:`nareg.filters._iterate.Monitor` does.
 
-    def __init__(self, inverse_diagonal: torch.Tensor, B: torch.Tensor, tol: float, callback: Callback | None) -> None:
-        self._weights = torch.stack([inverse_diagonal, torch.ones_like(inverse_diagonal), inverse_diagonal**2])
-        self._tol, self._callback = tol, callback
-        self._every = check_every(B.device)
-        self._norms = self._sums(B, torch.empty_like(B))[1:].sqrt()
+    ``squares`` (3, T) are those of the right-hand side, as :meth:`nareg.filters.backends._torch._rows.Rows.squares`.
+    """
+
+    def __init__(self, squares: torch.Tensor, tol: float, callback: Callback | None) -> None:
+        self._norms, self._tol, self._callback = squares[1:].sqrt(), tol, callback
+        self._every = check_every(squares.device)
         self._records: list[torch.Tensor] = []
-        self._read: list[float] = []
-        self.active = torch.ones(B.shape[1], dtype=torch.bool, device=B.device)
+        self._reported = 0
+        self.active = torch.ones(squares.shape[1], dtype=torch.bool, device=squares.device)
         self.done, self.failed = False, False
 
     @property
@@ -40,23 +41,17 @@ class Monitor:
         """Steps after which a residual was recorded."""
         return len(self._records) - 1
 
-    def _sums(self, R: torch.Tensor, scratch: torch.Tensor) -> torch.Tensor:
-        """``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
-        return torch.mm(self._weights, torch.mul(R, R, out=scratch))
-
-    def residual(self, R: torch.Tensor, scratch: torch.Tensor) -> torch.Tensor:
-        """Take in the residual after a step; returns ``R^T D^-1 R``."""
-        sums = self._sums(R, scratch)
-        relative = torch.where(self._norms > 0, sums[1:].sqrt() / self._norms, 0.0)
+    def record(self, squares: torch.Tensor) -> None:
+        """Take in the squares (3, T) of the residual after a step."""
+        relative = torch.where(self._norms > 0, squares[1:].sqrt() / self._norms, 0.0)
         self.active &= ~(relative <= self._tol).all(0)  # NaN counts as active
         self._records.append(relative[0].amax())
-        return sums[0]
 
     def due(self, iteration: int) -> bool:
         """Whether the host reads the flags at this iteration."""
         return iteration % self._every == 0
 
-    def finished(self, failed: torch.Tensor | None = None, *, last: bool = False) -> bool:
+    def ended(self, failed: torch.Tensor | None = None) -> bool:
         """Read the flags: whether every column has converged, or some column has failed."""
         state = self.active.any().to(torch.int8)
         if failed is not None:
@@ -64,14 +59,10 @@ class Monitor:
         code = int(state.item())  # the only synchronization
         self.done, self.failed = code == 0, code >= 2
         if self._callback is not None:
-            self._report()
+            for value in torch.stack(self._records[self._reported :]).tolist():
+                self._callback(self._reported, value)
+                self._reported += 1
         return self.done or self.failed
-
-    def _report(self) -> None:
-        assert self._callback is not None
-        for value in self.history()[len(self._read) :]:
-            self._callback(len(self._read), value)
-            self._read.append(value)
 
     def history(self) -> list[float]:
         """The largest relative residual after each iteration, in one copy from the device."""

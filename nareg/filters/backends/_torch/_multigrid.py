@@ -16,7 +16,7 @@ import torch
 
 from nareg.filters import multigrid
 from nareg.filters.backends._torch import _lanczos
-from nareg.filters.backends._torch._device import csr
+from nareg.filters.backends._torch._device import csr, on_device
 
 #: Products per smoothing, and the part of the spectrum that it damps, which is what the coarse levels cannot see.
 DEGREE = 3
@@ -88,12 +88,11 @@ class Cycle:
         self._coarse: torch.Tensor | None = None
         if coarsest.shape[0] <= DENSE:
             inverse = np.linalg.pinv(coarsest.toarray(), hermitian=True)
-            self._coarse = torch.from_numpy((inverse + inverse.T) / 2).to(device=device, dtype=dtype)
+            self._coarse = on_device((inverse + inverse.T) / 2, device, dtype)
         coupled = system.w != 0
-        self._coupled = None if coupled.all() else torch.from_numpy(np.flatnonzero(coupled)).to(device)
-        inverse_w = torch.from_numpy(1.0 / system.w[coupled])
-        self._inverse_w = inverse_w.to(device=device, dtype=dtype)[:, None]
-        self._inverse_diagonal = torch.from_numpy(1.0 / system.diagonal).to(device=device, dtype=dtype)[:, None]
+        self._coupled = None if coupled.all() else on_device(np.flatnonzero(coupled), device)
+        self._inverse_w = on_device(1.0 / system.w[coupled], device, dtype)[:, None]
+        self._inverse_diagonal = on_device(1.0 / system.diagonal, device, dtype)[:, None]
 
     def __call__(self, R: torch.Tensor) -> torch.Tensor:
         """``diag(1/w) M^-1 diag(1/w) R``, approximately; a node with ``w_i = 0`` is decoupled and solved exactly."""
@@ -119,7 +118,7 @@ def _level(level: Any, device: torch.device, dtype: torch.dtype, generator: torc
     diagonal = matrix.diagonal()
     half = sp.diags_array(1.0 / np.sqrt(diagonal))
     bound = float(np.asarray(abs(half @ matrix @ half).sum(axis=1)).max())
-    A, inverse = csr(matrix, device, dtype), torch.from_numpy(1.0 / diagonal).to(device=device, dtype=dtype)[:, None]
+    A, inverse = csr(matrix, device, dtype), on_device(1.0 / diagonal, device, dtype)[:, None]
     root = inverse.sqrt()
     estimate = _lanczos.extremes(lambda v: root * (A @ (root * v)), root, STEPS, generator)[1]
     largest = min(bound, MARGIN * estimate)

@@ -16,9 +16,10 @@ from nareg.filters import chebyshev, multigrid, recursion
 from nareg.filters._engines import MAX_ITERATIONS, PATIENCE, _definite, allowed
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch import _cg, _lanczos, _stationary
-from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory
+from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
 from nareg.filters.backends._torch._monitor import Reached
 from nareg.filters.backends._torch._multigrid import Cycle
+from nareg.filters.backends._torch._rows import Rows
 from nareg.results import Status
 
 #: Up to here ``auto`` takes a dense factor, which then costs less than the iterations of conjugate gradients.
@@ -42,6 +43,7 @@ class Solver:
         self.system, self.device, self._generator = system, device, generator
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
+        self._rows: dict[tuple[torch.dtype, int], Rows] = {}
         self._cycles: dict[torch.dtype, Cycle] = {}
 
     @cached_property
@@ -58,13 +60,13 @@ class Solver:
     @cached_property
     def _order(self) -> torch.Tensor | None:
         order = self.system.order
-        return None if order is None else torch.from_numpy(order.astype(np.int64)).to(self.device)
+        return None if order is None else on_device(order.astype(np.int64), self.device)
 
     @cached_property
     def inverse_diagonal(self) -> torch.Tensor:
         """Of K; ones where its diagonal is not positive."""
         diagonal = self._ordered.diagonal
-        return torch.from_numpy(1.0 / np.where(diagonal > 0, diagonal, 1.0)).to(self.device)
+        return on_device(1.0 / np.where(diagonal > 0, diagonal, 1.0), self.device)
 
     @cached_property
     def _single_range(self) -> bool:
@@ -100,7 +102,7 @@ class Solver:
                 "use method='cg' or 'multigrid', or backend='scipy' for a sparse factor."
             )
         with enough_memory(self.device, 16 * n * n):
-            factor, info = torch.linalg.cholesky_ex(torch.from_numpy(self._ordered.K.toarray()).to(self.device))
+            factor, info = torch.linalg.cholesky_ex(on_device(self._ordered.K.toarray(), self.device))
         return None if int(info) else factor
 
     @cached_property
@@ -122,7 +124,14 @@ class Solver:
         return bool((system.diagonal <= 0).any()) or (system.w is None and not _definite(system))
 
     def solve(
-        self, rhs: torch.Tensor, method: str, *, tol: float, max_iterations: int | None, callback: Callback | None, dtype: torch.dtype
+        self,
+        rhs: torch.Tensor,
+        method: str,
+        *,
+        tol: float,
+        max_iterations: int | None,
+        callback: Callback | None,
+        dtype: torch.dtype,
     ) -> tuple[Reached, str, tuple[float, float]]:
         """Solve by the method of this name; its label, and the recomputed residuals of x: plain, and over the diagonal."""
         if self._indefinite:
@@ -149,15 +158,19 @@ class Solver:
             result.x = x
         return result, label, reached
 
+    def rows(self, dtype: torch.dtype, n_columns: int) -> Rows:
+        """K in blocks of rows for so many columns."""
+        key = dtype, n_columns
+        if key not in self._rows:
+            self._rows[key] = Rows(self.matrix(dtype), self.inverse_diagonal.to(dtype), n_columns)
+        return self._rows[key]
+
     def residuals(self, x: torch.Tensor, rhs: torch.Tensor) -> tuple[float, float]:
         """The largest ``||rhs - K x|| / ||rhs||`` of a column, and the same with both over the diagonal, in float64."""
-        plain, scaled = self._relative(torch.addmm(rhs, self.matrix(torch.float64), x, alpha=-1), rhs).amax(1).tolist()
+        rows = self.rows(torch.float64, rhs.shape[1])
+        left, right = rows.residual_squares(x, rhs)[1:], rows.squares(rhs)[1:]
+        plain, scaled = torch.where(right > 0, left / right, 0.0).sqrt().amax(1).tolist()
         return plain, scaled
-
-    def _relative(self, R: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
-        d = self.inverse_diagonal[:, None]
-        norms = [torch.stack([torch.linalg.vector_norm(V, dim=0), torch.linalg.vector_norm(V * d, dim=0)]) for V in (R, B)]
-        return torch.where(norms[1] > 0, norms[0] / norms[1], 0.0)
 
     def _run(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None, dtype: torch.dtype
@@ -193,7 +206,7 @@ class Solver:
             x += unit * part.x.double()
             steps, note = steps + part.iterations, part.note
             R = torch.addmm(B, self.matrix(torch.float64), x, alpha=-1)
-            plain, scaled = self._relative(R, B).amax(1).tolist()
+            plain, scaled = self.residuals(x, B)
             history += [v * history[-1] for v in part.residuals[1:-1]] + [plain]
             if callback is not None:
                 callback(steps, plain)
@@ -216,11 +229,11 @@ class Solver:
         x0: torch.Tensor | None = None,
     ) -> tuple[Reached, str]:  # fmt: skip
         """One iterative solve in this dtype."""
-        K, d = self.matrix(dtype), self.inverse_diagonal.to(dtype)
+        rows = self.rows(dtype, B.shape[1])
 
         def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> Reached:
             options = {"tol": tol, "max_iterations": steps, "callback": callback}
-            result = _cg.solve(K, d, B, x0=start, precondition=cycle, **options)
+            result = _cg.solve(rows, B, x0=start, precondition=cycle, **options)
             result.note = "" if cycle is None else cycle.note
             return result
 
@@ -242,13 +255,11 @@ class Solver:
         else:
             recursion.refuse_published(self._ordered)
         result = _stationary.solve(
-            K, d, B, tol=tol, max_iterations=limit, callback=callback, x0=x0, interval=interval, scaled=method != "recursion"
+            rows, B, tol=tol, max_iterations=limit, callback=callback, x0=x0, interval=interval, scaled=method != "recursion"
         )
         return result, method
 
-    def _auto(
-        self, cg: Callable[..., Reached], dtype: torch.dtype, limit: int, x0: torch.Tensor | None
-    ) -> tuple[Reached, str]:
+    def _auto(self, cg: Callable[..., Reached], dtype: torch.dtype, limit: int, x0: torch.Tensor | None) -> tuple[Reached, str]:
         """Conjugate gradients, then multigrid where they are slow on a mesh; multigrid at once in later calls."""
         n = self.system.n_nodes
         may_switch = self._coupled and limit > PATIENCE and multigrid.refusal(self.system) is None

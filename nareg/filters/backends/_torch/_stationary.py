@@ -10,12 +10,12 @@ import torch
 
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch._monitor import Monitor, Reached
+from nareg.filters.backends._torch._rows import Rows, added
 from nareg.results import Status
 
 
 def solve(
-    K: torch.Tensor,
-    inverse_diagonal: torch.Tensor,
+    rows: Rows,
     B: torch.Tensor,
     *,
     tol: float,
@@ -27,24 +27,30 @@ def solve(
 ) -> Reached:
     """Solve ``K X = B``; Chebyshev where the interval of the spectrum of ``D^-1 K`` is given; D = I unless ``scaled``."""
     X = torch.zeros_like(B) if x0 is None else x0.clone()
-    P, R, scratch = torch.zeros_like(B), torch.empty_like(B), torch.empty_like(B)
-    monitor = Monitor(inverse_diagonal, B, tol, callback)
-    d = inverse_diagonal[:, None] if scaled else torch.ones_like(inverse_diagonal)[:, None]
+    spare, P = torch.empty_like(B), torch.zeros_like(B)
+    b, p, x, new = (rows.split(V) for V in (B, P, X, spare))
+    left, step = rows.scratch(B), rows.scratch(B)
+    d = rows.inverse_diagonal if scaled else torch.ones_like(rows.inverse_diagonal)
+    monitor = Monitor(rows.squares(B), tol, callback)
     alpha, beta, center, half, rho = 1.0, 0.0, 1.0, 0.0, 0.0
     if interval is not None:
         center, half = sum(interval) / 2, (interval[1] - interval[0]) / 2
         alpha, rho = 1.0 / center, half / center
     for round_ in range(max_iterations + 1):
-        torch.addmm(B, K, X, alpha=-1, out=R)
-        monitor.residual(R, scratch)
-        # the residual of X is known now: X itself is the answer, not the next point
-        if (monitor.due(round_) or round_ == max_iterations) and monitor.finished():
+        squares = []
+        factors = rows.split(d * alpha)
+        for k, K in enumerate(rows.parts):
+            torch.addmm(b[k], K, X, alpha=-1, out=left[k])
+            squares.append(torch.mm(rows.weights[k], torch.mul(left[k], left[k], out=step[k])))
+            torch.mul(left[k], factors[k], out=step[k])
+            torch.add(step[k], p[k], alpha=beta, out=p[k])
+            torch.add(x[k], p[k], out=new[k])
+        monitor.record(added(squares))
+        # the residual of X is known once the round has computed it: X itself is the answer, not the new point
+        last = round_ == max_iterations
+        if (last or monitor.due(round_)) and (monitor.ended() or last):
             break
-        if round_ == max_iterations:
-            break
-        torch.mul(R, d * alpha, out=scratch)
-        torch.add(scratch, P, alpha=beta, out=P)
-        X += P
+        X, spare, x, new = spare, X, new, x
         if interval is not None:
             rho_new = 1.0 / (2 * center / half - rho)
             alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
