@@ -39,9 +39,9 @@ def solve(
     Q = torch.empty_like(B)
     blocks = [rows.split(V) for V in (X, R, P, Q)]
     scratch = rows.scratch(B)
-    monitor = Monitor(rows.squares(B), tol, callback)
+    monitor = Monitor(rows.squares(B)[1:], tol, callback)
     squares = rows.squares(R)
-    monitor.record(squares)
+    monitor.record(squares[1:])
     rz = squares[0] if precondition is None else (R * P).sum(0)
     failed = torch.zeros_like(monitor.active)
     for iteration in range(max_iterations + 1):
@@ -54,7 +54,7 @@ def solve(
         # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
         alpha = torch.where(monitor.active, rz / curvature, 0.0)
         squares = added(_steps(rows, alpha, blocks, scratch))
-        monitor.record(squares)
+        monitor.record(squares[1:])
         if precondition is None:
             beta = torch.where(monitor.active, squares[0] / rz, 0.0)
             rz = squares[0]
@@ -73,7 +73,7 @@ def _products(
 ) -> Iterator[torch.Tensor]:
     """``Q = K P``; yields the blocks' shares of ``P^T Q``."""
     for K, p, q, s in zip(rows.parts, blocks[2], blocks[3], scratch, strict=True):
-        torch.mm(K, P, out=q)
+        torch.addmm(q, K, P, beta=0, out=q)  # torch.mm would fill q with zeros first
         yield torch.mul(p, q, out=s).sum(0)
 
 

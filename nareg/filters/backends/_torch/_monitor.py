@@ -25,11 +25,11 @@ class Reached:
 class Monitor:
     """Records residuals and the columns that are above the tolerance, as :class:`nareg.filters._iterate.Monitor` does.
 
-    ``squares`` (3, T) are those of the right-hand side, as :meth:`nareg.filters.backends._torch._rows.Rows.squares`.
+    ``squares`` (2, T) are those of the right-hand side, and of the same over the diagonal.
     """
 
     def __init__(self, squares: torch.Tensor, tol: float, callback: Callback | None) -> None:
-        self._norms, self._tol, self._callback = squares[1:].sqrt(), tol, callback
+        self._norms, self._tol, self._callback = squares.sqrt(), tol, callback
         self._every = check_every(squares.device)
         self._records: list[torch.Tensor] = []
         self._reported = 0
@@ -42,8 +42,8 @@ class Monitor:
         return len(self._records) - 1
 
     def record(self, squares: torch.Tensor) -> None:
-        """Take in the squares (3, T) of the residual after a step."""
-        relative = torch.where(self._norms > 0, squares[1:].sqrt() / self._norms, 0.0)
+        """Take in the squares (2, T) of the residual after a step."""
+        relative = torch.where(self._norms > 0, squares.sqrt() / self._norms, 0.0)
         self.active &= ~(relative <= self._tol).all(0)  # NaN counts as active
         self._records.append(relative[0].amax())
 

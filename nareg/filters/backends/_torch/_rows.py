@@ -12,8 +12,8 @@ import torch
 
 from nareg.filters.backends._torch._device import csr_of
 
-#: Numbers per block and thread: half a megabyte in float64.
-NUMBERS = 2**16
+#: Numbers per block and thread, two megabytes in float64 (measured: 2^16 to 2^19 differ by 15 %, 2^13 takes 1.5 times as long).
+NUMBERS = 2**18
 
 
 class Rows:
@@ -55,11 +55,11 @@ class Rows:
 
     def residual_squares(self, X: torch.Tensor, B: torch.Tensor) -> torch.Tensor:
         """The same of ``B - K X``, which is not kept."""
-        total = []
+        shares = []
         for b, K, weights, s in zip(self.split(B), self.parts, self.weights, self.scratch(B), strict=True):
             torch.addmm(b, K, X, alpha=-1, out=s)
-            total.append(torch.mm(weights, s.mul_(s)))
-        return added(total)
+            shares.append(torch.mm(weights, s.mul_(s)))
+        return added(shares)
 
 
 def added(parts: Iterator[torch.Tensor] | list[torch.Tensor]) -> torch.Tensor:

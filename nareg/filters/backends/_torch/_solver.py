@@ -139,9 +139,9 @@ class Solver:
         width = BLOCK if self.device.type == "cpu" else rhs.shape[1]
         with enough_memory(self.device, columns_bytes(rhs.shape[0], min(width, rhs.shape[1]))):
             B = rhs if self._order is None else rhs[self._order]
-            # powers of two, so that tiny and huge readings square without loss
-            unit = torch.exp2(torch.frexp(B.abs().amax(0)).exponent.clamp(-1000, 1000).to(B.dtype))
-            B = B / unit
+            unit = _unit(B)
+            if unit is not None:
+                B = B / unit
             label = method
             parts = []
             for first in range(0, B.shape[1], width):
@@ -152,7 +152,7 @@ class Solver:
             reached = self.residuals(result.x, B)
             if result.status is Status.CONVERGED and not max(reached) <= allowed(tol):
                 result.status = Status.STALLED
-            x = result.x.mul_(unit)
+            x = result.x if unit is None else result.x.mul_(unit)
             if self._order is not None:
                 x = torch.empty_like(x).index_copy_(0, self._order, x)
             result.x = x
@@ -278,6 +278,15 @@ class Solver:
     def _coupled(self) -> bool:
         """Whether some node has a weight: else K is diagonal."""
         return self.system.w is None or bool(self.system.w.any())
+
+
+def _unit(B: torch.Tensor) -> torch.Tensor | None:
+    """A power of two near each column's largest entry, where some would not square without loss; else None."""
+    low, high = B.aminmax(dim=0)
+    exponent = torch.frexp(torch.maximum(high, -low)).exponent
+    if int(exponent.abs().amax()) <= 300:
+        return None
+    return torch.exp2(exponent.clamp(-1000, 1000).to(B.dtype))
 
 
 def _joined(parts: list[Reached]) -> Reached:
