@@ -184,7 +184,7 @@ def signals(name: str, y: torch.Tensor, n_nodes: int) -> torch.Tensor:
     real = y.layout is torch.strided and not y.is_complex() and y.dtype is not torch.bool
     if real and y.ndim in (1, 2) and y.shape[0] == n_nodes and y.numel():
         largest = float(y.detach().abs().amax())
-        if largest < np.sqrt(np.finfo(np.float32).max / y.numel()):
+        if largest < float(np.finfo(np.float32).max) ** 0.5 / y.numel() ** 0.5:
             return y
     _checks.signals(name, as_numpy(y), n_nodes)
     return y
