@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from nareg import graphs as graphs
     from nareg import herta as herta
     from nareg import io as io
+    from nareg import outofcore as outofcore
     from nareg import plotting as plotting
     from nareg import progress as progress
     from nareg import quality as quality
@@ -46,6 +47,7 @@ _SUBMODULES = (
     "graphs",
     "herta",
     "io",
+    "outofcore",
     "plotting",
     "progress",
     "quality",

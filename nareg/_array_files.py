@@ -25,6 +25,8 @@ from nareg.errors import InputError, TooLargeError
 FREE, EXPANSION = 2**28, 200
 #: NumPy's compression; other methods need memory that no header declares.
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+#: Bytes in front of the numbers of files that are written in parts.
+NPY_HEADER = 128
 #: Flag of an encrypted member.
 ENCRYPTED = 0x1
 
@@ -67,6 +69,15 @@ class Npz:
         with self._archive.open(f"{name}.npy") as handle:
             return _array(handle)
 
+    def pieces(self, name: str, count: int) -> Iterator[np.ndarray]:
+        """One array of one dimension, so many of its numbers at a time."""
+        header = self.headers[name]
+        with self._archive.open(f"{name}.npy") as handle:
+            _header(handle, self._archive.getinfo(f"{name}.npy").file_size, f"{self._path}: array {name!r}")
+            for first in range(0, header.shape[0], count):
+                data = handle.read(min(count, header.shape[0] - first) * header.dtype.itemsize)
+                yield np.frombuffer(data, header.dtype)
+
 
 @contextmanager
 def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
@@ -98,6 +109,22 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
         _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
         handle.seek(0)
         return _array(handle)
+
+
+def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool = False) -> bytes:
+    """The first :data:`NPY_HEADER` bytes of an ``.npy`` file, whatever its shape; in C order, or column after column."""
+    text = f"{{'descr': '{dtype.newbyteorder('<').str}', 'fortran_order': {by_columns}, 'shape': {shape}, }}"
+    length = NPY_HEADER - 10  # after magic, version and this length itself
+    return b"\x93NUMPY\x01\x00" + length.to_bytes(2, "little") + text.ljust(length - 1).encode("ascii") + b"\n"
+
+
+def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
+    """The array of an ``.npy`` file, memory-mapped for reading; raises as :func:`open_npz`."""
+    refuse_special(path)
+    with open(path, "rb") as handle:
+        _header(handle, os.fstat(handle.fileno()).st_size, f"{path}")
+    mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    return mapped
 
 
 def refuse_special(path: str | os.PathLike[str]) -> None:

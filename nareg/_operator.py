@@ -18,6 +18,7 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 
 from nareg import _checks
+from nareg._graph_files import StoredGraph
 from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
@@ -49,6 +50,8 @@ def penalty(graph: Any) -> Penalty:
         return graph
     if isinstance(graph, Graph):
         return Penalty(graph.laplacian(), True, graph.describe_node)
+    if isinstance(graph, StoredGraph):
+        raise InputError("graph is on disk: use nareg.outofcore.denoise, or nareg.Graph.load(path) if it fits into memory.")
     if not sp.issparse(graph):
         if hasattr(graph, "nodes") or hasattr(graph, "W"):
             raise InputError(
@@ -170,17 +173,11 @@ class FilterSystem:
             return True
         if self.max_degree > 200:
             return False
-        enough = 0.5 * self.n_nodes ** (1 / 3)
-        reached = np.zeros(self.n_nodes)
-        reached[np.argmax(np.diff(self.S.indptr))] = 1.0
-        levels, count = 0, 1
-        support = abs(self.S) + sp.eye_array(self.n_nodes)
-        while levels < enough:
-            reached = (support @ reached > 0).astype(float)
-            if int(reached.sum()) == count:
-                return bool(levels >= 0.5 * count ** (1 / 3))
-            levels, count = levels + 1, int(reached.sum())
-        return True
+        from nareg._linear import search  # numba: imported when first needed
+
+        S, enough = self.S, 0.5 * self.n_nodes ** (1 / 3)
+        levels, count = search.levels(S.indptr, S.indices, S.data, np.argmax(np.diff(S.indptr)), int(np.ceil(enough)))
+        return bool(levels >= min(enough, 0.5 * count ** (1 / 3)))
 
     def residuals(self, x: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``||rhs - K x|| / ||rhs||`` of each column, and the same with both scaled by D^-1; zero for a zero column."""

@@ -22,6 +22,7 @@ Conventions, written once and followed everywhere
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,7 +30,7 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-from nareg import _adjacency, _checks, _conversions
+from nareg import _adjacency, _checks, _conversions, _graph_files
 from nareg._adjacency import node_indices as node_indices
 from nareg._adjacency import operator_hash as operator_hash
 from nareg._conversions import METRICS, Kernel
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     import networkx
     import pygsp
     import torch
+    from numpy.typing import DTypeLike
 
     from nareg.typing import ArrayLike, Sparse
 
@@ -220,6 +222,47 @@ class Graph:
             names=None if self._names is None else [self._names[i] for i in index],
             metric=self._metric,
         )
+
+    def save(self, path: str | os.PathLike[str], *, dtype: DTypeLike = np.float64) -> None:
+        """Write the graph to a folder from which any range of rows is read by itself: see :mod:`nareg.outofcore`.
+
+        Parameters
+        ----------
+        path : path
+            The folder, by convention ``NAME.graph``. A graph that is there is replaced; anything else is refused.
+        dtype : {float64, float32}
+            Type of the stored weights. Weights that are all one are not stored.
+
+        Raises
+        ------
+        InputError
+            If the folder cannot be written, or a weight is beyond float32.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile, nareg
+        >>> folder = pathlib.Path(tempfile.mkdtemp()) / "path.graph"
+        >>> nareg.graphs.grid((3,)).save(folder)
+        >>> nareg.Graph.load(folder)
+        Graph(n_nodes=3, n_edges=2)
+        """
+        _graph_files.save(
+            path, self._adjacency, dtype=dtype, metric=self._metric, coordinates=self._coordinates, names=self._names
+        )
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Graph:
+        """Read a graph that :meth:`save` or ``nareg convert`` wrote into memory.
+
+        Raises
+        ------
+        InputError
+            If a file of the folder is missing, cut off or damaged.
+        TooLargeError
+            If it does not fit into memory: then use :mod:`nareg.outofcore`.
+        """
+        stored = _graph_files.StoredGraph(path)
+        return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
 
     def describe_node(self, i: int) -> str:
         """The node as messages name it.

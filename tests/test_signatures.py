@@ -14,8 +14,8 @@ import pytest
 LIMIT = 12
 PARTS = (
     "nareg", "nareg.baselines", "nareg.datasets", "nareg.design", "nareg.errors", "nareg.filters", "nareg.gnn", "nareg.graphs",
-    "nareg.herta", "nareg.io", "nareg.plotting", "nareg.progress", "nareg.quality", "nareg.results", "nareg.spacetime",
-    "nareg.unlearning",
+    "nareg.herta", "nareg.io", "nareg.outofcore", "nareg.plotting", "nareg.progress", "nareg.quality", "nareg.results",
+    "nareg.spacetime", "nareg.unlearning",
 )  # fmt: skip
 
 

@@ -46,6 +46,15 @@ def superlu(K: sp.csr_array | sp.csc_array) -> SuperLU | None:
         return None
 
 
+def fill_order(matrix: sp.csr_array | sp.csc_array | sp.csc_matrix) -> np.ndarray:
+    """The minimum-degree order in which SuperLU eliminates a symmetric pattern."""
+    pattern = sp.csc_array((np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape)
+    degrees = np.asarray(pattern.sum(axis=1)).ravel()
+    filled = superlu(sp.csc_array(sp.diags_array(2 * degrees + 1.0) - pattern))
+    assert filled is not None  # strictly diagonally dominant
+    return np.argsort(filled.perm_c)
+
+
 def is_cholesky(lu: SuperLU) -> bool:
     """Whether K is positive definite: positive pivots without row exchanges are those of a Cholesky factor."""
     return bool((lu.U.diagonal() > 0).all() and np.array_equal(lu.perm_r, lu.perm_c))

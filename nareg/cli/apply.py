@@ -12,6 +12,7 @@ from rich.markup import escape
 
 from nareg.cli import inputs, plausibility
 from nareg.cli.inputs import Center, console, errors
+from nareg.cli.on_disk import are_on_disk, denoise_on_disk
 from nareg.cli.options import NEIGHBORS, AllowUnlike, OwnCentering, OwnNeighbors, ReadingsFile, StationsFile, Strict
 from nareg.errors import AmplificationWarning, InputError
 from nareg.typing import WeightsLike
@@ -27,7 +28,13 @@ def denoise(
     strict: Strict = False,
     allow_unlike: AllowUnlike = False,
 ) -> None:
-    """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`."""
+    """Denoise readings with designed weights. For readings with gaps use `nareg interpolate`.
+
+    A .graph folder with .npy readings and weights is read in parts, and is never all in memory.
+    """
+    if are_on_disk(stations, readings):
+        denoise_on_disk(stations, readings, weights, out)
+        return
     _apply(stations, readings, weights, out, neighbors, center, strict=strict, allow_unlike=allow_unlike, fill=False)
 
 

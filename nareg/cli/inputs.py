@@ -51,9 +51,9 @@ def network(stations: Path, readings: Path, neighbors: int, *, strict: bool, des
     from nareg import io
     from nareg.graph import Graph
 
-    if stations.suffix.lower() == ".mtx":
-        graph = Graph(io.read_adjacency(stations))
-        names = tuple(str(i) for i in range(graph.n_nodes))
+    if stations.suffix.lower() == ".mtx" or stations.is_dir():
+        graph = Graph.load(stations) if stations.is_dir() else Graph(io.read_adjacency(stations))
+        names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
         table = io.read_readings(readings, names, strict=strict)
         if table.names != names:
             absent = next(name for name in names if name not in set(table.names))

@@ -1,4 +1,4 @@
-"""The command line: ``nareg clean | demo | design | denoise | interpolate | datasets | reproduce | unlearn``.
+"""The command line: ``nareg clean | demo | design | denoise | interpolate | datasets | reproduce | unlearn | convert``.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from nareg._version import __version__
 from nareg.cli.apply import denoise, interpolate
 from nareg.cli.clean import clean
+from nareg.cli.convert import convert
 from nareg.cli.datasets import datasets_app
 from nareg.cli.demo import demo
 from nareg.cli.design import design
@@ -48,6 +49,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     design: "nareg design stations.csv readings.csv --noise 0.25 --out weights.csv",
     denoise: "nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv",
     interpolate: "nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv",
+    convert: "nareg convert edges.csv network.graph",
 }
 for command, example in COMMANDS.items():
     app.command(epilog=f"Example: {example}")(command)

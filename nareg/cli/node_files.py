@@ -28,10 +28,12 @@ Rows = list[tuple[int, list[str]]]
 
 
 def graph(path: Path, n_nodes: int) -> Graph:
-    """The graph of a MatrixMarket file, or of a CSV file of edges."""
+    """The graph of a folder, of a MatrixMarket file, or of a CSV file of edges."""
     from nareg import io
     from nareg.graph import Graph
 
+    if path.is_dir():
+        return Graph.load(path)
     if path.suffix.lower() == ".mtx":
         return Graph(io.read_adjacency(path))
     edges = pairs(str(path))

@@ -14,7 +14,10 @@ import typer
 from nareg.cli.inputs import Center
 
 StationsFile = Annotated[
-    Path, typer.Argument(help="CSV: station, latitude, longitude (or x, y); or a MatrixMarket graph (.mtx).")
+    Path,
+    typer.Argument(
+        help="CSV: station, latitude, longitude (or x, y); or a graph: MatrixMarket (.mtx), or a folder from `nareg convert`."
+    ),
 ]
 ReadingsFile = Annotated[
     Path,

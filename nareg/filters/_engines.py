@@ -11,21 +11,25 @@ import numpy as np
 
 from nareg import _checks
 from nareg._operator import FilterSystem
-from nareg.filters import cg, chebyshev, direct, multigrid, recursion
+from nareg.filters import _costs, cg, chebyshev, direct, multigrid, recursion
 from nareg.filters._iterate import Callback, Iterates
 from nareg.results import Solution, Status
 
 Method = Literal["auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"]
 METHODS = get_args(Method)
-#: Up to here a factorization takes milliseconds.
-SMALL = 5_000
-#: Jacobi-CG that has not converged by then is on a mesh with smooth weights: multigrid takes over.
-PATIENCE = 150
+#: Up to here any factorization takes milliseconds, and up to here that of a mesh.
+TINY, SMALL = 2_000, 5_000
+#: The iteration at which CG is first asked how long it will take, that from which growing residuals mean long, and a number
+#: of iterations that is not worth asking about.
+FIRST_CHECK, SURE, FEW = 12, 48, 40
+#: Up to so many signals CG is watched on all of them.
+FEW_SIGNALS = 4
+#: What CG must promise to cost, over the alternative, before it is given up.
+MARGIN = 1.5
+#: How many calls a prepared filter expects.
+CALLS = 30
 #: Iterations with the factor of a nearby system: each costs a solve with it. Few gaps, or large weights, take fewer.
 NEARBY = 12
-#: Largest mesh whose factor serves many calls (about 1.5 GB for nearest neighbors in the plane). A solve takes a quarter of
-#: the time of conjugate gradients with independent weights, and has saved the factor's after some ten calls.
-FACTOR_NODES = 200_000
 MAX_ITERATIONS = {"cg": 10_000, "multigrid": 500, "jacobi": 200_000, "chebyshev": 200_000, "recursion": 200_000}
 
 
@@ -106,39 +110,102 @@ class Engines:
         return solvers[method](self.system, rhs, **options)
 
     def auto(self, rhs: np.ndarray, tol: float, max_iterations: int | None, callback: Callback | None) -> tuple[Iterates, str]:
-        """Size first, then conditioning as CG itself shows it (measured: see docs/guides/solvers.md)."""
-        system = self.system
+        """A factor where that is quick, else CG for as long as it promises to cost less than the alternatives."""
+        system, n = self.system, self.system.n_nodes
         limit = max_iterations or MAX_ITERATIONS["cg"]
         options: dict[str, Any] = {"tol": tol, "callback": callback}
         # a small system is factored anew, which refines where weights are huge
-        if self._nearby is not None and system.n_nodes > SMALL and self._nearby.preconditioner is not None:
+        if self._nearby is not None and n > SMALL and self._nearby.preconditioner is not None:
             precondition = self._nearby.preconditioner
             result = cg.solve(system, rhs, max_iterations=min(limit, NEARBY), precondition=precondition, **options)
-            if result.status is Status.CONVERGED and _reached(system, result.x, rhs, tol):
+            if _converged(system, result, rhs, tol):
                 return result, f"cg (auto: preconditioned by {self._nearby._chosen} for readings at all nodes)"
-        if system.n_nodes <= SMALL or (self._many and system.n_nodes <= FACTOR_NODES and system.mesh_like):
+        if n <= TINY or (n <= SMALL and system.mesh_like):
             self._chosen = "direct"
-            more = ", mesh-like graph, more calls expected" if system.n_nodes > SMALL else ""
-            return self.factored.solve(rhs, tol), f"direct (auto: {system.n_nodes} nodes{more})"
-        if self._chosen == "multigrid":
-            rest = min(limit, MAX_ITERATIONS["multigrid"])
-            return self.hierarchy.solve(rhs, max_iterations=rest, **options), "multigrid (auto: CG was slow at the first call)"
-        may_switch = system.sdd and limit > PATIENCE
-        label = f"cg (auto: {system.n_nodes} nodes)"
-        first = cg.solve(system, rhs, max_iterations=PATIENCE if may_switch else limit, **options)
-        if first.status is not Status.MAX_ITERATIONS or not may_switch:
-            return first, label
-        # slow: smooth large weights, made for multigrid where the graph is a mesh
-        if multigrid.refusal(system) is not None:
-            second = cg.solve(system, rhs, max_iterations=limit - PATIENCE, x0=first.x, **options)
-        else:
-            self._chosen = "multigrid"
-            rest = min(limit, MAX_ITERATIONS["multigrid"])
-            second = self.hierarchy.solve(rhs, max_iterations=rest, x0=first.x, **options)
-            label = f"cg, then multigrid (auto: CG not converged after {PATIENCE} iterations, mesh-like graph)"
+            return self.factored.solve(rhs, tol), f"direct (auto: {n} nodes)"
+        if self._chosen != "cg":
+            return self._take(self._chosen, rhs, limit, None, options), f"{self._chosen} (auto: CG was slow at the first call)"
+        outlook = Outlook(system, tol, rhs.shape[1], CALLS if self._many else 1)
+        first = self._watched(rhs, limit, outlook, options)
+        if outlook.better is None:
+            return first, f"cg (auto: {n} nodes)"
+        self._chosen = outlook.better
+        second = self._take(outlook.better, rhs, max(limit - first.iterations, 1), first.x, options)
+        if outlook.better == "multigrid" and outlook.factor_fits and not _converged(system, second, rhs, tol):
+            self._chosen = "direct"  # which refines where weights are huge
+            return self.factored.solve(rhs, tol), "direct (auto: CG and multigrid did not converge)"
         second.residuals = first.residuals + second.residuals[1:]
         second.iterations += first.iterations
-        return second, label
+        return second, f"cg, then {outlook.better} (auto: {outlook.reason})"
+
+    def _watched(self, rhs: np.ndarray, limit: int, outlook: Outlook, options: dict[str, Any]) -> Iterates:
+        """CG for as long as it promises to be quick; of many signals the largest is tried first."""
+        if rhs.shape[1] <= FEW_SIGNALS:
+            return cg.solve(self.system, rhs, max_iterations=limit, watch=outlook.gives_up, **options)
+        largest = int(np.argmax(np.einsum("it,it->t", rhs, rhs)))
+        tried = rhs[:, [largest]]
+        first = cg.solve(self.system, tried, tol=options["tol"], max_iterations=limit, watch=outlook.gives_up)
+        if outlook.better is None:
+            return cg.solve(self.system, rhs, max_iterations=limit, **options)
+        return Iterates(np.zeros_like(rhs), first.iterations, first.residuals, first.status)
+
+    def _take(
+        self,
+        method: Literal["direct", "multigrid"],
+        rhs: np.ndarray,
+        limit: int,
+        x0: np.ndarray | None,
+        options: dict[str, Any],
+    ) -> Iterates:
+        if method == "direct":
+            return self.factored.solve(rhs, options["tol"])
+        return self.hierarchy.solve(rhs, max_iterations=min(limit, MAX_ITERATIONS["multigrid"]), x0=x0, **options)
+
+
+class Outlook:
+    """Watches conjugate gradients, and gives up where a factor or multigrid promises to end sooner."""
+
+    def __init__(self, system: FilterSystem, tol: float, columns: int, calls: int) -> None:
+        self._system, self._tol, self._columns, self._calls = system, tol, columns, calls
+        self._check = FIRST_CHECK
+        #: What to take instead, once CG was given up, and why.
+        self.better: Literal["direct", "multigrid"] | None = None
+        self.reason = ""
+
+    @cached_property
+    def _iteration(self) -> float:
+        return _costs.iteration(self._system.K, self._columns)
+
+    @cached_property
+    def _alternatives(self) -> _costs.Costs:
+        return _costs.alternatives(self._system, self._columns, self._calls)
+
+    @property
+    def factor_fits(self) -> bool:
+        """Whether a factor was among the alternatives."""
+        return bool(np.isfinite(self._alternatives.direct))
+
+    def gives_up(self, residuals: list[float]) -> bool:
+        """At iterations 12, 24, 48, ...: the slope of log residuals over the second half tells how many follow."""
+        done = len(residuals) - 1
+        if done < self._check:
+            return False
+        self._check *= 2
+        now, before = (max(r, 1e-300) for r in (residuals[-1], residuals[done // 2]))
+        slope = np.log(before / now) / (done - done // 2)
+        if slope <= 0 and done < SURE:  # residuals may grow at first
+            return False
+        left = min(np.log(max(now / self._tol, 1.0)) / max(slope, 1e-9), MAX_ITERATIONS["cg"])
+        # later calls start from zero
+        cost = self._iteration * (left + (self._calls - 1) * (left + done))
+        if left <= FEW:
+            return False
+        best, method = self._alternatives.best
+        if cost <= MARGIN * best:
+            return False
+        self.better = method
+        self.reason = f"CG would take some {left:.0f} more iterations, {cost / best:.1g} times the cost"
+        return True
 
 
 def allowed(tol: float) -> float:
@@ -146,8 +213,10 @@ def allowed(tol: float) -> float:
     return max(2 * tol, 1e-12)
 
 
-def _reached(system: FilterSystem, x: np.ndarray, rhs: np.ndarray, tol: float) -> bool:
-    return max(float(r.max(initial=0.0)) for r in system.residuals(x, rhs)) <= allowed(tol)
+def _converged(system: FilterSystem, result: Iterates, rhs: np.ndarray, tol: float) -> bool:
+    if result.status is not Status.CONVERGED:
+        return False
+    return max(float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs)) <= allowed(tol)
 
 
 def quick_solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:

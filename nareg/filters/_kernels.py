@@ -1,113 +1,141 @@
 """Compiled loops over CSR rows and columns of a block of signals, each pass fused to touch memory once.
 
 Signals are C-ordered (N, T), so that one gathered neighbor brings T contiguous numbers. Rows are split into a fixed number of
-chunks and partial sums are added in chunk order: results do not depend on the thread count.
+chunks and partial sums are added in chunk order: results do not depend on the thread count. Row and column numbers are
+unsigned, which spares the compiler's test for negative ones.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import prange
+from numba import prange, uintp
 
-from nareg._compiled import parallel
+from nareg._compiled import by_width
 
 CHUNKS = 64
 
 
-@parallel
-def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def]
+@by_width
+def product_and_dot(width):  # type: ignore[no-untyped-def]
     """``Q = K P``; returns the column-wise dot products of P and Q."""
-    n, t_end = P.shape
-    partial = np.zeros((CHUNKS, t_end))
-    for chunk in prange(CHUNKS):
-        row = np.empty(t_end)
-        dots = np.zeros(t_end)
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            row[:] = 0.0
-            for e in range(indptr[i], indptr[i + 1]):
-                j, a = indices[e], data[e]
+
+    def product_and_dot(indptr, indices, data, P, Q):  # type: ignore[no-untyped-def]
+        n = P.shape[0]
+        t_end = width or P.shape[1]
+        partial = np.zeros((CHUNKS, t_end))
+        for chunk in prange(CHUNKS):
+            row = np.empty(t_end)
+            dots = np.zeros(t_end)
+            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
                 for t in range(t_end):
-                    row[t] += a * P[j, t]
+                    row[t] = 0.0
+                for e in range(uintp(indptr[i]), uintp(indptr[i + uintp(1)])):
+                    j, a = uintp(indices[e]), data[e]
+                    for t in range(t_end):
+                        row[t] += a * P[j, t]
+                for t in range(t_end):
+                    Q[i, t] = row[t]
+                    dots[t] += row[t] * P[i, t]
             for t in range(t_end):
-                Q[i, t] = row[t]
-                dots[t] += row[t] * P[i, t]
-        partial[chunk] = dots
-    return partial.sum(axis=0)
+                partial[chunk, t] = dots[t]
+        return partial.sum(axis=0)
+
+    return product_and_dot
 
 
-@parallel
-def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
+@by_width
+def norms(width):  # type: ignore[no-untyped-def]
     """``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
-    n, t_end = R.shape
-    partial = np.zeros((CHUNKS, 3, t_end))
-    for chunk in prange(CHUNKS):
-        sums = np.zeros((3, t_end))
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            d = inverse_diagonal[i]
-            for t in range(t_end):
-                square = R[i, t] * R[i, t]
-                sums[0, t] += square * d
-                sums[1, t] += square
-                sums[2, t] += square * d * d
-        partial[chunk] = sums
-    return partial.sum(axis=0)
+
+    def norms(R, inverse_diagonal):  # type: ignore[no-untyped-def]
+        n = R.shape[0]
+        t_end = width or R.shape[1]
+        partial = np.zeros((CHUNKS, 3, t_end))
+        for chunk in prange(CHUNKS):
+            sums = np.zeros((3, t_end))
+            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
+                d = inverse_diagonal[i]
+                for t in range(t_end):
+                    square = R[i, t] * R[i, t]
+                    sums[0, t] += square * d
+                    sums[1, t] += square
+                    sums[2, t] += square * d * d
+            partial[chunk] = sums
+        return partial.sum(axis=0)
+
+    return norms
 
 
-@parallel
-def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
+@by_width
+def step_and_norms(width):  # type: ignore[no-untyped-def]
     """``X += alpha P``, ``R -= alpha Q``; returns ``R^T D^-1 R``, ``R^T R`` and ``R^T D^-2 R`` of each column, (3, T)."""
-    n, t_end = X.shape
-    partial = np.zeros((CHUNKS, 3, t_end))
-    for chunk in prange(CHUNKS):
-        sums = np.zeros((3, t_end))
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            d = inverse_diagonal[i]
-            for t in range(t_end):
-                X[i, t] += alpha[t] * P[i, t]
-                r = R[i, t] - alpha[t] * Q[i, t]
-                R[i, t] = r
-                sums[0, t] += r * r * d
-                sums[1, t] += r * r
-                sums[2, t] += r * r * d * d
-        partial[chunk] = sums
-    return partial.sum(axis=0)
+
+    def step_and_norms(X, R, P, Q, inverse_diagonal, alpha):  # type: ignore[no-untyped-def]
+        n = X.shape[0]
+        t_end = width or X.shape[1]
+        partial = np.zeros((CHUNKS, 3, t_end))
+        for chunk in prange(CHUNKS):
+            sums = np.zeros((3, t_end))
+            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
+                d = inverse_diagonal[i]
+                for t in range(t_end):
+                    X[i, t] += alpha[t] * P[i, t]
+                    r = R[i, t] - alpha[t] * Q[i, t]
+                    R[i, t] = r
+                    sums[0, t] += r * r * d
+                    sums[1, t] += r * r
+                    sums[2, t] += r * r * d * d
+            partial[chunk] = sums
+        return partial.sum(axis=0)
+
+    return step_and_norms
 
 
-@parallel
-def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
+@by_width
+def new_direction(width):  # type: ignore[no-untyped-def]
     """``P = D^-1 R + beta P``."""
-    n, t_end = P.shape
-    for chunk in prange(CHUNKS):
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            d = inverse_diagonal[i]
-            for t in range(t_end):
-                P[i, t] = d * R[i, t] + beta[t] * P[i, t]
+
+    def new_direction(R, P, inverse_diagonal, beta):  # type: ignore[no-untyped-def]
+        n = R.shape[0]
+        t_end = width or R.shape[1]
+        for chunk in prange(CHUNKS):
+            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
+                d = inverse_diagonal[i]
+                for t in range(t_end):
+                    P[i, t] = d * R[i, t] + beta[t] * P[i, t]
+
+    return new_direction
 
 
-@parallel
-def relax(indptr, indices, data, inverse_diagonal, scale, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
+@by_width
+def relax(width):  # type: ignore[no-untyped-def]
     """One round of a stationary or Chebyshev iteration.
 
     ``R = B - K X``, ``P = alpha M^-1 R + beta P``, ``X_new = X + P`` with M^-1 = ``inverse_diagonal``; returns
     ``R^T R`` and ``R^T diag(scale)^2 R`` of each column, (2, T).
     """
-    n, t_end = X.shape
-    partial = np.zeros((CHUNKS, 2, t_end))
-    for chunk in prange(CHUNKS):
-        row = np.empty(t_end)
-        sums = np.zeros((2, t_end))
-        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            for t in range(t_end):
-                row[t] = B[i, t]
-            for e in range(indptr[i], indptr[i + 1]):
-                j, a = indices[e], data[e]
+
+    def relax(indptr, indices, data, inverse_diagonal, scale, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
+        n = X.shape[0]
+        t_end = width or X.shape[1]
+        partial = np.zeros((CHUNKS, 2, t_end))
+        for chunk in prange(CHUNKS):
+            row = np.empty(t_end)
+            sums = np.zeros((2, t_end))
+            for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
                 for t in range(t_end):
-                    row[t] -= a * X[j, t]
-            d, s = inverse_diagonal[i], scale[i]
-            for t in range(t_end):
-                sums[0, t] += row[t] * row[t]
-                sums[1, t] += row[t] * row[t] * s * s
-                P[i, t] = alpha * d * row[t] + beta * P[i, t]
-                X_new[i, t] = X[i, t] + P[i, t]
-        partial[chunk] = sums
-    return partial.sum(axis=0)
+                    row[t] = B[i, t]
+                for e in range(uintp(indptr[i]), uintp(indptr[i + uintp(1)])):
+                    j, a = uintp(indices[e]), data[e]
+                    for t in range(t_end):
+                        row[t] -= a * X[j, t]
+                d, s = inverse_diagonal[i], scale[i]
+                for t in range(t_end):
+                    sums[0, t] += row[t] * row[t]
+                    sums[1, t] += row[t] * row[t] * s * s
+                    P[i, t] = alpha * d * row[t] + beta * P[i, t]
+                    X_new[i, t] = X[i, t] + P[i, t]
+            partial[chunk] = sums
+        return partial.sum(axis=0)
+
+    return relax

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear.factorization import Solve, is_cholesky, superlu
+from nareg._linear.factorization import Solve, fill_order, is_cholesky, superlu
 from nareg._operator import FilterSystem
 from nareg.filters._iterate import Iterates
 from nareg.results import Status
@@ -112,12 +112,7 @@ def _without_subtraction(scaled: _Scaled) -> tuple[Solve | None, str]:
     P = scaled.P
     off = sp.csc_matrix(abs(P - sp.diags_array(P.diagonal())))
     off.eliminate_zeros()
-    pattern = sp.csc_matrix((np.ones(off.nnz), off.indices, off.indptr), shape=off.shape)
-    degrees = np.asarray(pattern.sum(axis=1)).ravel()
-    filled = superlu(sp.csc_array(sp.diags_array(degrees + 1.0) - pattern))
-    assert filled is not None  # strictly diagonally dominant
-    order = np.argsort(filled.perm_c)
-    del filled
+    order = fill_order(off)
     A = sp.csr_array(off[order][:, order])
     counts, parent = _elimination.column_counts(A.indptr, A.indices)
     if (counts.astype(float) ** 2).sum() / 2 > MAX_WORK:

@@ -45,9 +45,9 @@ def denoise(
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
     method : {"auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"}
-        ``"auto"`` factorizes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and switches to multigrid where CG is
-        slow on a mesh-like graph. The last three are distributed recursions; ``"recursion"`` is equation (19) and refuses
-        weights for which it diverges.
+        ``"auto"`` factorizes meshes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and turns to a factor or to
+        multigrid where that promises to cost less; ``Solution.method`` says why. The last three are distributed recursions;
+        ``"recursion"`` is equation (19) and refuses weights for which it diverges.
     backend : {"auto", "scipy"}
         The library that solves.
     tol : float

@@ -22,6 +22,9 @@ BLOCK = 16
 
 Preconditioner = Callable[[np.ndarray], np.ndarray]
 
+#: Asked after each iteration of the first block, with the largest relative residual of each so far: whether to give up.
+Watch = Callable[[list[float]], bool]
+
 
 def solve(
     system: FilterSystem,
@@ -32,6 +35,7 @@ def solve(
     callback: Callback | None = None,
     x0: np.ndarray | None = None,
     precondition: Preconditioner | None = None,
+    watch: Watch | None = None,
 ) -> Iterates:
     """Solve ``K x = rhs`` for (N, T) ``rhs``; Jacobi preconditioning unless another is passed.
 
@@ -40,7 +44,15 @@ def solve(
     """
     order = system.order if precondition is None else None
     return solve_in_order(
-        system.K, rhs, tol=tol, max_iterations=max_iterations, callback=callback, x0=x0, precondition=precondition, order=order
+        system.K,
+        rhs,
+        tol=tol,
+        max_iterations=max_iterations,
+        callback=callback,
+        x0=x0,
+        precondition=precondition,
+        order=order,
+        watch=watch,
     )
 
 
@@ -54,12 +66,16 @@ def solve_in_order(
     x0: np.ndarray | None = None,
     precondition: Preconditioner | None = None,
     order: np.ndarray | None = None,
+    watch: Watch | None = None,
 ) -> Iterates:
-    """The same for a matrix, with its nodes taken in this order (None: as they are)."""
+    """The same for a matrix, with its nodes taken in this order (None: as they are).
+
+    Where ``watch`` gives up, signals beyond the first block are left at ``x0``, or zero.
+    """
     diagonal = K.diagonal()
     if (diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-    result = Iterates(x=np.empty_like(rhs), iterations=0)
+    result = Iterates(x=np.zeros_like(rhs) if x0 is None else x0.copy(), iterations=0)
     if order is not None:
         K, diagonal = K[order][:, order], diagonal[order]
         K.sort_indices()
@@ -70,7 +86,7 @@ def solve_in_order(
             for v in (rhs, x0)
         )
         assert block is not None
-        part = _solve_block(K, 1.0 / diagonal, block, tol, max_iterations, callback, start, precondition)
+        part = _solve_block(K, 1.0 / diagonal, block, tol, max_iterations, callback, start, precondition, watch)
         if order is None:
             if rhs.shape[1] <= BLOCK:
                 result.x = part.x  # the only block: no copy
@@ -82,6 +98,9 @@ def solve_in_order(
             result.iterations, result.residuals = part.iterations, part.residuals
         if part.status is not Status.CONVERGED:
             result.status = part.status
+        if watch is not None and part.status is Status.MAX_ITERATIONS:
+            break
+        watch = None
     return result
 
 
@@ -94,6 +113,7 @@ def _solve_block(
     callback: Callback | None,
     x0: np.ndarray | None,
     precondition: Preconditioner | None,
+    watch: Watch | None,
 ) -> Iterates:
     from nareg.filters import _kernels  # numba: imported when the first iterative solve needs it
 
@@ -115,6 +135,8 @@ def _solve_block(
         alpha = np.divide(rz, curvature, out=np.zeros_like(rz), where=active)
         norms = _kernels.step_and_norms(X, R, P, Q, inverse_diagonal, alpha)
         active = active & monitor.active(norms[1:])
+        if watch is not None and active.any() and watch(monitor.history):
+            return Iterates(X, iteration, monitor.history, Status.MAX_ITERATIONS)
         if precondition is None:
             rz_new = norms[0]
             beta = np.divide(rz_new, rz, out=np.zeros_like(rz), where=active)

@@ -1,8 +1,8 @@
 """Multigrid-preconditioned conjugate gradients on the diagonally dominant form of the system.
 
-With ``u = w x`` the system is ``M u = c y / w``, ``M = diag(c / w^2) + L``: an M-matrix for which algebraic
-multigrid was made. One V-cycle of M, scaled back by ``1 / w`` on both sides, preconditions CG on K. The stopping test stays on
-K's own residual, because M's can be 50 times smaller.
+With ``u = w x`` the system is ``M u = c y / w``, ``M = diag(c / w^2) + L``: an M-matrix, for which classical algebraic
+multigrid was made (Ruge, Stueben 1987; the levels are pyamg's). One V-cycle of M, scaled back by ``1 / w`` on both sides,
+preconditions CG on K. The stopping test stays on K's own residual, because M's can be 50 times smaller.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -20,9 +20,10 @@ from nareg.errors import InputError
 from nareg.filters import cg
 from nareg.filters._iterate import Callback, Iterates
 
-if TYPE_CHECKING:
-    from pyamg.multilevel import MultilevelSolver
-    from scipy.sparse.linalg import LinearOperator
+#: Levels end where the dense inverse of the coarsest matrix takes less than another level.
+COARSEST = 500
+#: Rows of a chunk of a sweep: few chunks, since each boundary weakens it.
+CHUNK_ROWS = 4096
 
 
 def refusal(system: FilterSystem) -> str | None:
@@ -48,10 +49,61 @@ def _fixed_seed() -> Iterator[None]:
         np.random.set_state(state)  # noqa: NPY002
 
 
+class Level:
+    """``A`` of one level, its sweeps' scaled diagonal, and the interpolation ``P`` from the next coarser one."""
+
+    def __init__(self, A: sp.csr_array, P: sp.csr_array) -> None:
+        self.A, self.P = A, P
+        self.restriction = sp.csr_array(P.T)
+        for matrix in (self.A, self.P, self.restriction):
+            matrix.sort_indices()
+        n = A.shape[0]
+        chunks = max(1, min(64, n // CHUNK_ROWS))
+        self.bounds = np.array([chunk * n // chunks for chunk in range(chunks + 1)])
+        rows = np.repeat(np.arange(n), np.diff(self.A.indptr))
+        across = np.searchsorted(self.bounds, rows, side="right") != np.searchsorted(self.bounds, self.A.indices, side="right")
+        outside = np.bincount(rows[across], np.abs(self.A.data[across]), minlength=n)
+        self.inverse_diagonal = 1.0 / (self.A.diagonal() + outside)
+
+
+class Levels:
+    """The levels of an M-matrix, and the V-cycle through them for blocks of signals."""
+
+    def __init__(self, M: sp.csr_matrix) -> None:
+        from pyamg import ruge_stuben_solver  # imported here: only this solver needs it
+
+        with _fixed_seed():
+            made = ruge_stuben_solver(M, max_coarse=COARSEST)
+        self.operator_complexity = float(made.operator_complexity())
+        self.levels = [Level(sp.csr_array(level.A), sp.csr_array(level.P)) for level in made.levels[:-1]]
+        self.coarse_inverse = np.linalg.pinv(made.levels[-1].A.toarray(), hermitian=True)
+
+    def __len__(self) -> int:
+        return len(self.levels) + 1
+
+    def cycle(self, B: np.ndarray, depth: int = 0) -> np.ndarray:
+        """One symmetric V-cycle for ``A X = B`` from zero: a sweep down, the coarser levels, a sweep up."""
+        from nareg.filters import _sweeps  # numba: imported when the first cycle needs it
+
+        if depth == len(self.levels):
+            return self.coarse_inverse @ B
+        level = self.levels[depth]
+        A, P, R = level.A, level.P, level.restriction
+        sweep = (A.indptr, A.indices, A.data, level.inverse_diagonal, level.bounds, B)
+        X, spare = np.empty_like(B), np.empty_like(B)
+        _sweeps.sweep_down(*sweep, X)
+        _sweeps.residual(A.indptr, A.indices, A.data, B, X, spare)
+        correction = self.cycle(R @ spare, depth + 1)
+        _sweeps.add_product(P.indptr, P.indices, P.data, np.ascontiguousarray(correction), X, spare)
+        _sweeps.sweep_up(*sweep, spare, X)
+        return X
+
+
 class Hierarchy:
     """A system and its levels, which are made at the first solve and kept.
 
-    Nodes with ``w_i = 0`` decouple (``c_i x_i = rhs_i``) and are solved apart.
+    Nodes with ``w_i = 0`` decouple (``c_i x_i = rhs_i``) and are solved apart. The others are taken in the system's
+    ``order``, which keeps neighbors together in memory.
     """
 
     def __init__(self, system: FilterSystem) -> None:
@@ -60,39 +112,27 @@ class Hierarchy:
             raise InputError(reason)
         assert system.w is not None
         self.system = system
-        self.coupled = system.w != 0
-        self.inverse_w = 1.0 / system.w[self.coupled]
-        # decoupled nodes: K is diagonal there
-        self.decoupled_inverse = 1.0 / system.diagonal[~self.coupled]
+        nodes = np.arange(system.n_nodes) if system.order is None else system.order
+        w = system.w[nodes]
+        #: Nodes with a weight, in the order of the finest level, and those without.
+        self.coupled, self.decoupled = nodes[w != 0], nodes[w == 0]
+        self.inverse_w = 1.0 / w[w != 0][:, None]
 
     @cached_property
-    def levels(self) -> MultilevelSolver:
+    def levels(self) -> Levels:
         """Of ``M`` on the coupled nodes."""
-        from pyamg import smoothed_aggregation_solver  # imported here: only this solver needs it
-
         L, coupled = self.system.penalty.L, self.coupled
-        if not coupled.all():
+        if self.system.order is not None or self.decoupled.size:
             # dropping decoupled neighbors keeps their weight on the diagonal: still dominant
             L = sp.csr_array(L[coupled][:, coupled])
-        M = sp.csr_matrix(sp.diags_array(self.system.c[coupled] * self.inverse_w**2) + L)
-        with _fixed_seed():
-            return smoothed_aggregation_solver(M, max_coarse=500)
-
-    @cached_property
-    def v_cycle(self) -> LinearOperator:
-        """One V-cycle of M."""
-        levels = self.levels
-        with _fixed_seed():
-            return levels.aspreconditioner(cycle="V")
+        d = self.system.c[coupled] * self.inverse_w[:, 0] ** 2
+        return Levels(sp.csr_matrix(sp.diags_array(d) + L))
 
     def precondition(self, residual: np.ndarray) -> np.ndarray:
         """One V-cycle for every column, scaled back to K."""
-        coupled, inverse_w = self.coupled, self.inverse_w
         out = np.empty_like(residual)
-        out[~coupled] = residual[~coupled] * self.decoupled_inverse[:, None]
-        scaled = residual[coupled] * inverse_w[:, None]
-        for t in range(residual.shape[1]):
-            out[coupled, t] = inverse_w * (self.v_cycle @ np.ascontiguousarray(scaled[:, t]))
+        out[self.decoupled] = residual[self.decoupled] / self.system.diagonal[self.decoupled, None]
+        out[self.coupled] = self.inverse_w * self.levels.cycle(self.inverse_w * residual[self.coupled])
         return out
 
     def solve(
@@ -105,9 +145,21 @@ class Hierarchy:
         x0: np.ndarray | None = None,
     ) -> Iterates:
         """Solve ``K x = rhs``."""
+        system = self.system
         options: dict[str, Any] = {"tol": tol, "max_iterations": max_iterations, "callback": callback}
-        if not self.coupled.any():
-            return cg.solve(self.system, rhs, **options)  # K is diagonal
-        result = cg.solve(self.system, rhs, x0=x0, precondition=self.precondition, **options)
-        result.note = f"{len(self.levels.levels)} levels, operator complexity {self.levels.operator_complexity():.2f}"
+        if not self.coupled.size:
+            return cg.solve(system, rhs, **options)  # K is diagonal
+        if self.decoupled.size:
+            result = cg.solve(system, rhs, x0=x0, precondition=self.precondition, **options)
+        else:
+            inverse_w, levels = self.inverse_w, self.levels
+            result = cg.solve_in_order(
+                system.K,
+                rhs,
+                x0=x0,
+                order=system.order,
+                precondition=lambda R: inverse_w * levels.cycle(inverse_w * R),
+                **options,
+            )
+        result.note = f"{len(self.levels)} levels, operator complexity {self.levels.operator_complexity:.2f}"
         return result

@@ -163,8 +163,8 @@ def prepare(
     Parameters
     ----------
     graph, weights, fit, method, tol, max_iterations, backend
-        As in :func:`denoise`. ``method="auto"`` expects further calls: it makes a factor of a mesh up to 200,000 nodes, and
-        multigrid levels of a larger one where conjugate gradients are slow, and keeps them.
+        As in :func:`denoise`. ``method="auto"`` expects further calls: where conjugate gradients are slow it makes a factor or
+        multigrid levels that thirty calls would pay for, and keeps them.
 
     Returns
     -------

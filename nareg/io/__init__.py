@@ -5,7 +5,7 @@ Formats
 stations    a row per station: ``station``, then ``latitude, longitude`` (degrees) or ``x, y``; ``altitude`` may follow
 readings    wide: ``time``, then a column per station; or long: ``time, station, value``
 weights     a row per station: ``station, weight``
-adjacency   MatrixMarket (``.mtx``), a graph instead of coordinates
+adjacency   MatrixMarket (``.mtx``) or a ``.graph`` folder, a graph instead of coordinates
 
 Missing is an empty cell, NA, N/A, #N/A, NaN, null, none, missing or a hyphen. Column names may also be ``id``, ``lat``,
 ``lng``, ``datetime``, ``date`` and the like. Whatever is guessed beyond that is a sentence in the table's ``notes``:
@@ -14,6 +14,7 @@ are left out. ``strict=True`` refuses to guess.
 """
 
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
+from nareg.io._convert import convert
 from nareg.io._matrix_market import read_adjacency
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
 from nareg.io._rows import read_rows
@@ -24,6 +25,7 @@ from nareg.io._write import write_readings, write_rows
 __all__ = [
     "Readings",
     "Stations",
+    "convert",
     "read_adjacency",
     "read_column",
     "read_fit",

@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.errors import AmplificationWarning, InputError, SingularSystemError
-from nareg.filters import _engines, direct, multigrid, prepare
+from nareg.filters import _costs, _engines, direct, multigrid, prepare
 from nareg.results import Status
 from tests.helpers import dense_filter
 
@@ -51,22 +51,30 @@ def test_one_factor_serves_all_calls(grid, rng, monkeypatch):
     assert len(made) == 1
 
 
-@pytest.mark.parametrize("largest_factor", [10**6, 0])
-def test_auto_keeps_a_factor_or_where_cg_is_slow_the_levels(grid, rng, monkeypatch, largest_factor):
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "PATIENCE", 5)
-    monkeypatch.setattr(_engines, "FACTOR_NODES", largest_factor)
-    factors = counted(monkeypatch, direct, "factorize")
-    cycles = counted(monkeypatch, multigrid, "_fixed_seed")
+@pytest.mark.parametrize("method", ["direct", "multigrid"])
+def test_auto_keeps_what_it_makes_where_cg_is_slow(rng, monkeypatch, method):
+    grid = nareg.graphs.grid((75, 74))
+    costs = {"direct": 1.0, "multigrid": 1.0, method: 1e-9}
+    monkeypatch.setattr(_engines.Outlook, "_alternatives", _costs.Costs(**costs))
+    factors, levels = counted(monkeypatch, direct, "factorize"), counted(monkeypatch, multigrid, "Levels")
     w, y = smooth_weights(grid), rng.standard_normal((grid.n_nodes, 2))
     denoiser = prepare(grid, w)
     first, second = denoiser.denoise(y), denoiser.denoise(y)
-    assert ("more calls expected" if largest_factor else "CG not converged after 5 iterations") in first.method
-    assert "CG not converged" not in second.method
-    assert len(factors) == (1 if largest_factor else 0)
-    assert len(cycles) == (0 if largest_factor else 2)  # levels, and their cycle
+    assert first.method.startswith(f"cg, then {method} (auto: CG would take")
+    assert second.method.startswith(f"{method} (auto: CG was slow at the first call)")
+    assert (len(factors), len(levels)) == ((1, 0) if method == "direct" else (0, 1))
+    reference = nareg.filters.denoise(grid, w, y, method="direct").x
     for solution in (first, second):
-        np.testing.assert_allclose(solution.x, dense_filter(grid, w) @ y, atol=1e-6)
+        np.testing.assert_allclose(solution.x, reference, atol=1e-6)
+
+
+def test_auto_makes_nothing_where_cg_is_quick(rng, monkeypatch):
+    grid = nareg.graphs.grid((75, 74))
+    factors = counted(monkeypatch, direct, "factorize")
+    denoiser = prepare(grid, 1.0)
+    for _ in range(2):
+        assert denoiser.denoise(rng.standard_normal(grid.n_nodes)).method == f"cg (auto: {grid.n_nodes} nodes)"
+    assert not factors
 
 
 @pytest.mark.parametrize("columns", [None, 4])
@@ -80,9 +88,10 @@ def test_gaps_after_a_factor_give_what_interpolate_gives(grid, rng, monkeypatch,
     denoiser = prepare(grid, w, tol=1e-11)
     reference = nareg.filters.interpolate(grid, w, gappy, seen, tol=1e-11)
     before = denoiser.interpolate(gappy, seen)
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "NEARBY", 60)
     denoiser.denoise(y)
+    monkeypatch.setattr(_engines, "SMALL", 0)
+    monkeypatch.setattr(_engines, "TINY", 0)
+    monkeypatch.setattr(_engines, "NEARBY", 60)
     after = denoiser.interpolate(gappy, seen)
     np.testing.assert_allclose(before.x, reference.x, atol=1e-9)
     np.testing.assert_allclose(after.x, reference.x, atol=1e-8)
@@ -102,12 +111,13 @@ def test_huge_weights_with_gaps_are_as_exact_as_without_a_factor(grid, rng, size
 
 
 def test_many_gaps_are_solved_without_the_factor(grid, rng, monkeypatch):
-    monkeypatch.setattr(_engines, "SMALL", 0)
-    monkeypatch.setattr(_engines, "NEARBY", 1)
     y = rng.standard_normal(grid.n_nodes)
     seen = rng.random(grid.n_nodes) < 0.5
     denoiser = prepare(grid, 1.0)
     denoiser.denoise(y)
+    monkeypatch.setattr(_engines, "SMALL", 0)
+    monkeypatch.setattr(_engines, "TINY", 0)
+    monkeypatch.setattr(_engines, "NEARBY", 1)
     solution = denoiser.interpolate(y, seen)
     assert solution.method == f"cg (auto: {grid.n_nodes} nodes)"
     np.testing.assert_allclose(solution.x, nareg.filters.interpolate(grid, 1.0, y, seen, method="direct").x, atol=1e-6)

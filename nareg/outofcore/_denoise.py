@@ -1,0 +1,292 @@
+"""Node-adaptive denoising of signals on disk: conjugate gradients in float32 inside a correction in float64.
+
+The system is ``I - diag(s) A diag(s)`` (see ``_system``). Directions are stored as ``P = s p``, so that a product gathers
+neighbors' rows of P and nothing else; the estimate is built up as ``U = s v`` in float64. After each solve the residual of U is
+computed in float64, and the next solve reduces that. Only P is in memory for certain; increment, residual, product and U are
+read and written in order, and go to scratch files where they do not fit.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nareg import _checks
+from nareg._graph_files import StoredGraph
+from nareg.outofcore import _kernels
+from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
+from nareg.outofcore._streaming import NodeVectors, column_blocks
+from nareg.outofcore._system import StoredSystem, system
+from nareg.progress import Progress, ProgressCallback
+from nareg.results import Solution, Status
+
+if TYPE_CHECKING:
+    from nareg.typing import ArrayLike
+
+#: Takes the residual after each product.
+Report = Callable[[float], None]
+#: Reduction of the residual that one float32 solve is asked for.
+REDUCTION = 1e-5
+#: A correction that leaves more than this share of the residual is the last.
+PROGRESS = 0.3
+
+
+def denoise(
+    graph: StoredGraph | str | os.PathLike[str],
+    weights: ArrayLike | str | os.PathLike[str],
+    y: Any,
+    out: str | os.PathLike[str],
+    *,
+    fit: ArrayLike | str | os.PathLike[str] | None = None,
+    tol: float = 1e-8,
+    max_iterations: int = 10_000,
+    memory: int | None = None,
+    progress: ProgressCallback | None = None,
+) -> Solution:
+    """Denoise signals on disk: solve ``(C + S) x = C y`` with ``S = diag(w) L diag(w)``, edges never all in memory.
+
+    The same estimate as :func:`nareg.filters.denoise` with ``method="cg"``, and the same rule for when to stop. Neither S nor K
+    is stored: products are computed from the adjacency, the degrees and w.
+
+    Parameters
+    ----------
+    graph : StoredGraph or path
+        A folder that ``nareg convert`` or :meth:`nareg.Graph.save` wrote.
+    weights : (N,) array, number, or path of an ``.npy`` file
+        Node weights w, or one weight for all nodes.
+    y : path of an ``.npy`` file, or array
+        Readings (N,) or (N, T), float32 or float64, finite.
+    out : path
+        ``.npy`` file for the estimate, in the dtype of y. It appears whole or not at all.
+    fit : (N,) array or path, optional
+        Data-term weights c >= 0, 0 for an unobserved node (its reading must be finite, and does not matter). Default: ones.
+    tol : float
+        Relative residual ``||c y - K x|| / ||c y||`` of every signal (float64). ``CONVERGED`` guarantees twice this, before the
+        estimate is rounded to the dtype of y.
+    max_iterations : int
+        Products with K per block of columns, at most.
+    memory : int, optional
+        Bytes for arrays. More columns are then worked on at a time and the edges read less often. Default: two fifths of
+        the bytes of graph and signals.
+    progress : callable, optional
+        Receives a :class:`nareg.progress.Progress` for every product.
+
+    Returns
+    -------
+    Solution
+        Its ``x`` is the file ``out``, memory-mapped for reading; ``iterations`` are those of the slowest block of columns.
+
+    Raises
+    ------
+    InputError
+        If graph, weights and signals do not fit, or a file is damaged; :class:`~nareg.errors.SingularSystemError` if no node of
+        a connected part is observed.
+    TooLargeError
+        If one column does not fit into ``memory``.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile, numpy as np, nareg
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> nareg.graphs.grid((2, 2)).save(folder / "grid.graph")
+    >>> solution = denoise(folder / "grid.graph", 1.0, np.array([1.0, 0.0, 0.0, 1.0]), folder / "x.npy")
+    >>> solution.x.round(3)
+    array([0.6, 0.4, 0.4, 0.6])
+    >>> solution.status.name
+    'CONVERGED'
+    """
+    started = time.perf_counter()
+    stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    n = stored.n_nodes
+    source = SignalFile("y", y, n)
+    tol = _checks.number("tol", tol, low=0, strict=True)
+    max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    blocks, on_disk = column_blocks(
+        source.n_columns, in_memory=24 * n, on_disk=4 * n, fixed=(20 if fit is None else 28) * n,
+        data=stored.n_bytes + source.n_bytes, memory=memory,
+    )  # fmt: skip
+    folder = Path(out).resolve().parent if on_disk else None
+    checked = system(stored, weights, fit)
+    results = []
+    with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
+        for b, columns in enumerate(blocks):
+            with closing(_Block(checked, source, columns, folder, _reporter(progress, b, len(blocks)))) as block:
+                results.append(block.solve(tol, max_iterations))
+                for place, x in block.estimate():
+                    write(place, columns, x)
+    slowest = max(results, key=lambda result: result[0])
+    worst = next((status for _, _, status, _ in results if status is not Status.CONVERGED), Status.CONVERGED)
+    return Solution(
+        x=np.load(out, mmap_mode="r"),
+        status=worst,
+        method=f"cg on disk, {len(blocks)} block{'s' if len(blocks) > 1 else ''} of columns",
+        iterations=slowest[0],
+        residuals=np.array(slowest[1]),
+        residual=max(residual for *_, residual in results),
+        timings={"total": time.perf_counter() - started},
+    )
+
+
+class _Block:
+    """The solve of some columns."""
+
+    def __init__(self, system: StoredSystem, source: SignalFile, columns: slice, folder: Path | None, report: Report) -> None:
+        self._system, self._report = system, report
+        self._y = ColumnBlock(source, columns, folder)
+        shape = system.n_nodes, columns.stop - columns.start
+        self._increment, self._R, self._Q = (NodeVectors(shape, np.float32, folder) for _ in range(3))
+        self._U = NodeVectors(shape, np.float64, folder)
+        # where U is on disk, half of its columns take the place of P in between
+        self._memory = np.zeros(shape[0] * max(shape[1], 2), np.float32)
+        self._P = self._memory[: shape[0] * shape[1]].reshape(shape)
+
+    def solve(self, tol: float, max_iterations: int) -> tuple[int, list[float], Status, float]:
+        """Iterations, history of the residual, status, and the residual of the estimate in float64."""
+        unit = self._start()
+        sizes = np.sqrt(self._norms()[1:]) * unit
+        for place in self._R.pieces():  # nodes without neighbors that matter are solved: see estimate()
+            R = self._R.rows(place)
+            R[self._system.s[place] == 0] = 0.0
+            self._R.store(place, R)
+        relative = _ratio(np.sqrt(self._norms()[1:]) * unit, sizes)
+        history, iterations, previous = [float(relative[0].max())], 0, np.inf
+        while tol < relative.max() <= PROGRESS * previous and iterations < max_iterations:
+            previous = float(relative.max())
+            targets = np.maximum(0.5 * tol, REDUCTION * relative)
+            residuals = self._conjugate_gradients(_ratio(unit, sizes), targets, max_iterations - iterations)
+            history += residuals
+            iterations += len(residuals)
+            for place in self._U.pieces():
+                self._U.store(place, self._U.rows(place) + unit * self._increment.rows(place))
+            self._residual(unit)
+            norms = self._norms()
+            relative = _ratio(np.sqrt(norms[1:]) * unit, sizes)
+            # what is left becomes the right-hand side of the next solve, of unit size
+            factor = np.where(norms[0] > 0, np.sqrt(norms[0]), 1.0)
+            for place in self._R.pieces():
+                self._R.store(place, (self._R.rows(place) / factor).astype(np.float32))
+            unit = unit * factor
+        reached = float(relative.max())
+        if reached <= max(2 * tol, 1e-12):
+            status = Status.CONVERGED
+        else:
+            status = Status.MAX_ITERATIONS if iterations >= max_iterations else Status.STALLED
+        return iterations, history, status, float(relative[0].max())
+
+    def estimate(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """``x = D^-1/2 v`` in pieces; ``c y / D`` where no neighbor matters."""
+        system = self._system
+        for place, y in self._y.pieces():
+            s, diagonal = system.s[place, None], system.diagonal[place, None]
+            alone = system.c[place, None] * y / diagonal
+            yield place, np.divide(self._U.rows(place), s * np.sqrt(diagonal), out=alone, where=s != 0)
+
+    def close(self) -> None:
+        """Give memory and scratch files back."""
+        for vectors in (self._y, self._increment, self._R, self._Q, self._U):
+            vectors.close()
+        self._memory = self._P = np.zeros((0, 0), np.float32)
+
+    def _start(self) -> np.ndarray:
+        """Put the right-hand side ``b = D^-1/2 c y`` into R, columns divided by their peaks, which are returned; U is zero."""
+        peak = np.zeros(self._P.shape[1])
+        for _, b in self._right_sides():
+            np.maximum(peak, np.abs(b).max(axis=0), out=peak)
+        unit = np.where(peak > 0, peak, 1.0)
+        for place, b in self._right_sides():
+            self._R.store(place, (b / unit).astype(np.float32))
+            self._U.store(place, np.zeros(b.shape))
+        return unit
+
+    def _right_sides(self) -> Iterator[tuple[slice, np.ndarray]]:
+        for place, y in self._y.pieces():
+            yield place, (self._system.c[place] / np.sqrt(self._system.diagonal[place]))[:, None] * y
+
+    def _conjugate_gradients(self, scale: np.ndarray, targets: np.ndarray, max_iterations: int) -> list[float]:
+        """Solve for the increment with R as right-hand side, in float32; returns the residuals after each iteration.
+
+        ``scale`` makes norms of R relative to those of the right-hand side; a column ends when both are below ``targets``.
+        """
+        s, diagonal, edges, P = self._system.s, self._system.diagonal, self._system.edges, self._P
+        norms = self._norms()
+        active = (np.sqrt(norms[1:]) * scale > targets).any(axis=0)
+        P[:] = 0.0
+        for place in self._R.pieces():
+            _kernels.direction(s[place], self._R.rows(place), P[place], np.zeros(P.shape[1]))
+            self._increment.store(place, np.zeros(P[place].shape, np.float32))
+        history: list[float] = []
+        while active.any() and len(history) < max_iterations:
+            curvature = np.zeros(P.shape[1])
+            for place, Q in edges.products(P):
+                curvature += _kernels.finish_product(s[place], P[place], Q)
+                self._Q.store(place, Q)
+            active &= curvature > 0  # else rounding is all that is left
+            squared = norms[0]
+            # a column that has ended takes no step; the guards keep 0 / 0 out of it
+            alpha = np.divide(squared, curvature, out=np.zeros_like(squared), where=active)
+            norms = np.zeros_like(norms)
+            for place in self._R.pieces():
+                U, R = self._increment.rows(place), self._R.rows(place)
+                norms += _kernels.step(U, R, P[place], self._Q.rows(place), diagonal[place], alpha)
+                self._increment.store(place, U)
+                self._R.store(place, R)
+            relative = np.sqrt(norms[1:]) * scale
+            history.append(float(relative[0].max()))
+            self._report(history[-1])
+            active &= (relative > targets).any(axis=0)
+            beta = np.divide(norms[0], squared, out=np.zeros_like(squared), where=active)
+            for place in self._R.pieces():
+                _kernels.direction(s[place], self._R.rows(place), P[place], beta)
+        return history
+
+    def _norms(self) -> np.ndarray:
+        """Squared norms of R's columns: see ``_kernels.norms``."""
+        total = np.zeros((3, self._P.shape[1]))
+        for place in self._R.pieces():
+            total += _kernels.norms(self._R.rows(place), self._system.diagonal[place])
+        return total
+
+    def _residual(self, unit: np.ndarray) -> None:
+        """``R = (b - (I - diag(s) A diag(s)) v) / unit`` from U, computed in float64."""
+        system, (n, width) = self._system, self._P.shape
+        count = width if self._U.array is not None else max(width // 2, 1)
+        for first in range(0, width, count):
+            some = slice(first, min(first + count, width))
+            if self._U.array is not None:
+                wide = self._U.array
+            else:
+                size = n * (some.stop - some.start)
+                wide = self._memory[: 2 * size].view(np.float64).reshape(n, -1)
+                for place in self._U.pieces():
+                    wide[place] = self._U.rows(place)[:, some]
+            for place, sums in system.edges.products(wide):
+                s = system.s[place, None]
+                y = self._y.rows(place)[:, some]
+                b = (system.c[place] / np.sqrt(system.diagonal[place]))[:, None] * y
+                v = np.divide(wide[place], s, out=b.copy(), where=s != 0)
+                R = self._R.rows(place)
+                R[:, some] = (b - v + s * sums) / unit[some]
+                self._R.store(place, R)
+
+
+def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Left over right, zero where right is."""
+    return np.divide(left, right, out=np.zeros_like(right), where=right > 0)
+
+
+def _reporter(progress: ProgressCallback | None, block: int, n_blocks: int) -> Report:
+    step = 0
+
+    def report(residual: float) -> None:
+        nonlocal step
+        step += 1
+        if progress is not None:
+            progress(Progress(f"block {block + 1} of {n_blocks}", step, values={"residual": residual}))
+
+    return report

@@ -1,0 +1,159 @@
+"""Signals on disk, (N, T) in NumPy's format, read and written by rows and columns with plain reads and writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg import _array_files, _checks
+from nareg._files import atomic_write
+from nareg._graph_files.reader import read_into
+from nareg.errors import InputError
+from nareg.outofcore._streaming import NodeVectors
+
+#: Bytes of signals that are read at a time.
+PIECE = 2**23
+
+
+class SignalFile:
+    """Signals in an ``.npy`` file, or in an array, (N,) or (N, T), float32 or float64 (integers count as float64).
+
+    A file is read in pieces by plain reads: mapped pages would count as memory of this process.
+    """
+
+    def __init__(self, name: str, signals: Any, n_nodes: int) -> None:
+        if isinstance(signals, (str, os.PathLike)):
+            self._name = str(signals)
+            if not Path(signals).is_file():
+                raise InputError(f"{name} is {self._name!r}, which is no file: pass an .npy file or an array.")
+            array: np.ndarray = _array_files.map_npy(signals)
+        else:
+            self._name, array = name, _checks.array_of(name, signals)
+        #: None for an array in memory, and for a part of a file.
+        self._path: Path | None = None
+        if isinstance(array, np.memmap) and _is_whole(array):
+            self._path, self._offset = Path(str(array.filename)), array.offset
+        if array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
+            raise InputError(
+                f"{self._name} has shape {array.shape} and dtype {array.dtype}: numbers ({n_nodes}, T) are expected."
+            )
+        if array.shape[0] != n_nodes or array.size == 0:
+            raise InputError(
+                f"{self._name} has shape {array.shape} but the graph has {n_nodes} nodes: one row per node is expected."
+            )
+        self.shape: tuple[int, ...] = array.shape
+        self.n_columns = 1 if array.ndim == 1 else array.shape[1]
+        self.dtype = np.dtype(np.float32) if array.dtype == np.float32 else np.dtype(np.float64)
+        self.n_bytes = int(array.nbytes)
+        #: Whether it is a file in which the columns of a row lie side by side.
+        self.stores_rows = self._path is not None and array.flags.c_contiguous
+        self._array = array
+
+    def rows(self, place: slice, columns: slice) -> np.ndarray:
+        """Some rows of some columns, (rows, columns), finite."""
+        whole = self._path is None
+        part = self._array[place].reshape(-1, self.n_columns)[:, columns] if whole else self._read(place, columns)
+        # a sum is finite only if its terms are
+        if part.dtype.kind == "f" and not np.isfinite(part.sum(dtype=np.float64)):
+            bad = np.argwhere(~np.isfinite(part))
+            if bad.size:
+                i, t = bad[0]
+                raise InputError(
+                    f"{self._name}[{place.start + i}, {columns.start + t}] is {part[i, t]}: values must be finite; fill or "
+                    "drop what is missing."
+                )
+        return part
+
+    def pieces(self, columns: slice) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows of some columns in order, in pieces, with their place."""
+        n = self.shape[0]
+        count = max(PIECE * n // self.n_bytes, 1)
+        for first in range(0, n, count):
+            place = slice(first, min(first + count, n))
+            yield place, self.rows(place, columns)
+
+    def _read(self, place: slice, columns: slice) -> np.ndarray:
+        array, n = self._array, self.shape[0]
+        size = array.dtype.itemsize
+        if array.ndim == 2 and array.flags.f_contiguous and not array.flags.c_contiguous:
+            part = np.empty((columns.stop - columns.start, place.stop - place.start), array.dtype)
+            for row, column in zip(part, range(columns.start, columns.stop), strict=True):
+                self._fill(size * (column * n + place.start), row)
+            return part.T
+        part = np.empty((place.stop - place.start, self.n_columns), array.dtype)
+        self._fill(size * self.n_columns * place.start, part)
+        return part[:, columns]
+
+    def _fill(self, offset: int, numbers: np.ndarray) -> None:
+        assert self._path is not None
+        if read_into(self._path, self._offset + offset, numbers) < numbers.nbytes:
+            raise InputError(f"{self._path} is shorter than when it was opened: write it again.")
+
+
+class ColumnBlock:
+    """Some columns of signals, read in pieces as often as needed.
+
+    Few columns of a file in row order would take the whole file each time: they are copied to a scratch file in ``folder``.
+    """
+
+    def __init__(self, source: SignalFile, columns: slice, folder: Path | None) -> None:
+        self._source, self._columns, self._copy = source, columns, None
+        if source.stores_rows and columns.stop - columns.start < source.n_columns:
+            copy = NodeVectors((source.shape[0], columns.stop - columns.start), source.dtype, folder)
+            for place, rows in source.pieces(columns):
+                copy.store(place, rows)
+            self._copy = copy
+
+    def rows(self, place: slice) -> np.ndarray:
+        """Some rows, (rows, columns)."""
+        return self._source.rows(place, self._columns) if self._copy is None else self._copy.rows(place)
+
+    def pieces(self) -> Iterator[tuple[slice, np.ndarray]]:
+        """All rows in order, in pieces, with their place."""
+        if self._copy is None:
+            yield from self._source.pieces(self._columns)
+        else:
+            yield from ((place, self._copy.rows(place)) for place in self._copy.pieces())
+
+    def close(self) -> None:
+        """Give the scratch file back."""
+        if self._copy is not None:
+            self._copy.close()
+
+
+def _is_whole(array: np.memmap[Any, Any]) -> bool:
+    """Whether a memory map is one as NumPy opened it, not a part of it."""
+    return isinstance(array.filename, (str, os.PathLike)) and not isinstance(array.base, np.ndarray) and array.dtype.isnative
+
+
+@contextmanager
+def signal_writer(
+    path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any], *, by_columns: bool
+) -> Iterator[Callable[[slice, slice, np.ndarray], None]]:
+    """An ``.npy`` file that appears whole or not at all; the function writes some rows of some columns.
+
+    ``by_columns`` stores columns one after another: then a few columns at a time are written without reading others.
+    """
+    if Path(path).suffix != ".npy":
+        raise InputError(f"out is {str(path)!r}: its name must end in .npy.")
+    size, columns_all = dtype.itemsize, shape[1] if len(shape) == 2 else 1
+    with atomic_write(path) as handle:
+        handle.write(_array_files.npy_header(dtype, shape, by_columns=by_columns))
+
+        def write(place: slice, columns: slice, values: np.ndarray) -> None:
+            values = values.astype(dtype, copy=False)
+            if by_columns:
+                for k, column in enumerate(range(columns.start, columns.stop)):
+                    handle.seek(_array_files.NPY_HEADER + size * (column * shape[0] + place.start))
+                    handle.write(np.ascontiguousarray(values[:, k]).data)
+            else:
+                assert values.shape[1] == columns_all
+                handle.seek(_array_files.NPY_HEADER + size * columns_all * place.start)
+                handle.write(np.ascontiguousarray(values).data)
+
+        yield write
