@@ -39,8 +39,8 @@ def denoise(
         Supplies L.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
-    y : (N,) or (N, T) array
-        Readings, finite. float32 in, float32 out (computed in float64).
+    y : (N,) or (N, T) array or tensor
+        Readings, finite. float32 in, float32 out (computed in float64). A torch tensor gives a tensor on the same device.
     fit : (N,) array, optional
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
@@ -48,8 +48,10 @@ def denoise(
         ``"auto"`` factorizes meshes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and turns to a factor or to
         multigrid where that promises to cost less; ``Solution.method`` says why. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
-    backend : {"auto", "scipy"}
-        The library that solves.
+    backend : {"auto", "scipy", "torch"} or Torch
+        The library that solves. ``"auto"`` is torch where y, weights or fit are torch tensors, else SciPy with our compiled
+        loops. :class:`nareg.filters.backends.Torch` sets device and precision. Torch differentiates the filter by y, by
+        weights that are a number or (N,), and by fit.
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in

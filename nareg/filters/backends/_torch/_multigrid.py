@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,8 +23,6 @@ LOWEST = 1 / 8
 #: Above the estimate of the largest eigenvalue, which comes from below.
 MARGIN = 1.1
 STEPS = 15
-#: Largest coarsest level with a dense inverse (200 MB); pyamg stops at 500 where coarsening goes on.
-DENSE = 5_000
 
 
 @dataclass
@@ -35,8 +32,8 @@ class _Level:
     A: torch.Tensor
     inverse_diagonal: torch.Tensor
     interval: tuple[float, float]
-    P: torch.Tensor | None = None
-    R: torch.Tensor | None = None
+    P: torch.Tensor
+    R: torch.Tensor
 
     @cached_property
     def spare(self) -> dict[int, list[torch.Tensor]]:
@@ -79,19 +76,14 @@ class Cycle:
     def __init__(
         self, hierarchy: multigrid.Hierarchy, device: torch.device, dtype: torch.dtype, generator: torch.Generator | None
     ) -> None:
-        system = hierarchy.system
-        assert system.w is not None
-        matrices = hierarchy.levels.levels
-        self.note = f"{len(matrices)} levels, operator complexity {hierarchy.levels.operator_complexity():.2f}"
-        self._levels = [_level(level, device, dtype, generator) for level in matrices]
-        coarsest = matrices[-1].A
-        self._coarse: torch.Tensor | None = None
-        if coarsest.shape[0] <= DENSE:
-            inverse = np.linalg.pinv(coarsest.toarray(), hermitian=True)
-            self._coarse = on_device((inverse + inverse.T) / 2, device, dtype)
-        coupled = system.w != 0
-        self._coupled = None if coupled.all() else on_device(np.flatnonzero(coupled), device)
-        self._inverse_w = on_device(1.0 / system.w[coupled], device, dtype)[:, None]
+        system, levels, coupled = hierarchy.system, hierarchy.levels, hierarchy.coupled
+        self.note = f"{len(levels)} levels, operator complexity {levels.operator_complexity:.2f}"
+        self._levels = [_level(level, device, dtype, generator) for level in levels.levels]
+        inverse = levels.coarse_inverse
+        self._coarse = on_device((inverse + inverse.T) / 2, device, dtype)
+        all_in_order = np.array_equal(coupled, np.arange(system.n_nodes))
+        self._coupled = None if all_in_order else on_device(coupled.astype(np.int64), device)
+        self._inverse_w = on_device(hierarchy.inverse_w, device, dtype)
         self._inverse_diagonal = on_device(1.0 / system.diagonal, device, dtype)[:, None]
 
     def __call__(self, R: torch.Tensor) -> torch.Tensor:
@@ -103,27 +95,22 @@ class Cycle:
         return out.index_copy_(0, self._coupled, part)
 
     def _descend(self, depth: int, B: torch.Tensor) -> torch.Tensor:
+        if depth == len(self._levels):
+            return self._coarse @ B
         level = self._levels[depth]
-        if level.P is None or level.R is None:
-            return level.smooth(B, None) if self._coarse is None else self._coarse @ B
         X = level.smooth(B, None)
         R = torch.addmm(B, level.A, X, alpha=-1, out=level.scratch(B)[0])
         X = torch.addmm(X, level.P, self._descend(depth + 1, level.R @ R), out=X)
         return level.smooth(B, X)
 
 
-def _level(level: Any, device: torch.device, dtype: torch.dtype, generator: torch.Generator | None) -> _Level:
-    matrix = sp.csr_array(level.A)
-    matrix.sort_indices()
-    diagonal = matrix.diagonal()
+def _level(level: multigrid.Level, device: torch.device, dtype: torch.dtype, generator: torch.Generator | None) -> _Level:
+    diagonal = level.A.diagonal()
     half = sp.diags_array(1.0 / np.sqrt(diagonal))
-    bound = float(np.asarray(abs(half @ matrix @ half).sum(axis=1)).max())
-    A, inverse = csr(matrix, device, dtype), on_device(1.0 / diagonal, device, dtype)[:, None]
+    bound = float(np.asarray(abs(half @ level.A @ half).sum(axis=1)).max())
+    A, inverse = csr(level.A, device, dtype), on_device(1.0 / diagonal, device, dtype)[:, None]
     root = inverse.sqrt()
     estimate = _lanczos.extremes(lambda v: root * (A @ (root * v)), root, STEPS, generator)[1]
     largest = min(bound, MARGIN * estimate)
-    transfers = ()
-    if hasattr(level, "P"):
-        P = sp.csr_array(level.P)
-        transfers = csr(P, device, dtype), csr(sp.csr_array(P.T), device, dtype)
-    return _Level(A, inverse, (LOWEST * largest, largest), *transfers)
+    P, R = csr(level.P, device, dtype), csr(level.restriction, device, dtype)
+    return _Level(A, inverse, (LOWEST * largest, largest), P, R)

@@ -13,7 +13,7 @@ import torch
 from nareg._operator import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.filters import chebyshev, multigrid, recursion
-from nareg.filters._engines import MAX_ITERATIONS, PATIENCE, _definite, allowed
+from nareg.filters._engines import MAX_ITERATIONS, _definite, allowed
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch import _cg, _lanczos, _stationary
 from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
@@ -34,6 +34,8 @@ SINGLE_ITERATIONS = 500
 #: Entries outside of this range leave float32 no room.
 SINGLE_RANGE = 1e30
 LANCZOS_STEPS = 200
+#: Conjugate gradients that have not converged by then are on a mesh with smooth weights: multigrid takes over.
+PATIENCE = 150
 
 
 class Solver:
