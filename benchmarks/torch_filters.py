@@ -69,8 +69,8 @@ def on_the_cpu(scale: int) -> None:
                 double, single = (seconds[key] / seconds["compiled"] for key in ("torch", "float32"))
                 ratios.setdefault(method, []).append(double)
                 print(
-                    f"| {name}, {n:,} | {method} | {signals} | {seconds['compiled']:.3f} | {seconds['torch']:.3f} | {double:.2f} "
-                    f"| {seconds['float32']:.3f} | {single:.2f} | {gap:.0e} |",
+                    f"| {name}, {n:,} | {method} | {signals} | {seconds['compiled']:.3f} "
+                    f"| {seconds['torch']:.3f} | {double:.2f} | {seconds['float32']:.3f} | {single:.2f} | {gap:.0e} |",
                     flush=True,
                 )
     for method, values in ratios.items():

@@ -108,10 +108,7 @@ def test_no_circle_within_a_part():
 @pytest.mark.parametrize("library", LAZY)
 def test_optional_libraries_are_imported_when_first_used(library):
     eager = {
-        name
-        for name, _ in modules()
-        for target in imports_of(name, everywhere=False)
-        if target.partition(".")[0] == library
+        name for name, _ in modules() for target in imports_of(name, everywhere=False) if target.partition(".")[0] == library
     }
     assert not {name for name in eager if not any(f"{name}.".startswith(f"{part}.") for part in LAZY[library])}
 

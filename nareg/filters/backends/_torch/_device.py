@@ -79,7 +79,7 @@ def as_dtype(matrix: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
     """The same CSR matrix with its values in another dtype, and the same indices."""
     if matrix.dtype == dtype:
         return matrix
-    return csr_of(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(dtype), tuple(matrix.shape))
+    return csr_of(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(dtype), (matrix.shape[0], matrix.shape[1]))
 
 
 def csr_of(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:

@@ -220,9 +220,9 @@ class Solver:
             if not now <= 0.5 * before:
                 break
             before = now
-        left = None if limit is None else limit - steps
+        remaining = None if limit is None else limit - steps
         x0 = x if bool(torch.isfinite(x).all()) else None
-        rest, label = self._iterate(method, B, torch.float64, tol, left, callback, x0)
+        rest, label = self._iterate(method, B, torch.float64, tol, remaining, callback, x0)
         rest.residuals, rest.iterations = history + rest.residuals[1:], steps + rest.iterations
         return rest, f"{label}, after float32"
 
@@ -234,8 +234,7 @@ class Solver:
         rows = self.rows(dtype, B.shape[1])
 
         def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> Reached:
-            options = {"tol": tol, "max_iterations": steps, "callback": callback}
-            result = _cg.solve(rows, B, x0=start, precondition=cycle, **options)
+            result = _cg.solve(rows, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
             result.note = "" if cycle is None else cycle.note
             return result
 
