@@ -13,6 +13,16 @@ from nareg.results import Status
 Callback = Callable[[int, float], None]
 
 
+@dataclass(frozen=True)
+class Stop:
+    """The method of a solve, and when it ends."""
+
+    method: str
+    tol: float
+    max_iterations: int | None
+    callback: Callback | None = None
+
+
 @dataclass
 class Iterates:
     """The point reached, how many iterations it took and the largest relative residual after each."""

@@ -11,7 +11,7 @@ from nareg.filters._amplification import LARGEST_AMPLIFICATION as LARGEST_AMPLIF
 from nareg.filters._engines import METHODS as METHODS
 from nareg.filters._engines import Method, quick_solve
 from nareg.filters._iterate import Callback
-from nareg.filters.backends import BackendName
+from nareg.filters.backends import BackendLike
 from nareg.filters.prepared import build_denoiser
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
@@ -24,7 +24,7 @@ def denoise(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
-    backend: BackendName = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,
@@ -39,8 +39,8 @@ def denoise(
         Supplies L.
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
-    y : (N,) or (N, T) array
-        Readings, finite. float32 in, float32 out (computed in float64).
+    y : (N,) or (N, T) array or tensor
+        Readings, finite. float32 in, float32 out (computed in float64). A torch tensor gives a tensor on the same device.
     fit : (N,) array, optional
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
@@ -48,9 +48,12 @@ def denoise(
         ``"auto"`` factorizes meshes up to 5,000 nodes. Above, it runs Jacobi-preconditioned CG, and turns to a factor or to
         multigrid where that promises to cost less; ``Solution.method`` says why. The last three are distributed recursions;
         ``"recursion"`` is equation (19) and refuses weights for which it diverges.
-    backend : {"auto", "scipy", "petsc"}
-        The library that solves. With ``"petsc"`` all ranks of MPI call with the same arguments, and each gets all of x; methods
-        are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"`` (GAMG).
+    backend : {"auto", "scipy", "torch", "petsc"} or Torch
+        The library that solves. ``"auto"`` is torch where y, weights or fit are torch tensors, else SciPy with our compiled
+        loops. :class:`nareg.filters.backends.Torch` sets device and precision. Torch differentiates the filter by y, by
+        weights that are a number or (N,), and by fit. With ``"petsc"`` all ranks of MPI call with the same arguments, and each
+        gets all of x; methods are ``"auto"`` (CG, then GAMG where that is slow), ``"direct"``, ``"cg"`` and ``"multigrid"``
+        (GAMG).
     tol : float
         Relative residual ``||c y - K x|| / ||c y||`` of every signal at which iterative methods stop, and which
         ``CONVERGED`` guarantees. Where weights are so large that rounding x to float64 would exceed it, ``"direct"`` solves in
@@ -96,7 +99,7 @@ def interpolate(
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
-    backend: BackendName = "auto",
+    backend: BackendLike = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
     callback: Callback | None = None,

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from nareg import _checks
+from nareg._arrays import Array, as_numpy, empty_like, is_tensor
 from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification
 from nareg.filters._engines import METHODS, Backend, Method, solve
-from nareg.filters._iterate import Callback, Iterates
-from nareg.filters.backends import BackendName, checking, open_backend
+from nareg.filters._iterate import Callback, Iterates, Stop
+from nareg.filters.backends import BackendLike, Torch, checking, open_backend, open_torch
 from nareg.results import Solution, Status
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
+
+if TYPE_CHECKING:
+    from nareg.filters.backends._torch import TorchEngines
 
 
 class Denoiser:
@@ -35,14 +38,9 @@ class Denoiser:
     """
 
     def __init__(
-        self,
-        engines: Backend,
-        method: Method,
-        tol: float,
-        max_iterations: int | None,
-        checking: Callable[[], AbstractContextManager[dict[str, Any]]],
+        self, engines: Backend, method: Method, tol: float, max_iterations: int | None, backend: BackendLike = "auto"
     ) -> None:
-        self._engines, self._checking = engines, checking
+        self._engines, self._backend = engines, backend
         self.method = method
         self._tol, self._max_iterations = tol, max_iterations
 
@@ -56,14 +54,17 @@ class Denoiser:
 
         Parameters
         ----------
-        y : (N,) or (N, T) array
+        y : (N,) or (N, T) array or tensor
         callback : callable, optional
 
         Returns
         -------
         Solution
         """
-        with self._checking():
+        on_torch = self._tensors(y)
+        if on_torch is not None:
+            return on_torch.denoise(y, self._stop(callback))
+        with checking(self._backend):
             readings = _checks.signals("y", y, self.n_nodes)
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
@@ -77,8 +78,8 @@ class Denoiser:
 
         Parameters
         ----------
-        y : (N,) or (N, T) array
-        observed : bool array, (N,) or the shape of y
+        y : (N,) or (N, T) array or tensor
+        observed : bool array or tensor, (N,) or the shape of y
         callback : callable, optional
         stacklevel : int
             Of the warning, as in :func:`warnings.warn`.
@@ -87,15 +88,22 @@ class Denoiser:
         -------
         Solution
         """
-        with self._checking() as compared:
-            shape = _checks.floats("y", y, ndim=(1, 2), finite=False).shape
-            seen = _checks.mask("observed", observed, self.n_nodes, shape[1] if len(shape) == 2 else None)
-            readings = _checks.partially_observed("y", y, seen, self.n_nodes)
+        on_torch = self._tensors(y)
+        with checking(self._backend) as compared:
+            array = as_numpy(y)
+            shape = _checks.floats("y", array, ndim=(1, 2), finite=False).shape
+            seen = _checks.mask("observed", as_numpy(observed), self.n_nodes, shape[1] if len(shape) == 2 else None)
+            readings: Any = _checks.partially_observed("y", array, seen, self.n_nodes)
             compared["observed"] = seen
+        if on_torch is not None:
+            readings = on_torch.readings_where(seen, y)
         replaced, signals = _amplification.Replaced(), 1 if readings.ndim == 1 else readings.shape[1]
 
-        def solved(pattern: np.ndarray, part: np.ndarray) -> Solution:
-            system = replaced.safe(self._observed(pattern), pattern, part.size // self.n_nodes, self._quick_solve)
+        def solved(pattern: np.ndarray, part: Array) -> Solution:
+            columns = 1 if part.ndim == 1 else part.shape[1]
+            system = replaced.safe(self._observed(pattern), pattern, columns, self._quick_solve)
+            if on_torch is not None:
+                return on_torch.observed(system, pattern).filtered(part, self._stop(callback))
             return solve(self._engines.near(system), part, self.method, self._tol, self._max_iterations, callback)
 
         if seen.ndim == 1:
@@ -103,7 +111,7 @@ class Denoiser:
             x = parts[0].x
         else:
             patterns, group = np.unique(seen, axis=1, return_inverse=True)
-            x, parts = np.empty_like(readings), []
+            x, parts = empty_like(readings), []
             for p in range(patterns.shape[1]):
                 columns = group.ravel() == p
                 parts.append(solved(patterns[:, p], readings[:, columns]))
@@ -112,6 +120,23 @@ class Denoiser:
         if warning is not None:
             warnings.warn(warning, stacklevel=stacklevel)
         return _joined(parts, x, replaced.note(signals))
+
+    def _tensors(self, y: Any) -> TorchEngines | None:
+        """What takes these readings if the answer is a tensor, else None."""
+        if isinstance(self._backend, Torch):
+            on_torch = cast("TorchEngines", self._engines)
+            return on_torch if on_torch.takes(y) else None
+        if not is_tensor(y):
+            return None
+        _refuse_tensor("y", self._backend)
+        return self._opened
+
+    @cached_property
+    def _opened(self) -> TorchEngines:
+        return open_torch(Torch(), self._engines.system)
+
+    def _stop(self, callback: Callback | None) -> Stop:
+        return Stop(self.method, self._tol, self._max_iterations, callback)
 
     def _observed(self, pattern: np.ndarray) -> FilterSystem:
         """The system whose data term is zero where nothing was read."""
@@ -134,7 +159,7 @@ def prepare(
     method: Method = "auto",
     tol: float = 1e-8,
     max_iterations: int | None = None,
-    backend: BackendName = "auto",
+    backend: BackendLike = "auto",
 ) -> Denoiser:
     """Prepare a filter for many calls, as on a stream of snapshots.
 
@@ -167,20 +192,36 @@ def prepare(
 
 def build_denoiser(
     graph: GraphLike, weights: WeightsLike, fit: ArrayLike | None, method: Method, tol: float, max_iterations: int | None,
-    backend: BackendName, *, many: bool,
+    backend: BackendLike, *, many: bool,
 ) -> Denoiser:  # fmt: skip
     """:func:`prepare` for one call or many."""
+    tensors = {name: value for name, value in (("weights", weights), ("fit", fit)) if is_tensor(value)}
+    if backend == "torch" or (backend == "auto" and tensors):
+        backend = Torch()
     with checking(backend):
         base = penalty(graph)
         _checks.choice("method", method, METHODS)
         tol = _checks.number("tol", tol, low=0, strict=True)
         if max_iterations is not None:
             max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+        weights, fit = as_numpy(weights), as_numpy(fit)
         system = build(base, weights, data_term(fit, weights, base.n_nodes))
-    return Denoiser(open_backend(backend, system, many=many), method, tol, max_iterations, lambda: checking(backend))
+    if isinstance(backend, Torch):
+        return Denoiser(open_torch(backend, system, **tensors), method, tol, max_iterations, backend)
+    engines = open_backend(backend, system, many=many)
+    for name in tensors:
+        _refuse_tensor(name, backend)
+    return Denoiser(engines, method, tol, max_iterations, backend)
 
 
-def _joined(parts: list[Solution], x: np.ndarray, note: str) -> Solution:
+def _refuse_tensor(name: str, backend: str) -> None:
+    if backend != "auto":
+        raise InputError(
+            f"{name} is a torch tensor but backend is {backend!r}: pass backend='torch' or 'auto', or {name}.numpy()."
+        )
+
+
+def _joined(parts: list[Solution], x: Array, note: str) -> Solution:
     """One Solution for several masks: the first failure, the largest residual, messages and seconds added up."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]

@@ -20,6 +20,12 @@ from nareg.results import Status
 
 def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Jacobi rounds on ``K x = rhs``."""
+    refuse_jacobi(system)
+    return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def refuse_jacobi(system: FilterSystem) -> None:
+    """Refuse a system on which Jacobi diverges."""
     if not system.sdd:
         smallest, largest = scaled_extreme(system, "SA"), scaled_extreme(system, "LA")
         if not (smallest > 0 and largest < 2):
@@ -27,11 +33,17 @@ def jacobi(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations:
                 f"method='jacobi' diverges on this S (the eigenvalues of D^-1 K reach from {smallest:.4g} to {largest:.4g}, "
                 "they must lie between 0 and 2): use method='cg' or 'chebyshev' if S is positive definite."
             )
-    return stationary(system, rhs, 1.0 / system.diagonal, tol=tol, max_iterations=max_iterations, callback=callback)
 
 
 def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iterations: int, callback: Callback | None) -> Iterates:
     """Recursion (19) as published."""
+    refuse_published(system)
+    ones = np.ones(system.n_nodes)
+    return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
+
+
+def refuse_published(system: FilterSystem) -> None:
+    """Refuse a system that recursion (19) does not describe, or on which it diverges."""
     if not np.array_equal(system.c, np.ones_like(system.c)):
         raise DivergentMethodError(
             "method='recursion' is equation (19), which has no data-term weights and no missing nodes: "
@@ -47,8 +59,6 @@ def published(system: FilterSystem, rhs: np.ndarray, *, tol: float, max_iteratio
                 else "use method='chebyshev', which sends the same messages."
             )
         )
-    ones = np.ones(system.n_nodes)
-    return stationary(system, rhs, ones, tol=tol, max_iterations=max_iterations, callback=callback)
 
 
 def stationary(

@@ -6,32 +6,55 @@ Each other backend is a private package beside this file, imported only when it 
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from nareg import _checks
 from nareg._operator import FilterSystem
+from nareg.errors import MissingDependencyError
 from nareg.filters._engines import Backend, Engines
+from nareg.filters.backends._options import Torch
 
-BackendName = Literal["auto", "scipy", "petsc"]
+if TYPE_CHECKING:
+    from nareg.filters.backends._torch import TorchEngines
+
+__all__ = ["BACKENDS", "BackendLike", "BackendName", "Torch", "checking", "open_backend", "open_torch"]
+
+BackendName = Literal["auto", "scipy", "torch", "petsc"]
 BACKENDS = get_args(BackendName)
+BackendLike = BackendName | Torch
 
 
-def open_backend(name: BackendName, system: FilterSystem, *, many: bool) -> Backend:
+def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> Backend:
     """The system in the hands of the library of this name; ``many`` says that many solves follow."""
-    _checks.choice("backend", name, BACKENDS)
-    if name == "petsc":
+    if isinstance(backend, Torch):
+        return open_torch(backend, system)
+    _checks.choice("backend", backend, BACKENDS)
+    if backend == "torch":
+        return open_torch(Torch(), system)
+    if backend == "petsc":
         from nareg.filters.backends._petsc.engines import PetscEngines
 
         return PetscEngines(system)
     return Engines(system, many=many)
 
 
-def checking(name: BackendName) -> AbstractContextManager[dict[str, Any]]:
+def open_torch(options: Torch, system: FilterSystem, weights: object = None, fit: object = None) -> TorchEngines:
+    """The system on torch; ``weights`` and ``fit`` where they are tensors, which may ask for gradients."""
+    try:
+        from nareg.filters.backends._torch import TorchEngines
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise MissingDependencyError("backend='torch' needs torch: pip install 'nareg[torch]'.") from None
+    return TorchEngines(system, options, weights=weights, fit=fit)
+
+
+def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:
     """Where a user's input is checked: what fails on one rank of PETSc's fails on all, so that none waits for it.
 
     What is put into the dictionary is compared between ranks afterwards.
     """
-    if name != "petsc":
+    if backend != "petsc":
         return nullcontext({})
     from nareg.filters.backends._petsc.library import load
     from nareg.filters.backends._petsc.ranks import agreed

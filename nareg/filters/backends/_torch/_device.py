@@ -1,0 +1,111 @@
+"""Devices and dtypes, sparse matrices on a device, and memory."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+import torch
+
+from nareg import _checks
+from nareg.errors import InputError, TooLargeError
+
+#: Reading a flag makes the host wait for an accelerator, so that it is done once in so many iterations. On the CPU it costs
+#: nothing.
+CHECK_EVERY = {"cpu": 1}
+CHECK_EVERY_ELSEWHERE = 8
+
+#: Columns solved together on the CPU, whose caches more would leave; an accelerator takes all.
+BLOCK = 16
+
+#: Largest index that fits the narrow type, which halves the bytes of a sparse product's indices.
+NARROW = 2**31 - 1
+
+
+def check_every(device: torch.device) -> int:
+    """Iterations between two reads of the convergence flags."""
+    return CHECK_EVERY.get(device.type, CHECK_EVERY_ELSEWHERE)
+
+
+def resolve(device: Any) -> torch.device:
+    """The device of this name, checked; None is CUDA where there is one, else the CPU."""
+    if device is None:
+        return torch.device("cuda", torch.cuda.current_device()) if torch.cuda.is_available() else torch.device("cpu")
+    try:
+        named = torch.device(device)
+    except (RuntimeError, TypeError):
+        raise InputError(f"device is {device!r}: torch knows no such device; pass 'cpu', 'cuda' or 'cuda:0'.") from None
+    if named.type == "cuda":
+        if not torch.cuda.is_available():
+            raise InputError(f"device is {str(named)!r} but torch finds no CUDA device here: pass device='cpu'.")
+        count = torch.cuda.device_count()
+        if named.index is not None and named.index >= count:
+            raise InputError(
+                f"device is {str(named)!r} but there are {count} CUDA devices: pass 'cuda:0' to 'cuda:{count - 1}'."
+            )
+        if named.index is None:
+            return torch.device("cuda", torch.cuda.current_device())
+        return named
+    if named.type != "cpu":
+        raise InputError(f"device is {str(named)!r}: filters run on 'cpu' and 'cuda'.")
+    return torch.device("cpu")
+
+
+def floating(dtype: Any) -> torch.dtype | None:
+    """The dtype of the inner solves, checked."""
+    if dtype is None or dtype in (torch.float32, torch.float64):
+        return dtype
+    raise InputError(f"dtype is {dtype!r}: pass torch.float64 or torch.float32.")
+
+
+def on_device(array: np.ndarray, device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """A NumPy array on a device; on the CPU it shares its memory where it may."""
+    array = np.ascontiguousarray(array)
+    return torch.from_numpy(array if array.flags.writeable else array.copy()).to(device=device, dtype=dtype)
+
+
+def csr(matrix: sp.csr_array, device: torch.device, dtype: torch.dtype = torch.float64) -> torch.Tensor:
+    """A SciPy CSR matrix on a device."""
+    index = torch.int32 if max(matrix.nnz, *matrix.shape) <= NARROW else torch.int64
+    indptr, indices = (on_device(part, device, index) for part in (matrix.indptr, matrix.indices))
+    return csr_of(indptr, indices, on_device(matrix.data, device, dtype), matrix.shape)
+
+
+def as_dtype(matrix: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """The same CSR matrix with its values in another dtype, and the same indices."""
+    if matrix.dtype == dtype:
+        return matrix
+    return csr_of(matrix.crow_indices(), matrix.col_indices(), matrix.values().to(dtype), (matrix.shape[0], matrix.shape[1]))
+
+
+def csr_of(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, shape: tuple[int, int]) -> torch.Tensor:
+    """A CSR matrix that shares the memory of its parts."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
+
+
+def columns_bytes(n_nodes: int, n_signals: int) -> int:
+    """What a solve allocates for its signals: right-hand side, solution, residual, direction, product and scratch."""
+    return 8 * 7 * n_nodes * n_signals
+
+
+@contextmanager
+def enough_memory(device: torch.device, n_bytes: int) -> Iterator[None]:
+    """Refuse work that the device's memory cannot hold, before it starts or where it fails."""
+    what = f"this solve on {device}"
+    remedy = "solve fewer signals per call"
+    if device.type == "cpu":
+        _checks.memory(what, n_bytes, alternative=remedy)
+    else:
+        free = torch.cuda.mem_get_info(device)[0] + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        if n_bytes > free:
+            raise TooLargeError(f"{what} needs about {n_bytes:,} bytes and {free:,} are free: {remedy}, or use device='cpu'.")
+    try:
+        yield
+    except torch.OutOfMemoryError:
+        raise TooLargeError(f"{what} ran out of memory; it needs about {n_bytes:,} bytes: {remedy}.") from None

@@ -1,0 +1,300 @@
+"""Filters on torch: the numbers of the other solvers, gradients, devices, and what the host waits for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nareg
+from nareg.errors import AmplificationWarning, InputError, TooLargeError
+from nareg.filters import denoise, interpolate, prepare
+from nareg.filters.backends import Torch
+from nareg.results import Status
+from tests.helpers import dense_filter
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
+from nareg.filters.backends._torch import _device, _rows  # noqa: E402
+
+METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
+
+
+@pytest.fixture
+def grid():
+    return nareg.graphs.grid((6, 7))
+
+
+def column_errors(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
+    size = np.linalg.norm(reference, axis=0)
+    return np.linalg.norm(x - reference, axis=0) / np.where(size > 0, size, 1.0)
+
+
+@given(seed=st.integers(0, 10**6), kind=st.sampled_from(("np", "single", "tensor", "float32")), method=st.sampled_from(METHODS))
+@settings(max_examples=30)
+def test_agrees_with_a_dense_solve(seed, kind, method):
+    """Weights with signs and zeros, unequal data terms, a zero column, tiny and huge readings, several blocks of rows."""
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.erdos_renyi(int(rng.integers(2, 60)), 0.3, rng=rng)
+    n = g.n_nodes
+    w = rng.choice([-1.0, 1.0], n) * 10 ** rng.uniform(-1.5, 1, n)
+    w[rng.random(n) < 0.1] = 0.0
+    c = 10 ** rng.uniform(-1, 1, n)
+    Y = rng.standard_normal((n, 19))
+    Y[:, 1] = 0
+    if kind != "float32":
+        Y[:, 2:5] *= [1e-200, 1e-310, 1e120]
+    else:
+        Y[:, 2:4] *= [1e-30, 1e15]
+        Y = Y.astype(np.float32).astype(float)
+    y = {"tensor": torch.tensor(Y), "float32": torch.tensor(Y, dtype=torch.float32)}.get(kind, Y)
+    backend = {"np": "torch", "single": Torch(dtype=torch.float32)}.get(kind, "auto")
+    small = _rows.NUMBERS
+    _rows.NUMBERS = 64
+    try:
+        solution = denoise(g, w, y, fit=c, method=method, backend=backend, tol=1e-9)
+    finally:
+        _rows.NUMBERS = small
+    assert solution.status is Status.CONVERGED
+    x = np.asarray(solution.x, dtype=float)
+    reference = dense_filter(g, w, c) @ Y
+    looser = 1e-6 if kind == "float32" else 0.0
+    errors = np.delete(column_errors(x, reference), 3)  # of subnormal numbers few digits are left
+    assert errors.max() < 1e-7 + looser
+    assert (x[:, 1] == 0).all()
+    K = np.diag(c) + np.diag(w) @ g.laplacian().toarray() @ np.diag(w)
+    left = column_errors(K @ x[:, :1], c[:, None] * Y[:, :1])
+    assert left.max() <= 2e-9 + 10 * looser
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["array", "tensor"])
+def test_agrees_with_scipy_on_a_scattered_graph_and_on_gaps(method, kind, rng):
+    g = nareg.graphs.sensor(700, rng=rng)
+    w = 10 ** rng.uniform(-0.14, 0.14, g.n_nodes)
+    Y = rng.standard_normal((g.n_nodes, 3))
+    seen = rng.random(Y.shape) < 0.8
+    gappy = np.where(seen, Y, np.nan)
+    y, backend = (torch.tensor(gappy), "auto") if kind == "tensor" else (gappy, "torch")
+    solution = interpolate(g, w, y, torch.tensor(seen) if kind == "tensor" else seen, method=method, backend=backend, tol=1e-10)
+    assert isinstance(solution.x, torch.Tensor if kind == "tensor" else np.ndarray)
+    assert solution.status is Status.CONVERGED
+    np.testing.assert_allclose(solution.x, interpolate(g, w, gappy, seen, tol=1e-11).x, atol=1e-7)
+
+
+def test_auto_turns_to_multigrid_and_keeps_its_levels():
+    g = nareg.graphs.grid((80, 80))
+    w = 10 ** (3 * np.arange(g.n_nodes) / g.n_nodes)
+    y = np.random.default_rng(0).standard_normal((g.n_nodes, 2))
+    denoiser = prepare(g, w, backend="torch")
+    first, second = denoiser.denoise(y), denoiser.denoise(y)
+    assert "then multigrid" in first.method
+    assert "CG was slow at the first call" in second.method
+    assert second.iterations < 30
+    np.testing.assert_allclose(second.x, denoise(g, w, y, method="direct").x, atol=1e-6)
+
+
+def test_a_matrix_is_refused_where_it_is_indefinite(grid):
+    S = grid.laplacian() - 2 * np.diag(np.ones(grid.n_nodes))
+    solution = denoise(grid, S, np.ones(grid.n_nodes), backend="torch", method="cg")
+    assert solution.status is Status.INDEFINITE
+
+
+def test_published_recursion(grid, rng):
+    y = rng.standard_normal(grid.n_nodes)
+    solution = denoise(grid, 0.2, y, method="recursion", backend="torch")
+    assert solution.messages == solution.rounds * 2 * grid.n_edges
+    np.testing.assert_allclose(solution.x, dense_filter(grid, np.full(grid.n_nodes, 0.2)) @ y, atol=1e-7)
+    with pytest.raises(InputError, match="diverges"):
+        denoise(grid, 2.0, y, method="recursion", backend="torch")
+
+
+class TestGradients:
+    @pytest.mark.parametrize("method", ["direct", "cg", "multigrid", "chebyshev"])
+    def test_first_and_second_derivatives(self, method):
+        g, n = nareg.graphs.grid((2, 3)), 6
+        torch.manual_seed(0)
+        y = torch.randn(n, 1, dtype=torch.float64, requires_grad=True)
+        w = torch.tensor([0.5, -0.8, 0.0, 1.2, 0.3, -0.4], dtype=torch.float64, requires_grad=True)
+        c = torch.rand(n, dtype=torch.float64).add(0.2).requires_grad_()
+
+        def function(y, w, c):
+            return denoise(g, w, y, fit=c, method=method, tol=1e-12, max_iterations=2000).x
+
+        assert torch.autograd.gradcheck(function, (y, w, c))
+        if method == "direct":  # the others differ in the solves alone, and take as many rounds for each
+            assert torch.autograd.gradgradcheck(function, (y, w, c))
+
+    def test_of_one_weight_and_of_gaps(self, grid, rng):
+        seen = rng.random((grid.n_nodes, 2)) < 0.8
+        y = torch.tensor(np.where(seen, rng.standard_normal(seen.shape), np.nan))
+        strength = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+        c = torch.full((grid.n_nodes,), 0.8, dtype=torch.float64, requires_grad=True)
+        assert torch.autograd.gradcheck(lambda w, c: interpolate(grid, w, y, seen, fit=c, tol=1e-12).x, (strength, c))
+
+    def test_readings_that_are_not_observed_have_none(self, grid):
+        y = torch.ones(grid.n_nodes, dtype=torch.float64, requires_grad=True)
+        seen = np.arange(grid.n_nodes) != 5
+        interpolate(grid, 1.0, y, seen).x.sum().backward()
+        assert y.grad[5] == 0
+        assert (y.grad[seen] != 0).all()
+
+    def test_a_network_with_a_filter_inside_is_trained(self, grid, rng):
+        torch.manual_seed(0)
+        truth = torch.tensor(rng.standard_normal((grid.n_nodes, 8)), dtype=torch.float32)
+        truth = denoise(grid, 3.0, truth).x
+        noisy = truth + 0.2 * torch.randn_like(truth)
+        logs = torch.full((grid.n_nodes,), -2.0, requires_grad=True)
+        head = torch.nn.Linear(8, 8)
+        optimizer = torch.optim.Adam([logs, *head.parameters()], lr=0.05)
+        losses = []
+        for _ in range(40):
+            optimizer.zero_grad()
+            loss = torch.mean((denoise(grid, logs.exp(), head(noisy)).x - truth) ** 2)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+        assert losses[-1] < 0.2 * losses[0]
+        assert not torch.equal(logs.detach(), torch.full_like(logs, -2.0))
+
+    def test_what_is_not_finite_stays_in_its_column(self, grid):
+        y = torch.ones(grid.n_nodes, 2, dtype=torch.float64, requires_grad=True)
+        x = denoise(grid, 1.0, y, method="cg").x
+        x.backward(torch.tensor([torch.inf, 1.0]).expand(grid.n_nodes, 2).double())
+        assert torch.isnan(y.grad[:, 0]).all()
+        assert torch.isfinite(y.grad[:, 1]).all()
+
+
+class Synchronizations(TorchDispatchMode):
+    """Counts what makes a host wait: numbers read from tensors, and copies between devices."""
+
+    count = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), keywords=None):
+        keywords = keywords or {}
+        device = keywords.get("device")
+        copied = function is torch.ops.aten._to_copy.default and device is not None and device != arguments[0].device
+        self.count += copied or function is torch.ops.aten._local_scalar_dense.default
+        return function(*arguments, **keywords)
+
+
+@pytest.mark.parametrize("method", ["cg", "multigrid", "jacobi", "chebyshev"])
+@pytest.mark.parametrize("every", [1, 8])
+def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, monkeypatch):
+    monkeypatch.setitem(_device.CHECK_EVERY, "cpu", every)
+    y = torch.tensor(rng.standard_normal((grid.n_nodes, 3)))
+    denoiser = prepare(grid, 2.0, method=method, tol=1e-12)
+    denoiser.denoise(y)  # sets up
+    short = prepare(grid, 2.0, method=method, tol=1e-12, max_iterations=1)
+    short.denoise(y)
+    counts = []
+    for prepared in (short, denoiser):
+        with Synchronizations() as waits:
+            solution = prepared.denoise(y)
+        counts.append(waits.count)
+    assert solution.status is Status.CONVERGED
+    assert counts[1] - counts[0] <= solution.iterations / every
+    assert len(solution.residuals) == solution.iterations + 1
+
+
+def test_the_callback_gets_every_iteration(grid, rng, monkeypatch):
+    monkeypatch.setitem(_device.CHECK_EVERY, "cpu", 5)
+    seen = []
+    solution = denoise(
+        grid, 1.0, torch.tensor(rng.standard_normal(grid.n_nodes)), method="cg", callback=lambda i, r: seen.append((i, r))
+    )
+    assert seen == list(enumerate(solution.residuals))
+
+
+class TestBadInput:
+    @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
+    def test_no_cuda(self, grid):
+        with pytest.raises(InputError, match="no CUDA device here: pass device='cpu'"):
+            prepare(grid, 1.0, backend=Torch(device="cuda"))
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"device": "gpu"}, "no such device"),
+            ({"device": "meta"}, "'cpu' and 'cuda'"),
+            ({"dtype": torch.float16}, "pass torch.float64 or torch.float32"),
+            ({"generator": 3}, "pass a torch.Generator"),
+        ],
+    )
+    def test_options(self, grid, options, words):
+        with pytest.raises(InputError, match=words):
+            prepare(grid, 1.0, backend=Torch(**options))
+
+    def test_two_devices(self, grid):
+        y = torch.ones(grid.n_nodes, device="meta")
+        with pytest.raises(InputError, match=r"y is on meta and weights on cpu: move them to one device"):
+            denoise(grid, torch.ones(grid.n_nodes), y)
+        with pytest.raises(InputError, match="y is on meta but the backend's device is cpu"):
+            denoise(grid, 1.0, y, backend=Torch(device="cpu"))
+
+    def test_tensors_for_scipy(self, grid):
+        with pytest.raises(InputError, match="y is a torch tensor but backend is 'scipy'"):
+            denoise(grid, 1.0, torch.ones(grid.n_nodes), backend="scipy")
+        with pytest.raises(InputError, match="weights is a torch tensor but backend is 'scipy'"):
+            denoise(grid, torch.ones(grid.n_nodes), np.ones(grid.n_nodes), backend="scipy")
+
+    def test_readings(self, grid):
+        n = grid.n_nodes
+        for y, words in (
+            (torch.ones(n + 1), "y has shape"),
+            (torch.full((n,), torch.nan), "values must be finite"),
+            (torch.ones(n, dtype=torch.bool), "y is boolean"),
+            (torch.ones(n, dtype=torch.complex64), "real numbers are expected"),
+        ):
+            with pytest.raises(InputError, match=words):
+                denoise(grid, 1.0, y)
+
+    def test_weights_that_changed(self, grid):
+        w = torch.ones(grid.n_nodes)
+        denoiser = prepare(grid, w)
+        w.mul_(2)
+        with pytest.raises(InputError, match="changed after the filter was prepared"):
+            denoiser.denoise(torch.ones(grid.n_nodes))
+
+    def test_gradients_that_do_not_exist(self, grid):
+        S = torch.tensor(grid.laplacian().toarray(), requires_grad=True)
+        with pytest.raises(InputError, match="only node weights have one"):
+            denoise(grid, S, torch.ones(grid.n_nodes))
+        w = torch.ones(grid.n_nodes)
+        w[7] = 1e-4
+        seen = np.arange(grid.n_nodes) != 7
+        with pytest.raises(InputError, match="are replaced there"):
+            interpolate(grid, w.clone().requires_grad_(), torch.ones(grid.n_nodes), seen)
+        with pytest.warns(AmplificationWarning):
+            assert interpolate(grid, w, torch.ones(grid.n_nodes), seen).status is Status.CONVERGED
+
+    def test_memory(self, grid):
+        with pytest.raises(TooLargeError, match="needs about 931322"), _device.enough_memory(torch.device("cpu"), 10**18):
+            pass
+        with pytest.raises(TooLargeError, match="it needs about 1,000 bytes"), _device.enough_memory(torch.device("cpu"), 1000):
+            raise torch.OutOfMemoryError
+        with pytest.raises(TooLargeError, match="dense factor, for at most 5,000 nodes"):
+            denoise(nareg.graphs.grid((80, 80)), 1.0, np.ones(6400), method="direct", backend="torch")
+
+
+@needs_cuda
+class TestCuda:
+    def test_agrees_and_stays_on_the_device(self, grid, rng):
+        Y = rng.standard_normal((grid.n_nodes, 3))
+        y = torch.tensor(Y, device="cuda")
+        for method in METHODS:
+            solution = denoise(grid, 1.5, y, method=method)
+            assert solution.x.device == y.device
+            np.testing.assert_allclose(solution.x.cpu(), dense_filter(grid, np.full(grid.n_nodes, 1.5)) @ Y, atol=1e-6)
+
+    def test_arrays_go_there_and_back(self, grid):
+        solution = denoise(grid, 1.0, np.ones(grid.n_nodes), backend="torch")
+        assert "cuda" in solution.method
+        np.testing.assert_allclose(solution.x, 1.0, atol=1e-7)
+
+    def test_out_of_memory_says_how_much(self):
+        with pytest.raises(TooLargeError, match="bytes"), _device.enough_memory(torch.device("cuda"), 10**15):
+            pass
