@@ -10,7 +10,7 @@ from __future__ import annotations
 import torch
 
 from nareg.filters._iterate import Callback
-from nareg.filters.backends._torch._monitor import DeviceMonitor, DeviceIterates
+from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
 from nareg.filters.backends._torch._rows import RowBlocks, added
 from nareg.results import Status
 
