@@ -49,8 +49,8 @@ def road(n: int, rng: np.random.Generator) -> nareg.Graph:
     """The largest part of a grid that has lost 38 % of its edges: degrees of 2.5, long detours."""
     side = round((n / 0.84) ** 0.5)
     upper = sp.coo_array(sp.triu(nareg.graphs.grid((side, side)).adjacency))
-    kept = rng.random(upper.nnz) < 0.62
-    A = sp.coo_array((np.ones(kept.sum()), tuple(c[kept] for c in upper.coords)), shape=upper.shape)
+    left = rng.random(upper.nnz) < 0.62
+    A = sp.coo_array((np.ones(left.sum()), tuple(c[left] for c in upper.coords)), shape=upper.shape)
     A = sp.csr_array(A + A.T)
     labels = connected_components(A, directed=False)[1]
     part = np.flatnonzero(labels == np.bincount(labels).argmax())

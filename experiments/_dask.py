@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import queue
+import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -108,12 +109,11 @@ def cluster(scheduler: str, jobs: int) -> Iterator[Cluster]:
         logging.getLogger(name).setLevel(logging.CRITICAL)
     with dask.config.set({"distributed.scheduler.allowed-failures": DEATHS}):
         if scheduler == LOCAL:
-            with (
-                distributed.LocalCluster(
+            with deaf_to_interrupts():  # Ctrl-C reaches all processes of a terminal: the workers end with this one
+                workers = distributed.LocalCluster(
                     n_workers=jobs, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=logging.CRITICAL
-                ) as workers,
-                distributed.Client(workers) as client,
-            ):
+                )
+            with workers, distributed.Client(workers) as client:
                 yield Cluster(client, "the local cluster")
             return
         try:
@@ -125,6 +125,19 @@ def cluster(scheduler: str, jobs: int) -> Iterator[Cluster]:
             ) from error
         with client:
             yield Cluster(client, scheduler)
+
+
+@contextmanager
+def deaf_to_interrupts() -> Iterator[None]:
+    """Processes that are started here ignore Ctrl-C, as this one does meanwhile."""
+    if threading.current_thread() is not threading.main_thread():  # which alone may set handlers
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def computed(name: str, settings: dict[str, Any], point: Point, mark: str) -> list[Row]:

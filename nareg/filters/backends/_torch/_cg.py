@@ -12,15 +12,15 @@ from collections.abc import Callable, Iterator
 import torch
 
 from nareg.filters._iterate import Callback
-from nareg.filters.backends._torch._monitor import Monitor, Reached
-from nareg.filters.backends._torch._rows import Rows, added
+from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
+from nareg.filters.backends._torch._rows import RowBlocks, added
 from nareg.results import Status
 
 Preconditioner = Callable[[torch.Tensor], torch.Tensor]
 
 
 def solve(
-    rows: Rows,
+    rows: RowBlocks,
     B: torch.Tensor,
     *,
     tol: float,
@@ -28,7 +28,7 @@ def solve(
     callback: Callback | None = None,
     x0: torch.Tensor | None = None,
     precondition: Preconditioner | None = None,
-) -> Reached:
+) -> DeviceIterates:
     """Solve ``K X = B`` for (N, T) B; Jacobi preconditioning unless another is passed.
 
     Stops when every column has ``||B - K X|| <= tol ||B||``, also after scaling by the diagonal.
@@ -39,7 +39,7 @@ def solve(
     Q = torch.empty_like(B)
     blocks = [rows.split(V) for V in (X, R, P, Q)]
     scratch = rows.scratch(B)
-    monitor = Monitor(rows.squares(B)[1:], tol, callback)
+    monitor = DeviceMonitor(rows.squares(B)[1:], tol, callback)
     squares = rows.squares(R)
     monitor.record(squares[1:])
     rz = squares[0] if precondition is None else (R * P).sum(0)
@@ -65,11 +65,11 @@ def solve(
             before, rz = rz, torch.mul(R, Z, out=Q).sum(0)
             torch.addcmul(Z, P, torch.where(monitor.active, rz / before, 0.0), out=P)
     status = Status.INDEFINITE if monitor.failed else Status.CONVERGED if monitor.done else Status.MAX_ITERATIONS
-    return Reached(X, monitor.iterations, monitor.history(), status)
+    return DeviceIterates(X, monitor.iterations, monitor.history(), status)
 
 
 def _products(
-    rows: Rows, P: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
+    rows: RowBlocks, P: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
 ) -> Iterator[torch.Tensor]:
     """``Q = K P``; yields the blocks' shares of ``P^T Q``."""
     for K, p, q, s in zip(rows.parts, blocks[2], blocks[3], scratch, strict=True):
@@ -78,7 +78,7 @@ def _products(
 
 
 def _steps(
-    rows: Rows, alpha: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
+    rows: RowBlocks, alpha: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
 ) -> Iterator[torch.Tensor]:
     """``X += alpha P``, ``R -= alpha Q``; yields the blocks' shares of the squares of R."""
     for x, r, p, q, weights, s in zip(*blocks, rows.weights, scratch, strict=True):

@@ -16,7 +16,7 @@ from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends._options import Torch
 from nareg.filters.backends._torch._autograd import Inverse
 from nareg.filters.backends._torch._device import csr, floating, on_device, resolve
-from nareg.filters.backends._torch._monitor import Reached
+from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._solver import Solver
 from nareg.results import Solution
 
@@ -86,10 +86,10 @@ class TorchEngines:
         ), label
 
     @staticmethod
-    def _rounds(method: str, reached: Reached) -> int | None:
+    def _rounds(method: str, reached: DeviceIterates) -> int | None:
         return reached.iterations if method in ("jacobi", "chebyshev", "recursion") else None
 
-    def _solve(self, rhs: torch.Tensor, stop: Stop, dtype: torch.dtype) -> tuple[Reached, str, tuple[float, float]]:
+    def _solve(self, rhs: torch.Tensor, stop: Stop, dtype: torch.dtype) -> tuple[DeviceIterates, str, tuple[float, float]]:
         return self.solver(rhs.device).solve(
             rhs, stop.method, tol=stop.tol, max_iterations=stop.max_iterations, callback=stop.callback, dtype=dtype
         )
@@ -134,7 +134,7 @@ class TorchEngines:
         start = time.perf_counter()
         n, device = self.system.n_nodes, y.device
         dtype = self._dtype or (torch.float32 if y.dtype in SHORT else torch.float64)
-        outcome: list[tuple[Reached, str, tuple[float, float]]] = []
+        outcome: list[tuple[DeviceIterates, str, tuple[float, float]]] = []
 
         def forward(rhs: torch.Tensor) -> torch.Tensor:
             outcome.append(self._solve(rhs.contiguous(), stop, dtype))

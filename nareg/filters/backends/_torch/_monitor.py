@@ -12,7 +12,7 @@ from nareg.results import Status
 
 
 @dataclass
-class Reached:
+class DeviceIterates:
     """The point reached, iterations, largest relative residual before each and at the end, and how it ended."""
 
     x: torch.Tensor
@@ -22,7 +22,7 @@ class Reached:
     note: str = ""
 
 
-class Monitor:
+class DeviceMonitor:
     """Records residuals and the columns that are above the tolerance, as :class:`nareg.filters._iterate.Monitor` does.
 
     ``squares`` (2, T) are those of the right-hand side, and of the same over the diagonal.

@@ -16,7 +16,7 @@ from nareg.filters.backends._torch._device import csr_of
 NUMBERS = 2**18
 
 
-class Rows:
+class RowBlocks:
     """``K`` and the weights of its norms, ready for blocks of so many columns."""
 
     def __init__(self, K: torch.Tensor, inverse_diagonal: torch.Tensor, n_columns: int) -> None:

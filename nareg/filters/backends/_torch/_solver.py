@@ -17,9 +17,9 @@ from nareg.filters._engines import MAX_ITERATIONS, _definite, allowed
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch import _cg, _lanczos, _stationary
 from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
-from nareg.filters.backends._torch._monitor import Reached
+from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._multigrid import Cycle
-from nareg.filters.backends._torch._rows import Rows
+from nareg.filters.backends._torch._rows import RowBlocks
 from nareg.results import Status
 
 #: Up to here ``auto`` takes a dense factor, which then costs less than the iterations of conjugate gradients.
@@ -45,7 +45,7 @@ class Solver:
         self.system, self.device, self._generator = system, device, generator
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
-        self._rows: dict[tuple[torch.dtype, int], Rows] = {}
+        self._rows: dict[tuple[torch.dtype, int], RowBlocks] = {}
         self._cycles: dict[torch.dtype, Cycle] = {}
 
     @cached_property
@@ -134,10 +134,10 @@ class Solver:
         max_iterations: int | None,
         callback: Callback | None,
         dtype: torch.dtype,
-    ) -> tuple[Reached, str, tuple[float, float]]:
+    ) -> tuple[DeviceIterates, str, tuple[float, float]]:
         """Solve by the method of this name; its label, and the recomputed residuals of x: plain, and over the diagonal."""
         if self._indefinite:
-            return Reached(torch.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method, (1.0, 1.0)
+            return DeviceIterates(torch.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method, (1.0, 1.0)
         width = BLOCK if self.device.type == "cpu" else rhs.shape[1]
         with enough_memory(self.device, columns_bytes(rhs.shape[0], min(width, rhs.shape[1]))):
             B = rhs if self._order is None else rhs[self._order]
@@ -160,11 +160,11 @@ class Solver:
             result.x = x
         return result, label, reached
 
-    def rows(self, dtype: torch.dtype, n_columns: int) -> Rows:
+    def rows(self, dtype: torch.dtype, n_columns: int) -> RowBlocks:
         """K in blocks of rows for so many columns."""
         key = dtype, n_columns
         if key not in self._rows:
-            self._rows[key] = Rows(self.matrix(dtype), self.inverse_diagonal.to(dtype), n_columns)
+            self._rows[key] = RowBlocks(self.matrix(dtype), self.inverse_diagonal.to(dtype), n_columns)
         return self._rows[key]
 
     def residuals(self, x: torch.Tensor, rhs: torch.Tensor) -> tuple[float, float]:
@@ -176,7 +176,7 @@ class Solver:
 
     def _run(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None, dtype: torch.dtype
-    ) -> tuple[Reached, str]:
+    ) -> tuple[DeviceIterates, str]:
         """One block of columns in float64, or in float32 with corrections."""
         if method == "direct" or (method == "auto" and B.shape[0] <= SMALL):
             return self._direct(B, tol), "direct" if method == "direct" else f"direct (auto: {B.shape[0]} nodes)"
@@ -184,17 +184,17 @@ class Solver:
             return self._iterate(method, B, torch.float64, tol, limit, callback)
         return self._corrected(method, B, tol, limit, callback)
 
-    def _direct(self, B: torch.Tensor, tol: float) -> Reached:
+    def _direct(self, B: torch.Tensor, tol: float) -> DeviceIterates:
         factor = self._cholesky
         if factor is None:
-            return Reached(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
+            return DeviceIterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE)
         x = torch.cholesky_solve(B, factor)
         x += torch.cholesky_solve(torch.addmm(B, self.matrix(torch.float64), x, alpha=-1), factor)
-        return Reached(x, 0, [self.residuals(x, B)[0]], Status.CONVERGED, note="dense Cholesky")
+        return DeviceIterates(x, 0, [self.residuals(x, B)[0]], Status.CONVERGED, note="dense Cholesky")
 
     def _corrected(
         self, method: str, B: torch.Tensor, tol: float, limit: int | None, callback: Callback | None
-    ) -> tuple[Reached, str]:
+    ) -> tuple[DeviceIterates, str]:
         """Solves in float32 for the residual in float64, until that meets the tolerance; in float64 where they do not help."""
         x, R = torch.zeros_like(B), B
         steps, history, before = 0, [1.0], np.inf
@@ -214,9 +214,9 @@ class Solver:
                 callback(steps, plain)
             now = max(plain, scaled)
             if now <= tol:
-                return Reached(x, steps, history, Status.CONVERGED, note), f"{label}, float32 corrected by float64"
+                return DeviceIterates(x, steps, history, Status.CONVERGED, note), f"{label}, float32 corrected by float64"
             if limit is not None and steps >= limit:
-                return Reached(x, steps, history, Status.MAX_ITERATIONS, note), f"{label}, float32 corrected by float64"
+                return DeviceIterates(x, steps, history, Status.MAX_ITERATIONS, note), f"{label}, float32 corrected by float64"
             if not now <= 0.5 * before:
                 break
             before = now
@@ -229,11 +229,11 @@ class Solver:
     def _iterate(
         self, method: str, B: torch.Tensor, dtype: torch.dtype, tol: float, limit: int | None, callback: Callback | None,
         x0: torch.Tensor | None = None,
-    ) -> tuple[Reached, str]:  # fmt: skip
+    ) -> tuple[DeviceIterates, str]:  # fmt: skip
         """One iterative solve in this dtype."""
         rows = self.rows(dtype, B.shape[1])
 
-        def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> Reached:
+        def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> DeviceIterates:
             result = _cg.solve(rows, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
             result.note = "" if cycle is None else cycle.note
             return result
@@ -249,7 +249,7 @@ class Solver:
         if method == "chebyshev":
             low, high = self._interval
             if low <= 0:
-                return Reached(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE), method
+                return DeviceIterates(torch.zeros_like(B), 0, [1.0], Status.INDEFINITE), method
             interval = low, max(high, low * (1 + 1e-6))  # one point (all weights zero) would divide by zero
         elif method == "jacobi":
             recursion.refuse_jacobi(self._ordered)
@@ -260,7 +260,9 @@ class Solver:
         )
         return result, method
 
-    def _auto(self, cg: Callable[..., Reached], dtype: torch.dtype, limit: int, x0: torch.Tensor | None) -> tuple[Reached, str]:
+    def _auto(
+        self, cg: Callable[..., DeviceIterates], dtype: torch.dtype, limit: int, x0: torch.Tensor | None
+    ) -> tuple[DeviceIterates, str]:
         """Conjugate gradients, then multigrid where they are slow on a mesh; multigrid at once in later calls."""
         n = self.system.n_nodes
         may_switch = self._coupled and limit > PATIENCE and multigrid.refusal(self.system) is None
@@ -290,9 +292,9 @@ def _unit(B: torch.Tensor) -> torch.Tensor | None:
     return torch.exp2(exponent.clamp(-1000, 1000).to(B.dtype))
 
 
-def _joined(parts: list[Reached]) -> Reached:
+def _joined(parts: list[DeviceIterates]) -> DeviceIterates:
     """Blocks of columns side by side: the slowest block's history, the first failure."""
     slowest = max(parts, key=lambda part: part.iterations)
     failed = [part.status for part in parts if part.status is not Status.CONVERGED]
     status = failed[0] if failed else Status.CONVERGED
-    return Reached(torch.cat([part.x for part in parts], 1), slowest.iterations, slowest.residuals, status, slowest.note)
+    return DeviceIterates(torch.cat([part.x for part in parts], 1), slowest.iterations, slowest.residuals, status, slowest.note)

@@ -10,13 +10,13 @@ from __future__ import annotations
 import torch
 
 from nareg.filters._iterate import Callback
-from nareg.filters.backends._torch._monitor import Monitor, Reached
-from nareg.filters.backends._torch._rows import Rows, added
+from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
+from nareg.filters.backends._torch._rows import RowBlocks, added
 from nareg.results import Status
 
 
 def solve(
-    rows: Rows,
+    rows: RowBlocks,
     B: torch.Tensor,
     *,
     tol: float,
@@ -25,7 +25,7 @@ def solve(
     x0: torch.Tensor | None = None,
     interval: tuple[float, float] | None = None,
     scaled: bool = True,
-) -> Reached:
+) -> DeviceIterates:
     """Solve ``K X = B``; Chebyshev where the interval of the spectrum of ``D^-1 K`` is given; D = I unless ``scaled``."""
     X = torch.zeros_like(B) if x0 is None else x0.clone()
     before = X.clone()
@@ -33,7 +33,7 @@ def solve(
     weights = [part[1:] for part in rows.weights]  # D^-1 is of use to conjugate gradients only
     left, square = rows.scratch(B), rows.scratch(B)
     d = rows.inverse_diagonal if scaled else torch.ones_like(rows.inverse_diagonal)
-    monitor = Monitor(rows.squares(B)[1:], tol, callback)
+    monitor = DeviceMonitor(rows.squares(B)[1:], tol, callback)
     alpha, beta, center, half, rho = 1.0, 0.0, 1.0, 0.0, 0.0
     if interval is not None:
         center, half = sum(interval) / 2, (interval[1] - interval[0]) / 2
@@ -56,4 +56,4 @@ def solve(
             rho_new = 1.0 / (2 * center / half - rho)
             alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new
     status = Status.CONVERGED if monitor.done else Status.MAX_ITERATIONS
-    return Reached(X, monitor.iterations, monitor.history(), status)
+    return DeviceIterates(X, monitor.iterations, monitor.history(), status)
