@@ -154,6 +154,15 @@ class FilterSystem:
         return reverse_cuthill_mckee(sp.csr_matrix(self.K), symmetric_mode=True)
 
     @cached_property
+    def ordered_K(self) -> sp.csr_array:
+        """K with its nodes in :attr:`order`."""
+        if self.order is None:
+            return self.K
+        matrix = sp.csr_array(self.K[self.order][:, self.order])
+        matrix.sort_indices()
+        return matrix
+
+    @cached_property
     def n_directed_edges(self) -> int:
         """Numbers sent in one round in which every node sends its value to its neighbors in S."""
         return int((self.S.data != 0).sum() - (self.S.diagonal() != 0).sum())
@@ -176,8 +185,19 @@ class FilterSystem:
         from nareg._linear import search  # numba: imported when first needed
 
         S, enough = self.S, 0.5 * self.n_nodes ** (1 / 3)
-        levels, count = search.levels(S.indptr, S.indices, S.data, np.argmax(np.diff(S.indptr)), int(np.ceil(enough)))
+        start = int(np.argmax(np.diff(S.indptr)))
+        levels, count, _ = search.levels(S.indptr, S.indices, S.data, start, int(np.ceil(enough)))
         return bool(levels >= min(enough, 0.5 * count ** (1 / 3)))
+
+    @cached_property
+    def diameter(self) -> int:
+        """Steps between two nodes that are about as far apart as any in their component: of two searches, one after another."""
+        from nareg._linear import search
+
+        S, start = self.S, int(np.argmax(np.diff(self.S.indptr)))
+        for _ in range(2):
+            steps, _, start = search.levels(S.indptr, S.indices, S.data, start, self.n_nodes)
+        return int(steps)
 
     def residuals(self, x: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """``||rhs - K x|| / ||rhs||`` of each column, and the same with both scaled by D^-1; zero for a zero column."""

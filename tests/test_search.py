@@ -30,7 +30,8 @@ def test_levels_are_distances_over_entries_that_are_not_zero(n, share, seed, eno
     support.eliminate_zeros()
     distance = shortest_path(support, unweighted=True, indices=n // 2)
     reached = distance[np.isfinite(distance)]
-    depth, count = search.levels(A.indptr, A.indices, A.data, n // 2, enough)
+    depth, count, last = search.levels(A.indptr, A.indices, A.data, n // 2, enough)
+    assert distance[last] == depth
     assert depth == min(enough, int(reached.max()))
     assert count == int((reached <= depth).sum())
 
@@ -64,3 +65,11 @@ def test_a_ball_holds_the_nearest_nodes_and_then_other_components(n, share, seed
 def test_meshes_are_told_from_expanders(make, mesh, rng):
     graph = make(rng)
     assert build(penalty(graph), 1.0, np.ones(graph.n_nodes)).mesh_like is mesh
+
+
+def test_the_diameter_is_that_of_the_graph(rng):
+    for graph in (nareg.graphs.grid((20, 31)), nareg.graphs.grid((7, 8, 9)), nareg.graphs.sensor(400, rng=rng)):
+        distance = shortest_path(graph.adjacency, unweighted=True)
+        diameter = int(distance[np.isfinite(distance)].max())
+        estimate = build(penalty(graph), 1.0, np.ones(graph.n_nodes)).diameter
+        assert 0.8 * diameter <= estimate <= diameter

@@ -9,7 +9,7 @@ from nareg._compiled import serial
 
 @serial
 def levels(indptr, indices, data, start, enough):  # type: ignore[no-untyped-def]
-    """Levels of the search over entries that are not zero, ``enough`` at most, and the number of nodes in them."""
+    """Levels of the search over entries that are not zero, ``enough`` at most; how many nodes they have, and the last one."""
     seen = np.zeros(indptr.size - 1, np.bool_)
     front = np.array([start])
     seen[start] = True
@@ -31,7 +31,7 @@ def levels(indptr, indices, data, start, enough):  # type: ignore[no-untyped-def
             break
         front = following[:size]
         depth, count = depth + 1, count + size
-    return depth, count
+    return depth, count, front[-1]
 
 
 @serial

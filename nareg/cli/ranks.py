@@ -20,6 +20,7 @@ class BackendOption(StrEnum):
 
     auto = "auto"
     scipy = "scipy"
+    torch = "torch"
     petsc = "petsc"
 
 

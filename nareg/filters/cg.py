@@ -44,7 +44,7 @@ def solve(
     """
     order = system.order if precondition is None else None
     return solve_in_order(
-        system.K,
+        system.K if order is None else system.ordered_K,
         rhs,
         tol=tol,
         max_iterations=max_iterations,
@@ -68,7 +68,7 @@ def solve_in_order(
     order: np.ndarray | None = None,
     watch: Watch | None = None,
 ) -> Iterates:
-    """The same for a matrix, with its nodes taken in this order (None: as they are).
+    """The same for a matrix whose nodes are in this order (None: as those of the signals).
 
     Where ``watch`` gives up, signals beyond the first block are left at ``x0``, or zero.
     """
@@ -76,9 +76,6 @@ def solve_in_order(
     if (diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
     result = Iterates(x=np.zeros_like(rhs) if x0 is None else x0.copy(), iterations=0)
-    if order is not None:
-        K, diagonal = K[order][:, order], diagonal[order]
-        K.sort_indices()
     for first in range(0, rhs.shape[1], BLOCK):
         columns = slice(first, first + BLOCK)
         block, start = (

@@ -154,7 +154,7 @@ class Hierarchy:
         else:
             inverse_w, levels = self.inverse_w, self.levels
             result = cg.solve_in_order(
-                system.K,
+                system.ordered_K,
                 rhs,
                 x0=x0,
                 order=system.order,

@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._operator import FilterSystem
-from nareg.filters._engines import _definite
+from nareg.filters._engines import definite
 from nareg.filters._iterate import Callback, Iterates
 from nareg.filters.backends._petsc.choice import Methods, all_rows
 from nareg.filters.backends._petsc.library import load
@@ -35,7 +35,7 @@ class PetscEngines:
     @cached_property
     def _refused(self) -> bool:
         """Whether a user's own S makes K indefinite, as far as that is cheap to know."""
-        return self.system.w is None and not _definite(self.system)
+        return self.system.w is None and not definite(self.system)
 
     def near(self, system: FilterSystem) -> PetscEngines:
         """That of a system with another data term or other weights."""

@@ -13,7 +13,7 @@ import torch
 from nareg._operator import FilterSystem
 from nareg.errors import TooLargeError
 from nareg.filters import chebyshev, multigrid, recursion
-from nareg.filters._engines import MAX_ITERATIONS, _definite, allowed
+from nareg.filters._engines import MAX_ITERATIONS, allowed, definite
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch import _cg, _lanczos, _stationary
 from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
@@ -123,7 +123,7 @@ class Solver:
     @cached_property
     def _indefinite(self) -> bool:
         system = self.system
-        return bool((system.diagonal <= 0).any()) or (system.w is None and not _definite(system))
+        return bool((system.diagonal <= 0).any()) or (system.w is None and not definite(system))
 
     def solve(
         self,
