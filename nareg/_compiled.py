@@ -56,7 +56,10 @@ def by_width(make: Callable[[int], Callable[..., Any]], *, constant: Collection[
 
     @functools.cache
     def compiled(width: int) -> Callable[..., Any]:
-        return parallel(make(width))
+        function = make(width)
+        # numba finds what a loop needs by its name: loops from several processes' caches must not share one
+        function.__name__ = function.__qualname__ = f"{function.__name__}_{width or 'any'}"
+        return parallel(function)
 
     @functools.wraps(make(0))
     def call(*arguments: Any) -> Any:

@@ -12,7 +12,6 @@ from typing import Literal
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._linear import search
 from nareg._linear.factorization import fill_order
 from nareg._operator import FilterSystem
 from nareg.filters import direct, multigrid
@@ -96,6 +95,7 @@ def factor_size(K: sp.csr_array) -> tuple[float, float]:
 
 def _fill(K: sp.csr_array, size: int) -> tuple[float, float]:
     """Entries below the diagonal and multiplications per node of the factor of a ball of so many nodes."""
+    from nareg._linear import search  # numba: imported when first needed
     from nareg.filters import _elimination
 
     nodes = np.sort(search.ball(K.indptr, K.indices, K.shape[0] // 2, size))
