@@ -28,6 +28,14 @@ FACTOR_ANY = 6_000
 MAX_ITERATIONS = 20_000
 
 
+def unsolved(tol: float, status: Status) -> str:
+    """What to say where a system of a design was not solved."""
+    return (
+        f"the systems of this design could not be solved to {tol:g} ({status.name}): pass a smaller upper bound, or a data "
+        "term (fit) at more nodes."
+    )
+
+
 class SystemSequence:
     """Solves ``K x = b`` for one K after another with the same pattern.
 
@@ -52,7 +60,7 @@ class SystemSequence:
         self._factor: Solve | None = None
         self._fresh = False
 
-    def update(self, K: sp.csr_array) -> None:
+    def set_matrix(self, K: sp.csr_array) -> None:
         """Set the next system."""
         self._K, self._fresh = K, False
 
@@ -81,10 +89,7 @@ class SystemSequence:
                 self._factorize()
                 solution = self._run(rhs, solution.x, self._factor, 50)
         if solution.status is not Status.CONVERGED:
-            raise SolverError(
-                f"the systems of this design could not be solved to {self.tol:g} ({solution.status.name}): pass a smaller "
-                "upper bound, or a data term (fit) at more nodes."
-            )
+            raise SolverError(unsolved(self.tol, solution.status))
         return solution.x
 
     def _run(self, rhs: np.ndarray, x0: np.ndarray | None, precondition: cg.Preconditioner | None, limit: int) -> Iterates:

@@ -43,7 +43,7 @@ def test_risk_and_gradient_equal_the_dense_formulas(fit, operator, kind):
     w = rng.standard_normal(40)
     w[3] = 0.0
     sampled = SampledRisk(base, c)
-    sampled.sequence.tol = 1e-11
+    sampled.systems.tol = 1e-11
     identity = np.sqrt(40) * np.eye(40)
     if kind == "oracle":
         columns = oracle_columns(f.signals, f.noise, identity)
@@ -61,7 +61,7 @@ def test_risk_and_gradient_equal_the_dense_formulas(fit, operator, kind):
 def test_gradient_against_finite_differences_with_few_probes(rng):
     f = heterogeneous(30, 5, rng)
     sampled = SampledRisk(penalty(f.graph), 1 / f.noise)
-    sampled.sequence.tol = 1e-12
+    sampled.systems.tol = 1e-12
     w = rng.random(30) + 0.1
     for columns in (
         oracle_columns(f.signals, f.noise, probes(f.graph.laplacian(), 4, rng)),

@@ -20,7 +20,7 @@ from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, moment_fold
 from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._node.gap_patterns import gap_details
 from nareg.design._node.penalty_path import Fold, Warm
-from nareg.design._node.sampled_path import SampledTask, checked_columns, design_sampled
+from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
 from nareg.design._node.sampling import Sampling
 from nareg.design._node.silent_stations import GivenPerNode, without_silent
 from nareg.design._risk.groups import Groups
@@ -28,11 +28,13 @@ from nareg.design._risk.problem import DesignProblem, fit_weights
 from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
+from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 
+@alike_on_all_ranks
 def blind(
     graph: GraphLike,
     *,
@@ -45,6 +47,7 @@ def blind(
     groups: ArrayLike | None = None,
     solver: Literal["auto", "dense", "sampled"] = "auto",
     sampling: Sampling | None = None,
+    backend: SolverBackend = "scipy",
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize Stein's unbiased risk estimate over node weights, penalized as held-out readings prefer.
@@ -71,6 +74,10 @@ def blind(
     sampling : Sampling, optional
         Probes of the noise, folds of held-out readings, and the random generator, which with gaps also draws what the
         sampled solver fills in.
+    backend : {"scipy", "torch", "petsc"} or Torch
+        The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
+        solutions on its device (:class:`nareg.filters.backends.Torch` names it). With ``"petsc"`` all ranks of MPI call with
+        the same arguments, and get the same weights.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
@@ -105,7 +112,7 @@ def blind(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    solver = chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
     Y, seen = _checks.measurements(measurements, observed, n)
@@ -114,11 +121,13 @@ def blind(
         given = GivenPerNode(noise=noise, fit=fit, lower=lower, upper=upper, groups=groups)
         live = seen.any(axis=1)
         if not live.all():
-            options = {"solver": solver, "sampling": sampling, "progress": progress}
+            options = {"solver": solver, "sampling": sampling, "backend": backend, "progress": progress}
             return without_silent(blind, base, Y, seen, given, options)
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
-        raise InputError("solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense'.")
+        raise InputError(
+            "solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense' and backend='scipy'."
+        )
     sampled = solver == "sampled" or (solver == "auto" and independent and n > DENSE_NODES)
     if not sampled:
         _checks.dense_size("the blind design", n, copies=6, alternative="pass noise variances and solver='sampled'")
@@ -132,7 +141,9 @@ def blind(
     if seen is not None:
         details |= gap_details(base, seen)
     if sampled:
-        return blind_sampled(base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion)
+        return blind_sampled(
+            base, Y, Sigma, fit, lower, upper, tied, sampling, progress, details, completion=completion, backend=backend
+        )
     c = fit_weights(fit, Sigma, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
 
@@ -165,7 +176,7 @@ def _expected_noise(Sigma: np.ndarray, seen: np.ndarray | None, n_times: int) ->
 def blind_sampled(
     base: Penalty, Y: np.ndarray, variance: np.ndarray, fit: Any, lower: Any, upper: Any, groups: Groups,
     sampling: Sampling, progress: ProgressCallback | None, details: DesignDetails,
-    warm: Warm | None = None, completion: Completion | None = None,
+    warm: Warm | None = None, completion: Completion | None = None, backend: SolverBackend = "scipy",
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
@@ -176,5 +187,6 @@ def blind_sampled(
         readings = Y[:, times] if completion is None else completion.draw(sampling.generator, times)
         return blind_columns(readings, variance, c, Z)
 
-    task = SampledTask(base, c, None if fit is None else c, columns, T, groups, sampling, hold_out=True, warm=warm)
+    stored = None if fit is None else c
+    task = SampledTask(base, c, stored, columns, T, groups, sampling, hold_out=True, warm=warm, backend=backend)
     return design_sampled("blind", task, lower, upper, started=started, progress=progress, details=details)

@@ -20,7 +20,7 @@ from nareg import _checks
 from nareg._operator import Penalty, penalty
 from nareg.design._node.dense_path import DENSE_FOLDS, design_dense, signal_fold
 from nareg.design._node.penalty_path import Warm
-from nareg.design._node.sampled_path import SampledTask, checked_columns, design_sampled
+from nareg.design._node.sampled_path import SampledTask, checked_columns, chosen_solver, design_sampled
 from nareg.design._node.sampling import FEWEST, Sampling
 from nareg.design._risk.descent import DescentResult, descend
 from nareg.design._risk.groups import Groups
@@ -30,6 +30,7 @@ from nareg.design._risk.sampled import SampleColumns, oracle_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
+from nareg.filters.backends import SolverBackend, alike_on_all_ranks
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -38,6 +39,7 @@ from nareg.typing import ArrayLike, GraphLike
 POLISHED = 1e-6
 
 
+@alike_on_all_ranks
 def exact(
     graph: GraphLike,
     *,
@@ -51,6 +53,7 @@ def exact(
     groups: ArrayLike | None = None,
     solver: Literal["auto", "dense", "sampled"] = "auto",
     sampling: Sampling | None = None,
+    backend: SolverBackend = "scipy",
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Minimize the mean squared error (11) over node weights by L-BFGS, and Newton steps where that crawls.
@@ -78,6 +81,10 @@ def exact(
         up to 500 nodes.
     sampling : Sampling, optional
         Probes of the noise, signals to hold out, and the random generator.
+    backend : {"scipy", "torch", "petsc"} or Torch
+        The library of the sampled solver's systems; another than SciPy implies that solver. torch keeps graph, columns and
+        solutions on its device (:class:`nareg.filters.backends.Torch` names it). With ``"petsc"`` all ranks of MPI call with
+        the same arguments, and get the same weights.
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step. Ctrl-C keeps the best weights so far.
 
@@ -100,16 +107,18 @@ def exact(
     """
     base = penalty(graph)
     n = base.n_nodes
-    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    solver = chosen_solver(solver, backend)
     sampling = (sampling or Sampling()).started()
     tied = Groups(groups, n)
     columns = signals is not None and second_moment is None and noise is not None and np.ndim(noise) < 2
     if solver == "sampled" and not columns:
-        raise InputError("solver='sampled' needs signals and noise variances (a number or (N,)): use solver='dense'.")
+        raise InputError(
+            "solver='sampled' needs signals and noise variances (a number or (N,)): use solver='dense' and backend='scipy'."
+        )
     if solver == "sampled" or (solver == "auto" and columns and n > DENSE_NODES and starts is None):
         if starts is not None:
             raise InputError("starts are for solver='dense': the sampled descent starts at the best single weight.")
-        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress)
+        return exact_sampled(base, signals, noise, fit, lower, upper, tied, sampling, progress, backend=backend)
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     task = problem(
         base, **data, needs="exact", noise_required=True, alternative="pass signals and noise variances (solver='sampled')"
@@ -178,7 +187,7 @@ def _moment(X: np.ndarray) -> np.ndarray:
 
 def exact_sampled(
     base: Penalty, signals: Any, noise: Any, fit: Any, lower: Any, upper: Any, groups: Groups,
-    sampling: Sampling, progress: ProgressCallback | None, warm: Warm | None = None,
+    sampling: Sampling, progress: ProgressCallback | None, warm: Warm | None = None, backend: SolverBackend = "scipy",
 ) -> WeightDesign:  # fmt: skip
     """The design from sample columns."""
     started = time.perf_counter()
@@ -194,7 +203,7 @@ def exact_sampled(
 
     hold_out = _holds_out(sampling.hold_out, X, n)
     stored = None if fit is None else c
-    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm)
+    task = SampledTask(base, c, stored, columns, X.shape[1], groups, sampling, hold_out, warm, backend)
     return design_sampled("exact", task, lower, upper, started=started, progress=progress)
 
 

@@ -45,11 +45,11 @@ class _Gcv(SampledRisk):
 
     def __init__(self, base: Penalty, c: np.ndarray) -> None:
         super().__init__(base, c)
-        self.sequence.tol = GCV_TOL
+        self.systems.tol = GCV_TOL
 
     def value(self, w: np.ndarray, columns: SampleColumns) -> float:
         assert columns.sure is not None
-        self.sequence.update(self.system(w[self.order]))
+        self.systems.update(w[self.order])
         values, _, error = self._forward(columns)
         nodes = float(np.sum(columns.sure**2 / self.c[:, None]))
         smoothed = 1.0 - 0.5 * float(values[columns.n_signals :].sum()) / nodes
@@ -62,7 +62,7 @@ class _Residual(SampledRisk):
     """``E ||C^1/2 (y - H y)||^2``, which grows with the weight."""
 
     def value(self, w: np.ndarray, columns: SampleColumns) -> float:
-        self.sequence.update(self.system(w[self.order]))
+        self.systems.update(w[self.order])
         error = self._forward(columns)[2]
         return float(self.c @ np.einsum("it,it->i", error, error))
 

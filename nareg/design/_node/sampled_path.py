@@ -21,6 +21,7 @@ from nareg.design._risk.problem import fit_weights, pack, squared_bounds
 from nareg.design._risk.sampled import SampleColumns, SampledRisk
 from nareg.design._risk.starts import best_single, carried_single
 from nareg.errors import InputError
+from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 
@@ -47,6 +48,18 @@ class SampledTask:
     #: False: the risk of all columns is minimized, without a penalty.
     hold_out: bool
     warm: Warm | None = None
+    backend: SolverBackend = "scipy"
+
+
+def chosen_solver(solver: str, backend: SolverBackend) -> str:
+    """The solver that was asked for: with sample columns wherever a library was, as the others have no solves."""
+    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    name = check_solver_backend(backend)
+    if name == "scipy":
+        return solver
+    if solver == "dense":
+        raise InputError(f"solver='dense' is NumPy's, and backend is {name!r}: pass solver='sampled', or backend='scipy'.")
+    return "sampled"
 
 
 def checked_columns(base: Penalty, variance: np.ndarray, fit: Any, sampling: Sampling, n_times: int) -> np.ndarray:
@@ -81,7 +94,7 @@ def design_sampled(
     low, high = squared_bounds(c, largest, lower, upper, default_lower=None)
     # nodes that share a weight share its bounds, and start together
     low, high = (groups.expand(bound) for bound in groups.bounds(low, high))
-    risk = SampledRisk(base, c)
+    risk = SampledRisk(base, c, task.backend)
     Z = probes(base.L, task.sampling.n_probes, rng)
     folds = _folds(task, risk, Z) if task.hold_out else None
     columns = risk.arranged(task.columns(np.arange(task.n_times), Z))
@@ -91,16 +104,16 @@ def design_sampled(
     clock.append(time.perf_counter())
 
     def all_columns(w: np.ndarray) -> tuple[float, np.ndarray]:
-        risk.sequence.tol = FINAL_TOL
+        risk.systems.tol = FINAL_TOL
         return risk.value_and_gradient(w, columns)
 
     end = path.follow(all_columns, folds, warm)
     clock.append(time.perf_counter())
     solves: dict[str, float] = {
-        "columns": risk.sequence.columns,
-        "iterations per column": risk.sequence.iterations / max(risk.sequence.columns, 1),
-        "factorizations": risk.sequence.factorizations,
-        "tolerance": risk.sequence.tol,
+        "columns": risk.systems.columns,
+        "iterations per column": risk.systems.iterations / max(risk.systems.columns, 1),
+        "factorizations": risk.systems.factorizations,
+        "tolerance": risk.systems.tol,
     }
     return pack(
         method,
@@ -112,7 +125,7 @@ def design_sampled(
         started=started,
         lower=low,
         upper=high,
-        solver="L-BFGS-B (scipy) on sampled risk",
+        solver="L-BFGS-B (scipy) on sampled risk" + risk.systems.label,
         solver_status=end.message,
         gradient_norm=end.gradient_norm,
         details={**path.details(), "solves": solves, **(details or {})},

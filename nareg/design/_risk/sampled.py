@@ -19,13 +19,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._operator import FilterSystem, Penalty, scale_symmetric
+from nareg._operator import FilterSystem, Penalty
 from nareg.design._risk import support
-from nareg.filters._sequence import SystemSequence
+from nareg.design._risk.systems import node_systems
+from nareg.filters.backends import SolverBackend
 
 #: Relative residual of the solves.
 TOL = 1e-6
@@ -44,13 +46,15 @@ class SampleColumns:
     sure: np.ndarray | None = None
     constant: float = 0.0
     #: Solutions for the last weights, from which the next solves start.
-    last: dict[str, np.ndarray] = field(default_factory=dict)
+    last: dict[str, Any] = field(default_factory=dict)
+    #: The columns where the systems are solved.
+    kept: dict[str, Any] = field(default_factory=dict)
 
     def subset(self, max_columns: int) -> SampleColumns:
         """At most this many columns, half of them for noise, with the same expectation."""
         half = max_columns // 2
         if max(self.n_signals, self.inputs.shape[1] - self.n_signals, 0 if self.sure is None else self.sure.shape[1]) <= half:
-            return replace(self, last={})
+            return replace(self, last={}, kept={})
         signals, probes = slice(0, min(half, self.n_signals)), slice(self.n_signals, self.n_signals + half)
         n_probes = self.inputs[:, probes].shape[1]
         weight = np.sqrt(np.concatenate([
@@ -104,53 +108,54 @@ class SampledRisk(ColumnRisk):
     Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
     """
 
-    def __init__(self, base: Penalty, c: np.ndarray) -> None:
+    def __init__(self, base: Penalty, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
         system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
         order = system.order
         self.order = np.arange(c.size) if order is None else np.asarray(order)
         L = base.L if order is None else sp.csr_array(base.L[order][:, order])
         self.L = support.with_diagonal(L)  # the pattern of K
         self.c = c[self.order]
-        self.sequence = SystemSequence(c.size, mesh_like=system.mesh_like, tol=TOL)
+        self.systems = node_systems(backend, replace(base, L=self.L), self.c, mesh_like=system.mesh_like, tol=TOL)
 
     def arranged(self, columns: SampleColumns) -> SampleColumns:
         """The columns in this object's node order."""
         sure = None if columns.sure is None else columns.sure[self.order]
-        return replace(columns, inputs=columns.inputs[self.order], targets=columns.targets[self.order], sure=sure, last={})
-
-    def system(self, w: np.ndarray) -> sp.csr_array:
-        """``K`` for weights in this object's order."""
-        K = scale_symmetric(self.L, w)
-        K.data[support.diagonal_positions(K)] += self.c
-        return K
+        return replace(
+            columns, inputs=columns.inputs[self.order], targets=columns.targets[self.order], sure=sure, last={}, kept={}
+        )
 
     def column_values(self, w: np.ndarray, columns: SampleColumns) -> np.ndarray:
         """The summands of the risk of weights given in the network's order."""
-        self.sequence.update(self.system(w[self.order]))
+        self.systems.update(w[self.order])
         return self._forward(columns)[0]
 
     def value_and_gradient(self, w: np.ndarray, columns: SampleColumns) -> tuple[float, np.ndarray]:
         """Risk and its gradient in w, both in the network's order."""
-        inside = w[self.order]
-        self.sequence.update(self.system(inside))
+        self.systems.update(w[self.order])
         values, U, error = self._forward(columns)
-        A = columns.last["adjoint"] = self.sequence.solve(error, columns.last.get("adjoint"))
-        slope = support.pair_products(self.L, A, U)  # minus the derivative on the support
+        A = columns.last["adjoint"] = self.systems.solve(error, columns.last.get("adjoint"))
+        slope = self.systems.derivative(A, U)
         if columns.sure is not None:
             V = columns.last["sure"]
-            slope += support.pair_products(self.L, V, V)
+            slope += self.systems.derivative(V, V)
         gradient = np.empty_like(w)
-        # dS_ij = L_ij (dw_i w_j + w_i dw_j): twice (dRisk/dS o L) w
-        weighted = sp.csr_array((slope * self.L.data, self.L.indices, self.L.indptr), self.L.shape)
-        gradient[self.order] = -2.0 * (weighted @ inside)
+        gradient[self.order] = -2.0 * slope
         return float(values.sum()) + columns.constant, gradient
 
-    def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, Any, Any]:
         """Summands of the risk, filtered columns and their distance from the targets."""
-        U = columns.last["forward"] = self.sequence.solve(self.c[:, None] * columns.inputs, columns.last.get("forward"))
-        error = U - columns.targets
-        values = squares(error)
+        kept, last, systems = self._kept(columns), columns.last, self.systems
+        U = last["forward"] = systems.filtered(kept["inputs"], last.get("forward"))
+        error = U - kept["targets"]
+        values = systems.dots(error, error)
         if columns.sure is not None:
-            V = columns.last["sure"] = self.sequence.solve(columns.sure, columns.last.get("sure"))
-            values = np.concatenate([values, 2.0 * np.einsum("ip,ip->p", columns.sure, V)])
+            V = last["sure"] = systems.solve(kept["sure"], last.get("sure"))
+            values = np.concatenate([values, 2.0 * systems.dots(kept["sure"], V)])
         return values, U, error
+
+    def _kept(self, columns: SampleColumns) -> dict[str, Any]:
+        """The columns where the systems are solved."""
+        if not columns.kept:
+            given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
+            columns.kept.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
+        return columns.kept

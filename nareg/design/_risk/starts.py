@@ -54,7 +54,7 @@ def best_single(risk: SampledRisk, columns: SampleColumns, low: np.ndarray, high
 
     first, last = np.log(middle * np.array(SINGLE_RANGE))
     log_w = descend_in_steps(value, float(np.log(middle)), first, last, accuracy=0.01)
-    risk.sequence.forget()  # single weights beyond the best may have needed a factor that the design does not
+    risk.systems.forget()  # single weights beyond the best may have needed a factor that the design does not
     return feasible(np.exp(log_w) * ones, low, high)
 
 

@@ -5,23 +5,38 @@ Each other backend is a private package beside this file, imported only when it 
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
+
+import numpy as np
 
 from nareg import _checks
-from nareg._operator import FilterSystem
+from nareg._operator import FilterSystem, Penalty
 from nareg.errors import MissingDependencyError
 from nareg.filters._engines import Backend, Engines
 from nareg.filters.backends._options import Torch
+from nareg.results import WeightDesign
 
 if TYPE_CHECKING:
+    from nareg.filters.backends._petsc.systems import PetscSystems
     from nareg.filters.backends._torch import TorchEngines
+    from nareg.filters.backends._torch._systems import TorchSystems
 
-__all__ = ["BACKENDS", "BackendLike", "BackendName", "Torch", "checking", "open_backend", "open_torch"]
+__all__ = [
+    "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend", "checking",
+    "open_backend", "open_systems", "open_torch",
+]  # fmt: skip
+
+P = ParamSpec("P")
+Design = TypeVar("Design", bound=WeightDesign)
 
 BackendName = Literal["auto", "scipy", "torch", "petsc"]
 BACKENDS = get_args(BackendName)
 BackendLike = BackendName | Torch
+#: Designs have no tensors to tell a library from: it is named.
+SolverBackend = Literal["scipy", "torch", "petsc"] | Torch
 
 
 def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> Backend:
@@ -40,13 +55,60 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
 
 def open_torch(options: Torch, system: FilterSystem, weights: object = None, fit: object = None) -> TorchEngines:
     """The system on torch; ``weights`` and ``fit`` where they are tensors, which may ask for gradients."""
-    try:
+    with _torch_needed():
         from nareg.filters.backends._torch import TorchEngines
+    return TorchEngines(system, options, weights=weights, fit=fit)
+
+
+def open_systems(
+    backend: Literal["torch", "petsc"] | Torch, base: Penalty, c: np.ndarray, *, mesh_like: bool, tol: float
+) -> TorchSystems | PetscSystems:
+    """``C + diag(w) L diag(w)`` for one w after another, as descents need it; the diagonal of L is stored."""
+    if backend == "petsc":
+        from nareg.filters.backends._petsc.systems import PetscSystems
+
+        return PetscSystems(base, c, mesh_like=mesh_like, tol=tol)
+    with _torch_needed():
+        from nareg.filters.backends._torch._systems import TorchSystems
+    options = Torch() if isinstance(backend, str) else backend
+    return TorchSystems(base, c, options, mesh_like=mesh_like, tol=tol)
+
+
+@contextmanager
+def _torch_needed() -> Iterator[None]:
+    """Where torch is imported: says how to install it."""
+    try:
+        yield
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
         raise MissingDependencyError("backend='torch' needs torch: pip install 'nareg[torch]'.") from None
-    return TorchEngines(system, options, weights=weights, fit=fit)
+
+
+def check_solver_backend(backend: SolverBackend) -> str:
+    """The name of a design's library."""
+    if isinstance(backend, Torch):
+        return "torch"
+    _checks.choice("backend", backend, get_args(get_args(SolverBackend)[0]))
+    return backend
+
+
+def alike_on_all_ranks(design: Callable[P, Design]) -> Callable[P, Design]:
+    """Decorator of designs that take ``backend``: with PETSc all ranks fail, stop and end together, with the same weights."""
+
+    @wraps(design)
+    def call(*arguments: P.args, **options: P.kwargs) -> Design:
+        if options.get("backend") != "petsc":
+            return design(*arguments, **options)
+        from nareg.filters.backends._petsc.library import load
+        from nareg.filters.backends._petsc.steps import in_step
+
+        with in_step(load().comm) as compared:
+            result = design(*arguments, **options)
+            compared["the weights of the design"] = result.weights
+        return result
+
+    return call
 
 
 def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:

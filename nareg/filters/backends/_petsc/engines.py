@@ -12,7 +12,7 @@ from nareg.filters._engines import definite
 from nareg.filters._iterate import Callback, Iterates
 from nareg.filters.backends._petsc.choice import Methods, all_rows
 from nareg.filters.backends._petsc.library import load
-from nareg.filters.backends._petsc.matrices import DistributedSystem, from_rows, inverse_weights, local_range
+from nareg.filters.backends._petsc.matrices import DistributedSystem, from_rows, local_range, with_dominant_form
 from nareg.filters.backends._petsc.ranks import refuse_different, together
 from nareg.results import Status
 
@@ -70,9 +70,4 @@ def distributed(system: FilterSystem) -> DistributedSystem:
     if not system.sdd:
         return DistributedSystem(K, d)
     assert system.w is not None
-    w, inner = d.copy(), d.copy()
-    w.array[:] = system.w[first:last]
-    scale = inverse_weights(w, d.array)
-    weight = c * scale.array**2
-    inner.array[:] = np.where(w.array == 0, 1.0, system.penalty.L.diagonal()[first:last] + weight)
-    return DistributedSystem(K, d, scale, inner)
+    return with_dominant_form(K, d, system.w[first:last], c, system.penalty.L.diagonal()[first:last])

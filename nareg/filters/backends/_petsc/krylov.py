@@ -65,6 +65,17 @@ class Krylov:
             ) from None
         self._b, self._x = operator.createVecs()[::-1]
 
+    def update(self, system: DistributedSystem) -> None:
+        """Another system of the same pattern; Jacobi follows its diagonal, multigrid keeps its levels."""
+        self.system = system
+        if self.kind == "jacobi":
+            self._ksp.setOperators(system.K)
+            return
+        self._scale = system.scale
+        _, made = self._ksp.getOperators()
+        self._ksp.setOperators(system.inner(), made)
+        self._ksp.getPC().setReusePreconditioner(True)
+
     def solve(
         self,
         rhs: np.ndarray,

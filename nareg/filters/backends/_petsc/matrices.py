@@ -173,6 +173,15 @@ def from_adjacency(A: Any, w: Any, c: Any) -> DistributedSystem:
     return DistributedSystem(A, diagonal, scale, inner)
 
 
+def with_dominant_form(K: Any, diagonal: Any, w: np.ndarray, c: np.ndarray, L_diagonal: np.ndarray) -> DistributedSystem:
+    """K and its dominant form from the local weights, data term and diagonal of L."""
+    scale, inner = diagonal.copy(), diagonal.copy()
+    scale.array[:] = w
+    scale = inverse_weights(scale, diagonal.array)
+    inner.array[:] = np.where(w == 0, 1.0, L_diagonal + c * scale.array**2)
+    return DistributedSystem(K, diagonal, scale, inner)
+
+
 def inverse_weights(w: Any, diagonal: np.ndarray) -> Any:
     """``s``: 1 / w, and ``1 / sqrt(K_ii)`` where w is zero."""
     scale = w.copy()

@@ -27,10 +27,7 @@ def agreed(comm: Any) -> Iterator[dict[str, Any]]:
         yield compared
     except Exception as error:
         caught = error
-    sentence = (
-        None if caught is None else str(caught) if isinstance(caught, NaregError) else f"{type(caught).__name__}: {caught}"
-    )
-    sentences = comm.allgather(sentence)
+    sentences = comm.allgather(None if caught is None else sentence(caught))
     if caught is not None:
         raise caught
     for rank, other in enumerate(sentences):
@@ -38,6 +35,11 @@ def agreed(comm: Any) -> Iterator[dict[str, Any]]:
             raise InputError(f"rank {rank} of {comm.size} failed: {other}")
     if compared:
         refuse_different(comm, compared)
+
+
+def sentence(error: BaseException) -> str:
+    """What an error says, to those that did not raise it."""
+    return str(error) if isinstance(error, NaregError) else f"{type(error).__name__}: {error}"
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def refuse_different(comm: Any, inputs: Mapping[str, Any]) -> None:
     """Refuse inputs that are not the same on all ranks, by their hashes; on all ranks alike."""
     if comm.size == 1:
         return
-    all_hashes = comm.allgather({name: _hash(value) for name, value in inputs.items()})
+    all_hashes = comm.allgather({name: hashed(value) for name, value in inputs.items()})
     for name in inputs:
         for rank, hashes in enumerate(all_hashes):
             if hashes.get(name) != all_hashes[0].get(name):
@@ -73,7 +75,8 @@ def refuse_different(comm: Any, inputs: Mapping[str, Any]) -> None:
                 )
 
 
-def _hash(value: Any) -> bytes:
+def hashed(value: Any) -> bytes:
+    """A short hash of numbers, strings and arrays."""
     digest = blake2b(digest_size=16)
     for part in value if isinstance(value, tuple) else (value,):
         if isinstance(part, np.ndarray):

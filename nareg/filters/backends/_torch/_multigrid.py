@@ -86,6 +86,12 @@ class Cycle:
         self._inverse_w = on_device(hierarchy.inverse_w, device, dtype)
         self._inverse_diagonal = on_device(1.0 / system.diagonal, device, dtype)[:, None]
 
+    def reweigh(self, w: torch.Tensor, inverse_diagonal: torch.Tensor) -> None:
+        """The same levels for a K with other weights, zero at the same nodes."""
+        w = w if self._coupled is None else w[self._coupled]
+        self._inverse_w = (1.0 / w).to(self._inverse_w.dtype)[:, None]
+        self._inverse_diagonal = inverse_diagonal.to(self._inverse_w.dtype)[:, None]
+
     def __call__(self, R: torch.Tensor) -> torch.Tensor:
         """``diag(1/w) M^-1 diag(1/w) R``, approximately; a node with ``w_i = 0`` is decoupled and solved exactly."""
         if self._coupled is None:
