@@ -21,6 +21,7 @@ from nareg.design._edge.newton import Support
 from nareg.design._edge.result import pack
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
+from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign, upper_edges
 from nareg.typing import ArrayLike, GraphLike
@@ -40,6 +41,7 @@ def edge(
     shrink: float | Literal["auto"] | None = "auto",
     fit: ArrayLike | Literal["noise"] | None = None,
     rng: np.random.Generator | None = None,
+    backend: SolverBackend = "scipy",
     progress: ProgressCallback | None = None,
 ) -> WeightDesign:
     """Design a weight for every edge and every node: any symmetric S on the graph, ``C + S`` positive definite.
@@ -68,6 +70,9 @@ def edge(
     rng : numpy.random.Generator, optional
         Draws the probes and the held-out signals on networks too large for dense matrices; default
         ``numpy.random.default_rng(0)``.
+    backend : {"scipy", "torch"} or Torch
+        The library of the method for large networks; torch implies that method, needs ``criterion="risk"`` and solves by
+        conjugate gradients, with graph, columns and solutions on its device (:class:`nareg.filters.backends.Torch`).
     progress : callable, optional
         Called with a :class:`~nareg.progress.Progress` per step of the final descent. Ctrl-C keeps the best S so far.
 
@@ -109,6 +114,7 @@ def edge(
     _checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount = _amount(shrink)
     generator = _checks.generator(rng)
+    _refuse_library(backend, criterion)
     if criterion == "risk" and noise is None:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "
@@ -121,17 +127,17 @@ def edge(
     unknowns = base.n_nodes + i.size
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     settings = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
-    if unknowns > DENSE_UNKNOWNS:
+    if unknowns > DENSE_UNKNOWNS or backend != "scipy":
         if structure == "laplacian":
             _refuse_other_operators(base)
-        if criterion == "likelihood" and not sparse.EdgeRisk(base, (i, j), np.ones(base.n_nodes)).factorizes:
+        if criterion == "likelihood" and not sparse.EdgeRisk(base, (i, j), np.ones(base.n_nodes)).systems.factorizes:
             raise TooLargeError(
                 f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
                 "criterion='risk', or a part of the network (graph.subgraph)."
             )
         outcome, c, stored = sparse.design(
             base, (i, j), **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
-            rng=generator, progress=progress,
+            rng=generator, backend=backend, progress=progress,
         )  # fmt: skip
         return pack(outcome, base, (i, j), c, stored, settings, started)
     task = problem(base, **data, needs="edge")
@@ -144,6 +150,14 @@ def edge(
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
     return pack(outcome, base, (i, j), task.c, task.fit, settings, started)
+
+
+def _refuse_library(backend: SolverBackend, criterion: str) -> None:
+    name = check_solver_backend(backend)
+    if name == "petsc":
+        raise InputError("backend is 'petsc': edge designs run on 'scipy' and 'torch'; exact and blind run on PETSc.")
+    if name == "torch" and criterion == "likelihood":
+        raise InputError("criterion='likelihood' needs sparse factors, which torch has not: pass backend='scipy'.")
 
 
 def _refuse_other_operators(base: Penalty) -> None:

@@ -20,25 +20,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._linear.factorization import factorize
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.newton import Support
-from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
+from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
 from nareg.design._edge.sparse_likelihood import SHARED, EdgeLikelihood
+from nareg.design._edge.systems import EdgeSolve, edge_systems
 from nareg.design._risk.descent import report
 from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
 from nareg.design._risk.problem import STATIONARY, fit_weights, moment
-from nareg.design._risk.sampled import ColumnRisk, SampleColumns, clean_and_noise, squares
+from nareg.design._risk.sampled import ColumnRisk, SampleColumns, clean_and_noise
 from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.errors import InputError, SolverError
-from nareg.filters import cg
+from nareg.filters.backends import SolverBackend
 from nareg.progress import ProgressCallback
-from nareg.results import Status, symmetric_from_entries
+from nareg.results import Status
 
 #: Random probes of the noise, and as many others on the held-out side.
 PROBES = 32
@@ -62,69 +62,68 @@ FEWEST = 8
 EARLY_SHRINK = 0.3
 #: Smallest edge weight of a Laplacian structure, relative to the smallest of the single weight: zero but for the pattern.
 FLOOR = 1e-9
-#: Relative residual of iterative solves: the risk is then right to about ten digits.
-TOL = 1e-6
 
 
 class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
-    def __init__(self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> None:
+    def __init__(
+        self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray, backend: SolverBackend = "scipy"
+    ) -> None:
         self.base, self.c = base, c
         self.support = Support(base.n_nodes, *edges)
-        system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
-        self.factorizes = base.n_nodes <= FACTOR_NODES and system.mesh_like
-
-    def inverse(self, u: np.ndarray) -> Callable[[np.ndarray], np.ndarray | None] | None:
-        """Solver with ``K(u)``, or None where K is seen not to be positive definite."""
-        S = symmetric_from_entries(self.support.entries(u), self.support.i, self.support.j)
-        system = FilterSystem(S=S, c=self.c, w=None, penalty=self.base)
-        if not np.isfinite(u).all() or (system.diagonal <= 0).any():
-            return None
-        if not self.factorizes:
-            return lambda rhs: _iterate(system, rhs)
-        factor = factorize(system.K)
-        return None if factor is None else factor.solve
+        self.systems = edge_systems(backend, base, self.support, c)
 
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
-        solve = self.inverse(u)
-        U = None if solve is None else solve(self.right_hand_sides(columns))
-        return None if U is None else squares(U - columns.targets)
+        solve = self.systems.inverse(u)
+        U = None if solve is None else self.filtered(solve, columns)
+        return None if U is None else self._squares(U - self._kept(columns)["targets"])
 
-    def right_hand_sides(self, columns: SampleColumns) -> np.ndarray:
-        """``C B`` of ``K^-1 C B``."""
-        return self.c[:, None] * columns.inputs
+    def filtered(self, solve: EdgeSolve, columns: SampleColumns) -> Any:
+        """``K^-1 C B``, or None."""
+        U = solve(self.systems.scaled(self._kept(columns)["inputs"]), columns.last.get("forward"))
+        if U is not None:
+            columns.last["forward"] = U
+        return U
 
     def value_and_gradient(self, u: np.ndarray, columns: SampleColumns) -> tuple[float, np.ndarray]:
         """The risk and its gradient; infinite value outside the cone."""
-        solve = self.inverse(u)
-        U = None if solve is None else solve(self.right_hand_sides(columns))
-        A = None if U is None or solve is None else solve(U - columns.targets)
-        if U is None or A is None:
+        solve = self.systems.inverse(u)
+        U = None if solve is None else self.filtered(solve, columns)
+        error = None if U is None else U - self._kept(columns)["targets"]
+        A = None if error is None or solve is None else solve(error, columns.last.get("adjoint"))
+        if error is None or A is None:
             return np.inf, np.zeros_like(u)
-        return float(np.sum((U - columns.targets) ** 2)), -2.0 * self.products(A, U)
+        columns.last["adjoint"] = A
+        return float(self._squares(error).sum()), -2.0 * self.systems.products(A, U)
 
-    def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
-        s = self.support
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        edge = kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
-        return np.concatenate([np.einsum("it,it->i", A, U), edge])
+    def towards(self, u: np.ndarray, columns: SampleColumns, amount: float) -> SampleColumns:
+        """The columns with targets moved towards what ``K(u)`` makes of them."""
+        solve = self.systems.inverse(u)
+        U = None if solve is None or amount == 0 else self.filtered(solve, columns)
+        if U is None:
+            return columns
+        kept = self._kept(columns)
+        return replace(columns, last={}, kept={**kept, "targets": (1 - amount) * kept["targets"] + amount * U})
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
-        solve = self.inverse(u)
-        U, V = (None, None) if solve is None else (solve(self.right_hand_sides(columns)), solve(Z / np.sqrt(Z.shape[1])))
+        solve = self.systems.inverse(u)
+        U = V = None
+        if solve is not None:
+            U, V = self.filtered(solve, columns), solve(self.systems.keep(Z / np.sqrt(Z.shape[1])))
         if U is None or V is None:
             raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
-        return 2.0 * self.products(U, U) * self.products(V, V)
+        return 2.0 * self.systems.products(U, U) * self.systems.products(V, V)
 
+    def _squares(self, error: Any) -> np.ndarray:
+        return self.systems.dots(error, error)
 
-def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
-    """Solution by conjugate gradients; None where they meet negative curvature or do not converge."""
-    solution = cg.solve(system, np.ascontiguousarray(rhs), tol=TOL, max_iterations=2000)
-    return solution.x if solution.status is Status.CONVERGED else None
+    def _kept(self, columns: SampleColumns) -> dict[str, Any]:
+        """The columns where the systems are solved."""
+        if not columns.kept:
+            columns.kept.update(inputs=self.systems.keep(columns.inputs), targets=self.systems.keep(columns.targets))
+        return columns.kept
 
 
 @dataclass(frozen=True)
@@ -164,6 +163,7 @@ def design(
     nonnegative: bool,
     shrink: float | None,
     rng: np.random.Generator,
+    backend: SolverBackend,
     progress: ProgressCallback | None,
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:
     """Outcome, data term, and the data term as the design stores it."""
@@ -181,7 +181,9 @@ def design(
         held_out = np.sort(rng.permutation(X.shape[1])[: int(np.ceil(HELD_OUT * X.shape[1]))])
     amount = shrink if shrink is not None else 0.0 if held_out is None else EARLY_SHRINK
     if by_risk:
-        outcome = _descend(RiskModel(EdgeRisk(base, edges, c), samples), samples, held_out, amount, nonnegative, progress)
+        outcome = _descend(
+            RiskModel(EdgeRisk(base, edges, c, backend), samples), samples, held_out, amount, nonnegative, progress
+        )
     else:
         outcome = _descend(LikelihoodModel(EdgeLikelihood(base, edges)), samples, held_out, amount, nonnegative, progress)
         # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
@@ -236,7 +238,7 @@ class RiskModel:
 
     @property
     def factorizes(self) -> bool:
-        return self.columns.factorizes
+        return self.columns.systems.factorizes
 
     def start(self, columns: SampleColumns) -> np.ndarray:
         return best_scalar(self.columns, columns)
@@ -248,10 +250,7 @@ class RiskModel:
         self, columns: SampleColumns, start: np.ndarray, amount: float
     ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
         # (1 - a) ||U - G||^2 + a ||U - U0||^2 is ||U - (1 - a) G - a U0||^2 up to a constant
-        risk = self.columns
-        solve = risk.inverse(start)
-        U0 = None if solve is None or amount == 0 else solve(risk.right_hand_sides(columns))
-        target = columns if U0 is None else replace(columns, targets=(1 - amount) * columns.targets + amount * U0)
+        risk, target = self.columns, self.columns.towards(start, columns, amount)
         return lambda u: risk.value_and_gradient(u, target)
 
     def size(self) -> float | None:
@@ -350,7 +349,8 @@ def _descend(
         status=status,
         solver=("projected " if nonnegative else "")
         + "L-BFGS, "
-        + ("sparse factors" if model.factorizes else "conjugate gradients"),
+        + ("sparse factors" if model.factorizes else "conjugate gradients")
+        + (model.columns.systems.label if isinstance(model, RiskModel) else ""),
         message=message,
         gradient_norm=None if single else gradient,
         details={

@@ -126,7 +126,8 @@ def blind(
     independent = noise is None or np.ndim(noise) < 2
     if solver == "sampled" and not independent:
         raise InputError(
-            "solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense' and backend='scipy'."
+            "solver='sampled' needs noise variances (a number or (N,)), not a covariance: use solver='dense' and "
+            "backend='scipy'."
         )
     sampled = solver == "sampled" or (solver == "auto" and independent and n > DENSE_NODES)
     if not sampled:

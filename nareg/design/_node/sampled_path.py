@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -24,6 +24,8 @@ from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
+
+Solver = Literal["auto", "dense", "sampled"]
 
 #: Folds where the caller names no number: on networks of this solver's size one judges as well as four
 #: (``python benchmarks/selection.py``), and takes a third of the time.
@@ -51,9 +53,9 @@ class SampledTask:
     backend: SolverBackend = "scipy"
 
 
-def chosen_solver(solver: str, backend: SolverBackend) -> str:
+def chosen_solver(solver: Solver, backend: SolverBackend) -> Solver:
     """The solver that was asked for: with sample columns wherever a library was, as the others have no solves."""
-    _checks.choice("solver", solver, ("auto", "dense", "sampled"))
+    _checks.choice("solver", solver, get_args(Solver))
     name = check_solver_backend(backend)
     if name == "scipy":
         return solver

@@ -22,11 +22,12 @@ from nareg.results import WeightDesign
 if TYPE_CHECKING:
     from nareg.filters.backends._petsc.systems import PetscSystems
     from nareg.filters.backends._torch import TorchEngines
+    from nareg.filters.backends._torch._edges import TorchEdges
     from nareg.filters.backends._torch._systems import TorchSystems
 
 __all__ = [
-    "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend", "checking",
-    "open_backend", "open_systems", "open_torch",
+    "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend",
+    "checking", "open_backend", "open_systems", "open_torch", "open_torch_edges",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -72,6 +73,15 @@ def open_systems(
         from nareg.filters.backends._torch._systems import TorchSystems
     options = Torch() if isinstance(backend, str) else backend
     return TorchSystems(base, c, options, mesh_like=mesh_like, tol=tol)
+
+
+def open_torch_edges(
+    c: np.ndarray, i: np.ndarray, j: np.ndarray, order: np.ndarray | None, options: Torch, *, tol: float
+) -> TorchEdges:
+    """``C + S`` for the weights of these edges, one after another, on torch."""
+    with _torch_needed():
+        from nareg.filters.backends._torch._edges import TorchEdges
+    return TorchEdges(c, i, j, order, options, tol=tol)
 
 
 @contextmanager

@@ -74,8 +74,8 @@ def roll_call(comm: Any, inputs: Mapping[str, Any], failure: str | None = None) 
         for name, value in hashes.items():
             if value != everyone[0][2][name]:
                 raise OutOfStepError(
-                    f"ranks 0 and {rank} have different values for {name}: pass the same on every rank, from the same files and "
-                    "random seed, and take machines of one kind."
+                    f"ranks 0 and {rank} have different values for {name}: pass the same on every rank, from the same files "
+                    "and random seed, and take machines of one kind."
                 )
     if any(pressed for _, pressed, _ in everyone):
         Interrupts.pressed = False
