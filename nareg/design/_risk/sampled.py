@@ -97,6 +97,11 @@ class ColumnRisk(ABC):
         return float("inf") if values is None else float(values.sum()) + columns.constant
 
 
+def squares(error: np.ndarray) -> np.ndarray:
+    """Squared length of every column."""
+    return np.einsum("it,it->t", error, error)
+
+
 class SampledRisk(ColumnRisk):
     """Risk of node weights on a network of any size.
 
