@@ -81,7 +81,7 @@ class EdgeRisk(ColumnRisk):
 
     def filtered(self, solve: EdgeSolve, columns: SampleColumns) -> Any:
         """``K^-1 C B``, or None."""
-        U = solve(self.systems.scaled(self._kept(columns)["inputs"]), columns.last.get("forward"))
+        U = solve(self._right_hand_sides(columns), columns.last.get("forward"))
         if U is not None:
             columns.last["forward"] = U
         return U
@@ -95,7 +95,16 @@ class EdgeRisk(ColumnRisk):
         if error is None or A is None:
             return np.inf, np.zeros_like(u)
         columns.last["adjoint"] = A
-        return float(self._squares(error).sum()), -2.0 * self.systems.products(A, U)
+        value = float(self._squares(error).sum())
+        left = self.systems.residual(self._right_hand_sides(columns), U)
+        if left is not None:
+            # U is short of K^-1 F by K^-1 left, which changes the value by 2 <K^-1 error, left>, up to its square
+            value += 2.0 * float(self.systems.dots(A, left).sum())
+        return value, -2.0 * self.systems.products(A, U)
+
+    def _right_hand_sides(self, columns: SampleColumns) -> Any:
+        """``F`` of ``K^-1 F``."""
+        return self.systems.scaled(self._kept(columns)["inputs"])
 
     def towards(self, u: np.ndarray, columns: SampleColumns, amount: float) -> SampleColumns:
         """The columns with targets moved towards what ``K(u)`` makes of them."""

@@ -79,6 +79,10 @@ class TorchEdges:
 
         return solve
 
+    def residual(self, rhs: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        """``rhs - K x`` for the last u."""
+        return torch.addmm(rhs, self._K.matrix, x, alpha=-1)
+
     def dots(self, A: torch.Tensor, B: torch.Tensor) -> np.ndarray:
         """The inner product of every pair of columns, (T,)."""
         return dots(A, B)

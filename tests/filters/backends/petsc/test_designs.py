@@ -32,7 +32,9 @@ data = {"exact": {"signals": field.signals}, "blind": {"measurements": Y}}
 for kind in data:
     for fit in (None, "noise"):
         designs = [
-            getattr(nareg.design, kind)(field.graph, **data[kind], noise=field.noise, fit=fit, solver="sampled", backend=backend)
+            getattr(nareg.design, kind)(
+                field.graph, **data[kind], noise=field.noise, fit=fit, solver="sampled", backend=backend
+            )
             for backend in ("petsc", "scipy")
         ]
         assert same_everywhere(designs[0].weights)
