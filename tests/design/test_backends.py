@@ -203,7 +203,7 @@ def test_edge_value_and_gradient_agree_with_the_dense_ones(torch, rng):
         outside[:n] -= 10 * np.abs(u).max()
         assert dense.at(outside) is None
         assert ours.value_and_gradient(outside, columns)[0] == np.inf
-        columns.kept.clear()
+        columns.placed.clear()
         columns.last.clear()
 
 

@@ -54,9 +54,9 @@ ENDINGS = {
     "iteration limit": Status.MAX_ITERATIONS,
     "no further decrease": Status.STALLED,
     "interrupted": Status.INTERRUPTED,
-    "the best single weight is kept": Status.NO_IMPROVEMENT,
+    "the best single weight is placed": Status.NO_IMPROVEMENT,
 }
-#: Fewer training signals than this are not worth splitting: the single weight is kept.
+#: Fewer training signals than this are not worth splitting: the single weight is placed.
 FEWEST = 8
 #: Shrinkage during a descent that held-out signals stop: it makes the point where that happens better.
 EARLY_SHRINK = 0.3
@@ -77,7 +77,7 @@ class EdgeRisk(ColumnRisk):
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         solve = self.systems.inverse(u)
         U = None if solve is None else self.filtered(solve, columns)
-        return None if U is None else self._squares(U - self._kept(columns)["targets"])
+        return None if U is None else self._squares(U - self._placed(columns)["targets"])
 
     def filtered(self, solve: EdgeSolve, columns: SampleColumns) -> Any:
         """``K^-1 C B``, or None."""
@@ -90,7 +90,7 @@ class EdgeRisk(ColumnRisk):
         """The risk and its gradient; infinite value outside the cone."""
         solve = self.systems.inverse(u)
         U = None if solve is None else self.filtered(solve, columns)
-        error = None if U is None else U - self._kept(columns)["targets"]
+        error = None if U is None else U - self._placed(columns)["targets"]
         A = None if error is None or solve is None else solve(error, columns.last.get("adjoint"))
         if error is None or A is None:
             return np.inf, np.zeros_like(u)
@@ -104,7 +104,7 @@ class EdgeRisk(ColumnRisk):
 
     def _right_hand_sides(self, columns: SampleColumns) -> Any:
         """``F`` of ``K^-1 F``."""
-        return self.systems.scaled(self._kept(columns)["inputs"])
+        return self.systems.scaled(self._placed(columns)["inputs"])
 
     def towards(self, u: np.ndarray, columns: SampleColumns, amount: float) -> SampleColumns:
         """The columns with targets moved towards what ``K(u)`` makes of them."""
@@ -112,8 +112,8 @@ class EdgeRisk(ColumnRisk):
         U = None if solve is None or amount == 0 else self.filtered(solve, columns)
         if U is None:
             return columns
-        kept = self._kept(columns)
-        return replace(columns, last={}, kept={**kept, "targets": (1 - amount) * kept["targets"] + amount * U})
+        placed = self._placed(columns)
+        return replace(columns, last={}, placed={**placed, "targets": (1 - amount) * placed["targets"] + amount * U})
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
@@ -128,11 +128,11 @@ class EdgeRisk(ColumnRisk):
     def _squares(self, error: Any) -> np.ndarray:
         return self.systems.dots(error, error)
 
-    def _kept(self, columns: SampleColumns) -> dict[str, Any]:
+    def _placed(self, columns: SampleColumns) -> dict[str, Any]:
         """The columns where the systems are solved."""
-        if not columns.kept:
-            columns.kept.update(inputs=self.systems.keep(columns.inputs), targets=self.systems.keep(columns.targets))
-        return columns.kept
+        if not columns.placed:
+            columns.placed.update(inputs=self.systems.keep(columns.inputs), targets=self.systems.keep(columns.targets))
+        return columns.placed
 
 
 @dataclass(frozen=True)
@@ -318,7 +318,7 @@ def _descend(
     descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start, model.shared)
-    message = "the best single weight is kept" if too_few or amount == 1.0 else ""
+    message = "the best single weight is placed" if too_few or amount == 1.0 else ""
     iterations, gradient = 0, descent.relative_gradient
     try:
         while not message:
@@ -343,7 +343,7 @@ def _descend(
     if single:
         u, objective = start, scalar
     if single and message != "interrupted":
-        message = "the best single weight is kept"
+        message = "the best single weight is placed"
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
         status = Status.CONVERGED

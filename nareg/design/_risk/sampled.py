@@ -48,13 +48,13 @@ class SampleColumns:
     #: Solutions for the last weights, from which the next solves start.
     last: dict[str, Any] = field(default_factory=dict)
     #: The columns where the systems are solved.
-    kept: dict[str, Any] = field(default_factory=dict)
+    placed: dict[str, Any] = field(default_factory=dict)
 
     def subset(self, max_columns: int) -> SampleColumns:
         """At most this many columns, half of them for noise, with the same expectation."""
         half = max_columns // 2
         if max(self.n_signals, self.inputs.shape[1] - self.n_signals, 0 if self.sure is None else self.sure.shape[1]) <= half:
-            return replace(self, last={}, kept={})
+            return replace(self, last={}, placed={})
         signals, probes = slice(0, min(half, self.n_signals)), slice(self.n_signals, self.n_signals + half)
         n_probes = self.inputs[:, probes].shape[1]
         weight = np.sqrt(np.concatenate([
@@ -105,7 +105,7 @@ def squares(error: np.ndarray) -> np.ndarray:
 class SampledRisk(ColumnRisk):
     """Risk of node weights on a network of any size.
 
-    Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
+    Nodes are placed in an order that brings neighbors together in memory; ``order`` maps to it.
     """
 
     def __init__(self, base: Penalty, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
@@ -121,7 +121,7 @@ class SampledRisk(ColumnRisk):
         """The columns in this object's node order."""
         sure = None if columns.sure is None else columns.sure[self.order]
         return replace(
-            columns, inputs=columns.inputs[self.order], targets=columns.targets[self.order], sure=sure, last={}, kept={}
+            columns, inputs=columns.inputs[self.order], targets=columns.targets[self.order], sure=sure, last={}, placed={}
         )
 
     def column_values(self, w: np.ndarray, columns: SampleColumns) -> np.ndarray:
@@ -144,18 +144,18 @@ class SampledRisk(ColumnRisk):
 
     def _forward(self, columns: SampleColumns) -> tuple[np.ndarray, Any, Any]:
         """Summands of the risk, filtered columns and their distance from the targets."""
-        kept, last, systems = self._kept(columns), columns.last, self.systems
-        U = last["forward"] = systems.filtered(kept["inputs"], last.get("forward"))
-        error = U - kept["targets"]
+        placed, last, systems = self._placed(columns), columns.last, self.systems
+        U = last["forward"] = systems.filtered(placed["inputs"], last.get("forward"))
+        error = U - placed["targets"]
         values = systems.dots(error, error)
         if columns.sure is not None:
-            V = last["sure"] = systems.solve(kept["sure"], last.get("sure"))
-            values = np.concatenate([values, 2.0 * systems.dots(kept["sure"], V)])
+            V = last["sure"] = systems.solve(placed["sure"], last.get("sure"))
+            values = np.concatenate([values, 2.0 * systems.dots(placed["sure"], V)])
         return values, U, error
 
-    def _kept(self, columns: SampleColumns) -> dict[str, Any]:
+    def _placed(self, columns: SampleColumns) -> dict[str, Any]:
         """The columns where the systems are solved."""
-        if not columns.kept:
+        if not columns.placed:
             given = {"inputs": columns.inputs, "targets": columns.targets, "sure": columns.sure}
-            columns.kept.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
-        return columns.kept
+            columns.placed.update({name: self.systems.keep(array) for name, array in given.items() if array is not None})
+        return columns.placed

@@ -28,7 +28,7 @@ class Interrupts:
 
     @classmethod
     @contextmanager
-    def held(cls) -> Iterator[None]:
+    def delayed(cls) -> Iterator[None]:
         """Hold the first Ctrl-C until a roll call; a second one before it has its usual effect."""
         usual = signal.getsignal(signal.SIGINT)
         handles = threading.current_thread() is threading.main_thread() and callable(usual)
@@ -93,7 +93,7 @@ def in_step(comm: Any) -> Iterator[dict[str, Any]]:
         yield compared
         return
     try:
-        with Interrupts.held():
+        with Interrupts.delayed():
             yield compared
     except OutOfStepError:
         raise
