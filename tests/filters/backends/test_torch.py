@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +20,8 @@ from tests.helpers import dense_filter
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from nareg.filters.backends._torch import _device, _rows  # noqa: E402
+from nareg.filters.backends._torch import _device, _solver  # noqa: E402
+from nareg.filters.backends._torch._rows import DeviceRows, HostRows  # noqa: E402
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -33,10 +37,25 @@ def column_errors(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x - reference, axis=0) / np.where(size > 0, size, 1.0)
 
 
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(("np", "single", "tensor", "float32")), method=st.sampled_from(METHODS))
-@settings(max_examples=30)
-def test_agrees_with_a_dense_solve(seed, kind, method):
-    """Weights with signs and zeros, unequal data terms, a zero column, tiny and huge readings, several blocks of rows."""
+@contextmanager
+def passes_of(rows):
+    """Iterations made of an accelerator's passes, or of the CPU's compiled ones."""
+    before, _solver.rows_of = _solver.rows_of, rows
+    try:
+        yield
+    finally:
+        _solver.rows_of = before
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(("np", "single", "tensor", "float32")),
+    method=st.sampled_from(METHODS),
+    rows=st.sampled_from((HostRows, DeviceRows)),
+)
+@settings(max_examples=60)
+def test_agrees_with_a_dense_solve(seed, kind, method, rows):
+    """Weights with signs and zeros, unequal data terms, a zero column, tiny and huge readings, several blocks of columns."""
     rng = np.random.default_rng(seed)
     g = nareg.graphs.erdos_renyi(int(rng.integers(2, 60)), 0.3, rng=rng)
     n = g.n_nodes
@@ -52,12 +71,8 @@ def test_agrees_with_a_dense_solve(seed, kind, method):
         Y = Y.astype(np.float32).astype(float)
     y = {"tensor": torch.tensor(Y), "float32": torch.tensor(Y, dtype=torch.float32)}.get(kind, Y)
     backend = {"np": "torch", "single": Torch(dtype=torch.float32)}.get(kind, "auto")
-    small = _rows.NUMBERS
-    _rows.NUMBERS = 64
-    try:
+    with passes_of(rows):
         solution = denoise(g, w, y, fit=c, method=method, backend=backend, tol=1e-9)
-    finally:
-        _rows.NUMBERS = small
     assert solution.status is Status.CONVERGED
     x = np.asarray(solution.x, dtype=float)
     reference = dense_filter(g, w, c) @ Y
@@ -185,6 +200,7 @@ class Synchronizations(TorchDispatchMode):
 @pytest.mark.parametrize("every", [1, 8])
 def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, monkeypatch):
     monkeypatch.setitem(_device.CHECK_EVERY, "cpu", every)
+    monkeypatch.setattr(_solver, "rows_of", DeviceRows)
     y = torch.tensor(rng.standard_normal((grid.n_nodes, 3)))
     denoiser = prepare(grid, 2.0, method=method, tol=1e-12)
     denoiser.denoise(y)  # sets up
@@ -198,6 +214,44 @@ def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, mon
     assert solution.status is Status.CONVERGED
     assert counts[1] - counts[0] <= solution.iterations / every
     assert len(solution.residuals) == solution.iterations + 1
+
+
+@given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
+@settings(max_examples=20)
+def test_both_passes_compute_the_same(seed, dtype, t):
+    """Every pass against its formula on dense matrices, in place and as sums."""
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.erdos_renyi(int(rng.integers(2, 40)), 0.3, rng=rng)
+    dense = g.laplacian().toarray() + np.diag(10 ** rng.uniform(-1, 1, g.n_nodes))
+    d = 1 / np.diagonal(dense)
+    X, R, P, B = rng.standard_normal((4, g.n_nodes, t))
+    alpha, beta = rng.standard_normal((2, t))
+    K = _device.csr(sp.csr_array(dense), torch.device("cpu"), dtype)
+    tolerance = 2e-4 if dtype is torch.float32 else 1e-11
+    for kind in (HostRows, DeviceRows):
+        rows = kind(K, torch.tensor(d).to(dtype))
+        x, r, p, b = (torch.tensor(V).to(dtype) for V in (X, R, P, B))
+        q, step, turn = torch.empty_like(p), torch.tensor(alpha).to(dtype), torch.tensor(beta).to(dtype)
+
+        def same(got, expected):
+            np.testing.assert_allclose(got, expected, atol=tolerance * np.abs(expected).max())
+
+        def squares(V):
+            return np.stack([(V * V * weight[:, None]).sum(0) for weight in (d, np.ones_like(d), d * d)])
+
+        same(rows.squares(b), squares(B))
+        same(rows.product(p, q), (P * (dense @ P)).sum(0))
+        same(q, dense @ P)
+        same(rows.step(x, r, p, q, step), squares(R - alpha * (dense @ P)))
+        same(x, X + alpha * P)
+        same(r, R - alpha * (dense @ P))
+        rows.turn(r, p, turn)
+        same(p, d[:, None] * (R - alpha * (dense @ P)) + beta * P)
+        for scaled in (True, False):
+            y, before = torch.tensor(X).to(dtype), torch.tensor(R).to(dtype)
+            left = B - dense @ X
+            same(rows.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
+            same(before, X + 0.3 * (X - R) + 0.7 * (d[:, None] if scaled else 1.0) * left)
 
 
 def test_the_callback_gets_every_iteration(grid, rng, monkeypatch):
