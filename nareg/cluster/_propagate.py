@@ -17,7 +17,7 @@ from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import local_range
 from nareg.filters.backends._petsc.ranks import agreed, together
 from nareg.outofcore._propagate import checked_polynomial
-from nareg.outofcore._signals import SignalFile
+from nareg.outofcore._signals import SignalFile, refuse_output
 from nareg.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -74,6 +74,7 @@ def propagate(
         with agreed(comm) as compared:
             _checks.choice("partition", partition, PARTITIONS)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+            refuse_output(out, x)
             source = SignalFile("x", x, stored.n_nodes)
             coefficients, loops = checked_polynomial(weights, normalization)
             compared["graph"] = (stored.n_nodes, stored.n_edges)

@@ -21,7 +21,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.errors import InputError
-from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
+from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import EdgeStream, NodeVectors, column_blocks
 from nareg.progress import Progress, ProgressCallback
 
@@ -86,6 +86,7 @@ def propagate(
     array([0.677, 0.145, 0.021])
     """
     stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    refuse_output(out, x)
     source = SignalFile("x", x, stored.n_nodes)
     coefficients, loops = checked_polynomial(weights, normalization)
     column = source.dtype.itemsize * stored.n_nodes
