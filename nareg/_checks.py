@@ -179,7 +179,7 @@ def mask(name: str, value: Any, n_nodes: int, n_signals: int | None) -> Bools:
 
 def node_vector(name: str, value: Any, n_nodes: int) -> Floats:
     """One finite number per node as float64; a scalar is spread over all nodes."""
-    array = floats(name, value, ndim=(0, 1), remedy=f"give every node a finite {name}").astype(np.float64)
+    array = floats(name, value, ndim=(0, 1), remedy="give every node a finite number").astype(np.float64)
     if array.ndim == 0:
         return np.full(n_nodes, float(array))
     if array.shape != (n_nodes,):

@@ -6,6 +6,7 @@ each range of rows (a bucket). Then each bucket is sorted in memory and appended
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -22,10 +23,12 @@ from nareg.progress import Progress, ProgressCallback
 
 #: Rows that are counted together, as a power of two.
 CELL = 6
-#: Bytes of memory that sorting an entry takes.
-PER_ENTRY = 64
+#: Bytes of memory that sorting an entry takes, and a row.
+PER_ENTRY, PER_ROW = 64, 32
 #: Files that are open at the same time.
 MOST_BUCKETS = 400
+#: Nodes above which an unnamed number of nodes is compared with the entries, and nodes per entry that are then refused.
+MANY, GAPS = 10**7, 100
 
 
 class Entries(NamedTuple):
@@ -120,8 +123,10 @@ def _count(
         spool = [files.enter_context(open(path, "wb")) for path in spooled] if source.is_text else []
         for step, chunk in enumerate(map(lambda c: _checked(c, source, options), source.chunks())):
             report(Progress("reading edges", step + 1, None, chunk.done))
+            largest = max(largest, int(chunk.row.max(initial=-1)), int(chunk.column.max(initial=-1)))
+            _refuse_gaps(source, largest, int(cells.sum()) // 2 + chunk.row.size, chunk.done)
+            _refuse_size(largest + 1, scratch)
             for nodes in (chunk.row, chunk.column):
-                largest = max(largest, int(nodes.max(initial=-1)))
                 counts = np.bincount(nodes >> CELL)
                 cells = np.pad(cells, (0, max(counts.size - cells.size, 0)))
                 cells[: counts.size] += counts
@@ -132,10 +137,30 @@ def _count(
     n = largest + 1 if source.n_nodes is None else source.n_nodes
     if n == 0:
         raise InputError(f"{source.what} has no edges: pass the number of nodes.")
+    _refuse_size(n, scratch)
     cells = np.pad(cells, (0, ((n - 1) >> CELL) + 1 - cells.size))
     if not source.is_text:
         return n, cells, lambda: (_checked(chunk, source, options) for chunk in source.chunks()), weighted
     return n, cells, lambda: _in_order(spooled, weighted), weighted
+
+
+def _refuse_gaps(source: EntrySource, largest: int, n_entries: int, done: float) -> None:
+    """Refuse an edge list whose numbers are no positions: memory and files would grow with the largest."""
+    expected = n_entries / max(done, 1e-3)  # in the whole source
+    if source.n_nodes is None and largest >= max(MANY, GAPS * expected):
+        raise InputError(
+            f"{source.what} names node {largest} and has about {expected:.0f} edges: numbers run from 0 without large gaps. "
+            "Number the nodes anew, or pass the number of nodes if so many have no edge."
+        )
+
+
+def _refuse_size(n_nodes: int, folder: Path) -> None:
+    """Refuse row starts that the disk cannot hold, before anything of that size is allocated."""
+    if 8 * n_nodes > shutil.disk_usage(folder).free:
+        raise InputError(
+            f"a graph of {n_nodes} nodes has {8 * n_nodes / 2**30:.0f} GiB of row starts, more than is free in "
+            f"{folder.parent}: free some, or number the nodes anew."
+        )
 
 
 def _in_order(spooled: list[Path], weighted: bool) -> Iterator[Entries]:
@@ -187,8 +212,9 @@ def _bounds(cells: np.ndarray, n: int, memory: int) -> np.ndarray:
     total = int(cells.sum())
     most = max(memory // PER_ENTRY, total // MOST_BUCKETS + 1)
     bucket = np.maximum(np.cumsum(cells) - 1, 0) // most
-    # local row numbers and their mirrored ones have 32 bits
-    bucket += (np.arange(cells.size) << CELL) >> 30
+    # local row numbers and their mirrored ones have 32 bits, and counts of rows are in memory, too
+    shift = min(30, max((memory // PER_ROW).bit_length() - 1, (n // MOST_BUCKETS).bit_length()))
+    bucket += (np.arange(cells.size) << CELL) >> shift
     first = np.flatnonzero(np.diff(bucket, prepend=-1)) << CELL
     return np.append(first, n)
 

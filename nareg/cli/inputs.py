@@ -170,4 +170,5 @@ def progress_bar(*more: ProgressColumn) -> Progress:
         TimeElapsedColumn(),
         *more,
         console=errors,
+        disable=not errors.is_terminal,
     )

@@ -18,7 +18,7 @@ from nareg.filters.backends._petsc.choice import METHODS, Methods
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import from_adjacency, from_rows, local_range, with_diagonal
 from nareg.filters.backends._petsc.ranks import agreed, together
-from nareg.outofcore._signals import SignalFile
+from nareg.outofcore._signals import SignalFile, refuse_output
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 
@@ -104,6 +104,7 @@ def denoise(
                 max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
             n = stored.n_nodes
+            refuse_output(out, y, weights, fit)
             source = SignalFile("y", y, n)
             compared["graph"] = (n, stored.n_edges)
             compared["y"] = (source.shape, source.dtype.str)

@@ -44,8 +44,6 @@ def parallel_writer(
     MPI, comm = library.MPI, library.comm
     target = draft = None
     with agreed(comm):
-        if Path(path).suffix != ".npy":
-            raise InputError(f"out is {str(path)!r}: its name must end in .npy.")
         if comm.rank == 0:
             with _refusal(path):
                 target = resolved(Path(path))

@@ -12,12 +12,12 @@ from nareg._graph_files import StoredGraph
 from nareg.cluster._denoise import PARTITIONS, adjacency
 from nareg.cluster._files import parallel_writer
 from nareg.cluster._layout import NodeLayout, Partition
-from nareg.errors import InputError
 from nareg.filters.backends._petsc.factor import dense
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import local_range
 from nareg.filters.backends._petsc.ranks import agreed, together
-from nareg.outofcore._signals import SignalFile
+from nareg.outofcore._propagate import checked_polynomial
+from nareg.outofcore._signals import SignalFile, refuse_output
 from nareg.progress import Progress, ProgressCallback
 
 if TYPE_CHECKING:
@@ -74,11 +74,9 @@ def propagate(
         with agreed(comm) as compared:
             _checks.choice("partition", partition, PARTITIONS)
             stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+            refuse_output(out, x)
             source = SignalFile("x", x, stored.n_nodes)
-            coefficients = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
-            if coefficients.size == 0:
-                raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
-            loops = _checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
+            coefficients, loops = checked_polynomial(weights, normalization)
             compared["graph"] = (stored.n_nodes, stored.n_edges)
             compared["x"] = (source.shape, source.dtype.str)
             compared["weights, normalization or partition"] = (coefficients, loops, partition)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from nareg._linear.factorization import fill_order
 from nareg._operator import FilterSystem
 from nareg.filters import direct, multigrid
-from nareg.filters.cg import BLOCK
+from nareg.filters._iterate import BLOCK
 
 #: What an iteration costs beside its arithmetic: a few calls of compiled loops.
 CALLS = 4e4

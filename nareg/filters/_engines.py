@@ -12,7 +12,7 @@ import numpy as np
 from nareg import _checks
 from nareg._operator import FilterSystem
 from nareg.filters import _costs, cg, chebyshev, direct, multigrid, recursion
-from nareg.filters._iterate import Callback, Iterates
+from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.results import Solution, Status
 
 Method = Literal["auto", "direct", "cg", "multigrid", "jacobi", "chebyshev", "recursion"]
@@ -247,30 +247,34 @@ def solve(
     """Run one method on checked input and recompute the residual of what it returned."""
     system = engines.system
     start = time.perf_counter()
-    columns, unit = _without_underflow(y.reshape(system.n_nodes, -1).astype(np.float64, copy=False))
+    columns, unit = without_underflow(y.reshape(system.n_nodes, -1).astype(np.float64, copy=False))
     rhs = columns if (system.c == 1).all() else system.c[:, None] * columns  # solvers do not write to it
-    result, label = engines.run(method, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
-    plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs))
-    status = result.status
-    # recurrences drift: what counts is the residual of the point itself
-    if status is Status.CONVERGED and not max(plain, scaled) <= allowed(tol):
-        status = Status.STALLED
+    result, label, residuals = checked_run(engines, rhs, Stop(method, tol, max_iterations, callback))
     if unit is not None:
         result.x = result.x * unit
     return Solution(
         x=result.x.reshape(y.shape).astype(y.dtype, copy=False),
-        status=status,
+        status=result.status,
         method=label + (f" [{result.note}]" if result.note else ""),
         iterations=result.iterations,
         residuals=np.array(result.residuals),
-        residual=plain,
+        residual=residuals[0],
         rounds=result.rounds,
         messages=None if result.rounds is None else result.rounds * system.n_directed_edges,
         timings={"total": time.perf_counter() - start},
     )
 
 
-def _without_underflow(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def checked_run(engines: Backend, rhs: np.ndarray, stop: Stop) -> tuple[Iterates, str, tuple[float, float]]:
+    """Solve, and judge by the residuals of the point itself (of K, and over its diagonal): recurrences drift."""
+    result, label = engines.run(stop.method, rhs, tol=stop.tol, max_iterations=stop.max_iterations, callback=stop.callback)
+    plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in engines.system.residuals(result.x, rhs))
+    if result.status is Status.CONVERGED and not max(plain, scaled) <= allowed(stop.tol):
+        result.status = Status.STALLED
+    return result, label, (plain, scaled)
+
+
+def without_underflow(columns: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
     """Columns whose squares would underflow in norms, divided by a power of two; and the divisors, None for ones."""
     peak = np.abs(columns).max(axis=0)
     faint = (peak < 1e-100) & (peak > 0)

@@ -111,17 +111,17 @@ def new_direction(width):  # type: ignore[no-untyped-def]
 def relax(width):  # type: ignore[no-untyped-def]
     """One round of a stationary or Chebyshev iteration.
 
-    ``R = B - K X``, ``P = alpha M^-1 R + beta P``, ``X_new = X + P`` with M^-1 = ``inverse_diagonal``; returns
-    ``R^T R`` and ``R^T diag(scale)^2 R`` of each column, (2, T).
+    ``R = B - K X``, and the next point ``X + beta (X - before) + alpha M^-1 R`` with M^-1 = ``inverse_diagonal`` takes the
+    place of ``before``; returns ``R^T diag(scale) R``, ``R^T R`` and ``R^T diag(scale)^2 R`` of each column, (3, T).
     """
 
-    def relax(indptr, indices, data, inverse_diagonal, scale, B, X, P, alpha, beta, X_new):  # type: ignore[no-untyped-def]
+    def relax(indptr, indices, data, inverse_diagonal, scale, B, X, before, alpha, beta):  # type: ignore[no-untyped-def]
         n = X.shape[0]
         t_end = width or X.shape[1]
-        partial = np.zeros((CHUNKS, 2, t_end))
+        partial = np.zeros((CHUNKS, 3, t_end))
         for chunk in prange(CHUNKS):
             row = np.empty(t_end)
-            sums = np.zeros((2, t_end))
+            sums = np.zeros((3, t_end))
             for i in range(uintp(chunk * n // CHUNKS), uintp((chunk + 1) * n // CHUNKS)):
                 for t in range(t_end):
                     row[t] = B[i, t]
@@ -129,12 +129,13 @@ def relax(width):  # type: ignore[no-untyped-def]
                     j, a = uintp(indices[e]), data[e]
                     for t in range(t_end):
                         row[t] -= a * X[j, t]
-                d, s = inverse_diagonal[i], scale[i]
+                d, s = alpha * inverse_diagonal[i], scale[i]
                 for t in range(t_end):
-                    sums[0, t] += row[t] * row[t]
-                    sums[1, t] += row[t] * row[t] * s * s
-                    P[i, t] = alpha * d * row[t] + beta * P[i, t]
-                    X_new[i, t] = X[i, t] + P[i, t]
+                    square = row[t] * row[t]
+                    sums[0, t] += square * s
+                    sums[1, t] += square
+                    sums[2, t] += square * s * s
+                    before[i, t] = X[i, t] + beta * (X[i, t] - before[i, t]) + d * row[t]
             partial[chunk] = sums
         return partial.sum(axis=0)
 

@@ -14,11 +14,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._operator import FilterSystem
-from nareg.filters._iterate import Callback, Iterates, Monitor
+from nareg.filters._iterate import Callback, Iterates, Monitor, in_blocks
 from nareg.results import Status
-
-#: Columns solved together: enough to amortize the gather of a row, few enough to bound the scratch memory.
-BLOCK = 16
 
 Preconditioner = Callable[[np.ndarray], np.ndarray]
 
@@ -75,30 +72,13 @@ def solve_in_order(
     diagonal = K.diagonal()
     if (diagonal <= 0).any():
         return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE)
-    result = Iterates(x=np.zeros_like(rhs) if x0 is None else x0.copy(), iterations=0)
-    for first in range(0, rhs.shape[1], BLOCK):
-        columns = slice(first, first + BLOCK)
-        block, start = (
-            None if v is None else np.ascontiguousarray(v[:, columns] if order is None else v[order, columns])
-            for v in (rhs, x0)
-        )
-        assert block is not None
-        part = _solve_block(K, 1.0 / diagonal, block, tol, max_iterations, callback, start, precondition, watch)
-        if order is None:
-            if rhs.shape[1] <= BLOCK:
-                result.x = part.x  # the only block: no copy
-            else:
-                result.x[:, columns] = part.x
-        else:
-            result.x[order, columns] = part.x
-        if part.iterations >= result.iterations:
-            result.iterations, result.residuals = part.iterations, part.residuals
-        if part.status is not Status.CONVERGED:
-            result.status = part.status
-        if watch is not None and part.status is Status.MAX_ITERATIONS:
-            break
-        watch = None
-    return result
+    inverse_diagonal = 1.0 / diagonal
+    watches = iter([watch])  # the first block alone is watched
+
+    def solve_block(B: np.ndarray, start: np.ndarray | None) -> Iterates:
+        return _solve_block(K, inverse_diagonal, B, tol, max_iterations, callback, start, precondition, next(watches, None))
+
+    return in_blocks(rhs, solve_block, order=order, x0=x0, first_only=watch is not None)
 
 
 def _solve_block(

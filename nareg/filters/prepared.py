@@ -14,7 +14,7 @@ from nareg._arrays import Array, as_numpy, empty_like, is_tensor
 from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
 from nareg.filters import _amplification
-from nareg.filters._engines import METHODS, Backend, Method, solve
+from nareg.filters._engines import METHODS, Backend, Engines, Method, solve
 from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends import BackendLike, Torch, checking, open_backend, open_torch
 from nareg.results import Solution, Status
@@ -133,7 +133,7 @@ class Denoiser:
 
     @cached_property
     def _opened(self) -> TorchEngines:
-        return open_torch(Torch(), self._engines.system)
+        return open_torch(Torch(), cast("Engines", self._engines))
 
     def _stop(self, callback: Callback | None) -> Stop:
         return Stop(self.method, self._tol, self._max_iterations, callback)
@@ -207,7 +207,7 @@ def build_denoiser(
         weights, fit = as_numpy(weights), as_numpy(fit)
         system = build(base, weights, data_term(fit, weights, base.n_nodes))
     if isinstance(backend, Torch):
-        return Denoiser(open_torch(backend, system, **tensors), method, tol, max_iterations, backend)
+        return Denoiser(open_torch(backend, Engines(system, many=many), **tensors), method, tol, max_iterations, backend)
     engines = open_backend(backend, system, many=many)
     for name in tensors:
         _refuse_tensor(name, backend)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from nareg._linear.eigenvalues import extreme_eigenvalue
 from nareg._operator import FilterSystem
 from nareg.errors import DivergentMethodError
-from nareg.filters._iterate import Callback, Iterates, Monitor
+from nareg.filters._iterate import Callback, Iterates, Monitor, in_blocks
 from nareg.results import Status
 
 
@@ -71,30 +71,49 @@ def stationary(
     callback: Callback | None,
     coefficients: tuple[float, float] | None = None,
 ) -> Iterates:
-    """``x <- x + P``, ``P = alpha D^-1 (rhs - K x) + beta P``.
+    """``x <- x + beta (x - x_before) + alpha D^-1 (rhs - K x)``.
 
     Without ``coefficients`` alpha = 1 and beta = 0 (a stationary iteration); with the interval
     ``coefficients = (a, b)`` that holds the spectrum of ``D^-1 K``, the Chebyshev semi-iteration.
     """
-    from nareg.filters import _kernels
+    order = system.order
+    K, scale = system.K, 1.0 / system.diagonal
+    if order is not None:
+        K, scale, inverse_diagonal = system.ordered_K, scale[order], inverse_diagonal[order]
 
-    K = system.K
-    B = np.ascontiguousarray(rhs)
-    X, spare, P = np.zeros_like(B), np.empty_like(B), np.zeros_like(B)
-    scale = 1.0 / system.diagonal
+    def solve_block(B: np.ndarray, _start: np.ndarray | None) -> Iterates:
+        return _rounds(K, B, inverse_diagonal, scale, tol, max_iterations, callback, coefficients)
+
+    return in_blocks(rhs, solve_block, order=order)
+
+
+def _rounds(
+    K: sp.csr_array,
+    B: np.ndarray,
+    inverse_diagonal: np.ndarray,
+    scale: np.ndarray,
+    tol: float,
+    max_iterations: int,
+    callback: Callback | None,
+    coefficients: tuple[float, float] | None,
+) -> Iterates:
+    """The iteration on one block of columns; ``scale`` is the inverse diagonal of K, for its second norm."""
+    from nareg.filters import _kernels  # numba: imported when the first iterative solve needs it
+
+    X, before = np.zeros_like(B), np.zeros_like(B)
     monitor = Monitor(np.sqrt(_kernels.norms(B, scale)[1:]), tol, callback)
     alpha, beta = 1.0, 0.0
     if coefficients is not None:
         center, half = sum(coefficients) / 2, (coefficients[1] - coefficients[0]) / 2
         alpha, rho = 1.0 / center, half / center
     for round_ in range(max_iterations + 1):
-        squared = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, P, alpha, beta, spare)
+        squares = _kernels.relax(K.indptr, K.indices, K.data, inverse_diagonal, scale, B, X, before, alpha, beta)
         # the residual of X is known once the round has computed it: X itself is the answer, not the new point
-        if not monitor.active(squared).any():
+        if not monitor.active(squares[1:]).any():
             return Iterates(X, round_, monitor.history, rounds=round_)
         if round_ == max_iterations:
             break
-        X, spare = spare, X
+        X, before = before, X
         if coefficients is not None:
             rho_new = 1.0 / (2 * center / half - rho)
             alpha, beta, rho = 2 * rho_new / half, rho_new * rho, rho_new

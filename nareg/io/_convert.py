@@ -77,9 +77,11 @@ def convert(
     '3 nodes, 2 edges'
     """
     source, out = Path(source), Path(out)
+    if not source.exists():
+        raise InputError(f"{source} does not exist.")
     kind = np.dtype(_checks.choice("dtype", dtype, ("float64", "float32")))
     suffix = out.suffix.lower()
-    if out.exists() and source.exists() and out.samefile(source):
+    if out.exists() and out.samefile(source):
         raise InputError(f"{out} is both source and output: name another output.")
     if (source / INDEX).is_file() and suffix in (".npz", ".mtx"):
         return _export(StoredGraph(source), out, progress)
@@ -93,11 +95,16 @@ def convert(
     options = SortOptions(kind, symmetrize, drop_loops, memory)
     sort(entry_source(source, n_nodes), out, options, progress)
     written = StoredGraph(out)
-    return f"{written.n_nodes} nodes, {written.n_edges} edges"
+    isolated = written.n_edges > 0 and written.indptr[1] == 0
+    return _size(written) + ("; node 0 has none: numbers count from 0" if isolated else "")
+
+
+def _size(stored: StoredGraph) -> str:
+    return ", ".join(f"{n} {what}{'s' * (n != 1)}" for n, what in ((stored.n_nodes, "node"), (stored.n_edges, "edge")))
 
 
 def _export(stored: StoredGraph, out: Path, progress: ProgressCallback | None) -> str:
-    what = f"{stored.n_nodes} nodes, {stored.n_edges} edges"
+    what = _size(stored)
     indptr, indices, weights = stored.indptr, stored.indices, stored.weights
     with atomic_write(out) as handle:
         if out.suffix.lower() == ".npz":
@@ -123,8 +130,6 @@ def _export(stored: StoredGraph, out: Path, progress: ProgressCallback | None) -
 
 def _signals(source: Path, out: Path, kind: np.dtype[Any], progress: ProgressCallback | None) -> str:
     """Signals (N, T) as an array in C order."""
-    if not source.exists():
-        raise InputError(f"{source} does not exist.")
     pieces: Iterator[tuple[np.ndarray, float]]
     if source.suffix.lower() == ".npy":
         array = _array_files.map_npy(source)

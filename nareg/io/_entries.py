@@ -73,7 +73,7 @@ def numbers_of_lines(
 
     Lines in front that start with a comment sign, and one header without digits, are passed over.
     """
-    size, width, line, started, rest = os.stat(path).st_size, 0, 1, False, b""
+    size, width, line, started, headed, rest = os.stat(path).st_size, 0, 1, False, False, b""
     with _opened(path) as handle:
         while True:
             try:
@@ -85,7 +85,9 @@ def numbers_of_lines(
                 head, _, tail = text.partition(b"\n")
                 words = head.strip().lower()
                 named = bool(words) and not any(c in b"0123456789" for c in words) and words not in (b"nan", b"inf")
-                started = not (line <= skip or not words or words[:1] in (*[bytes([c]) for c in comment],) or named)
+                passed = line <= skip or not words or words[:1] in (*[bytes([c]) for c in comment],)
+                started = not (passed or (named and not headed))
+                headed |= named and not passed
                 text, line = (text, line) if started else (tail, line + 1)
             if text:
                 numbers, lines = _parsed(text, path, line, width, widths)

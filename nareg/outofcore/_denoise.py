@@ -20,7 +20,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.outofcore import _kernels
-from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
+from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import NodeVectors, column_blocks
 from nareg.outofcore._system import StoredSystem, system
 from nareg.progress import Progress, ProgressCallback
@@ -104,6 +104,7 @@ def denoise(
     started = time.perf_counter()
     stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
     n = stored.n_nodes
+    refuse_output(out, y, weights, fit)
     source = SignalFile("y", y, n)
     tol = _checks.number("tol", tol, low=0, strict=True)
     max_iterations = _checks.integer("max_iterations", max_iterations, low=1)

@@ -21,7 +21,7 @@ import numpy as np
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg.errors import InputError
-from nareg.outofcore._signals import ColumnBlock, SignalFile, signal_writer
+from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import EdgeStream, NodeVectors, column_blocks
 from nareg.progress import Progress, ProgressCallback
 
@@ -86,11 +86,9 @@ def propagate(
     array([0.677, 0.145, 0.021])
     """
     stored = graph if isinstance(graph, StoredGraph) else StoredGraph(graph)
+    refuse_output(out, x)
     source = SignalFile("x", x, stored.n_nodes)
-    coefficients = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
-    if coefficients.size == 0:
-        raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
-    loops = _checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
+    coefficients, loops = checked_polynomial(weights, normalization)
     column = source.dtype.itemsize * stored.n_nodes
     blocks, on_disk = column_blocks(
         source.n_columns, in_memory=2 * column, on_disk=column, fixed=8 * stored.n_nodes, data=stored.n_bytes + source.n_bytes,
@@ -102,7 +100,6 @@ def propagate(
     with signal_writer(out, source.shape, source.dtype, by_columns=len(blocks) > 1) as write:
         for b, columns in enumerate(blocks):
             shape = stored.n_nodes, columns.stop - columns.start
-            shape = stored.n_nodes, columns.stop - columns.start
             report = _reporter(progress, b, len(blocks))
             with closing(ColumnBlock(source, columns, folder)) as X, closing(NodeVectors(shape, source.dtype, folder)) as other:
                 V = _horner(edges, degrees, X, coefficients, loops, other, report)
@@ -111,6 +108,14 @@ def propagate(
                     write(place, columns, V[place] * root.astype(V.dtype))
                 del V
     return np.load(out, mmap_mode="r")
+
+
+def checked_polynomial(weights: ArrayLike, normalization: str) -> tuple[np.ndarray, bool]:
+    """The coefficients in float64, and whether every node has a self-loop."""
+    coefficients = _checks.floats("weights", weights, ndim=(1,)).astype(np.float64)
+    if coefficients.size == 0:
+        raise InputError("weights is empty: give one weight per power of A~, from the zeroth.")
+    return coefficients, _checks.choice("normalization", normalization, ("augmented", "normalized")) == "augmented"
 
 
 def _horner(

@@ -29,9 +29,7 @@ class SignalFile:
     def __init__(self, name: str, signals: Any, n_nodes: int) -> None:
         if isinstance(signals, (str, os.PathLike)):
             self._name = str(signals)
-            if not Path(signals).is_file():
-                raise InputError(f"{name} is {self._name!r}, which is no file: pass an .npy file or an array.")
-            array: np.ndarray = _array_files.map_npy(signals)
+            array: np.ndarray = _array_files.map_npy(existing(name, signals))
         else:
             self._name, array = name, _checks.array_of(name, signals)
         #: None for an array in memory, and for a part of a file.
@@ -131,6 +129,27 @@ def _is_whole(array: np.memmap[Any, Any]) -> bool:
     return isinstance(array.filename, (str, os.PathLike)) and not isinstance(array.base, np.ndarray) and array.dtype.isnative
 
 
+def existing(name: str, path: str | os.PathLike[str]) -> Path:
+    """The path of a file that an argument names; refused if there is none."""
+    if not Path(path).is_file():
+        raise InputError(f"{name} is {str(path)!r}, which is no file: pass an .npy file or an array.")
+    return Path(path)
+
+
+def refuse_output(out: str | os.PathLike[str], *inputs: Any) -> None:
+    """Refuse an output that is no ``.npy`` file or would overwrite an input, before any work is done."""
+    path = Path(out)
+    if path.suffix != ".npy":
+        raise InputError(f"out is {str(out)!r}: its name must end in .npy.")
+    if path.is_dir():
+        raise InputError(f"out is {str(out)!r}, which is a folder: name a file.")
+    for source in inputs:
+        if isinstance(source, np.memmap):
+            source = source.filename
+        if isinstance(source, (str, os.PathLike)) and path.exists() and Path(source).exists() and path.samefile(source):
+            raise InputError(f"out is {str(out)!r}, which is an input too: name another file.")
+
+
 @contextmanager
 def signal_writer(
     path: str | os.PathLike[str], shape: tuple[int, ...], dtype: np.dtype[Any], *, by_columns: bool
@@ -139,8 +158,6 @@ def signal_writer(
 
     ``by_columns`` stores columns one after another: then a few columns at a time are written without reading others.
     """
-    if Path(path).suffix != ".npy":
-        raise InputError(f"out is {str(path)!r}: its name must end in .npy.")
     size, columns_all = dtype.itemsize, shape[1] if len(shape) == 2 else 1
     with atomic_write(path) as handle:
         handle.write(_array_files.npy_header(dtype, shape, by_columns=by_columns))

@@ -130,7 +130,7 @@ def column_blocks(
     fixed += 4 * CHUNK
     allowed = _checks.integer("memory", memory, low=1) if memory is not None else max(int(SHARE * data), LEAST, fixed + on_disk)
     if fixed + on_disk > allowed:
-        raise TooLargeError(f"memory is {allowed} bytes, but one number per node takes {fixed + on_disk}: allow as many.")
+        raise TooLargeError(f"memory is {allowed} bytes, but one column at a time needs {fixed + on_disk}: allow as many.")
     _checks.memory("one column of numbers per node", fixed + on_disk, alternative="use a machine with more memory, or several")
     if fixed + n_columns * in_memory <= allowed:
         return [slice(0, n_columns)], False

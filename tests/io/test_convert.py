@@ -136,6 +136,7 @@ def test_float32_weights_take_half_the_space(graph, tmp_path):
         ("e.csv", "0,1\n1,0x1\n", "line 2: '0x1' is not a number"),
         ("e.csv", "0,1\n1,2,3\n", "line 2: 3 values where other lines have 2"),
         ("e.csv", "# c\nu,v\n0,1\n\n1\n", "line 5: 1 values where other lines have 2"),
+        ("e.csv", "A,B\nB,C\n", "line 2: 'B' is not a number"),
         ("e.csv", "0,1,2,3\n", "line 1: 4 values, 2 or 3 are expected"),
         ("e.csv", "0,1.5\n", "names node 1.5: node numbers are whole numbers"),
         ("e.csv", "0,-1\n", "names node -1"),
@@ -160,6 +161,26 @@ def test_what_is_no_graph_is_refused_and_nothing_is_left(tmp_path, name, text, m
     with pytest.raises(InputError, match=message):
         io.convert(tmp_path / name, tmp_path / "a.graph", n_nodes=5, dtype="float32")
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("n_nodes", [None, 10**14])
+def test_numbers_that_are_no_positions_are_refused_before_anything_is_allocated(n_nodes, tmp_path):
+    (tmp_path / "e.csv").write_text("0,1\n0,99999999999\n")
+    message = "names node 99999999999 and has about 2 edges" if n_nodes is None else "GiB of row starts, more than is free"
+    with pytest.raises(InputError, match=message):
+        io.convert(tmp_path / "e.csv", tmp_path / "a.graph", n_nodes=n_nodes)
+    assert [path.name for path in tmp_path.iterdir()] == ["e.csv"]
+
+
+def test_numbers_from_one_are_told(tmp_path):
+    (tmp_path / "e.csv").write_text("1,2\n2,3\n")
+    said = io.convert(tmp_path / "e.csv", tmp_path / "a.graph")
+    assert said == "4 nodes, 2 edges; node 0 has none: numbers count from 0"
+
+
+def test_a_source_that_is_not_there_is_named_before_the_output(tmp_path):
+    with pytest.raises(InputError, match=r"b.graph does not exist"):
+        io.convert(tmp_path / "b.graph", tmp_path / "b.mtx")
 
 
 def test_an_empty_list_needs_the_number_of_nodes(tmp_path):

@@ -226,8 +226,28 @@ def test_functions_in_memory_name_the_ones_on_disk(tmp_path):
 
 def test_memory_for_less_than_a_column_is_refused_with_the_bytes(tmp_path):
     nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
-    with pytest.raises(TooLargeError, match=r"memory is 1000 bytes, but one number per node takes \d+"):
+    with pytest.raises(TooLargeError, match=r"memory is 1000 bytes, but one column at a time needs \d+"):
         outofcore.propagate(tmp_path / "g.graph", np.ones((6, 1)), tmp_path / "z.npy", weights=[1.0], memory=1000)
+
+
+def test_inputs_are_never_overwritten(tmp_path):
+    nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
+    for name in ("y.npy", "w.npy"):
+        np.save(tmp_path / name, np.ones(6))
+    y, w = tmp_path / "y.npy", tmp_path / "w.npy"
+    before = y.read_bytes()
+    for source, out in ((y, y), (np.load(y, mmap_mode="r"), y), (y, w)):
+        with pytest.raises(InputError, match="is an input too"):
+            outofcore.denoise(tmp_path / "g.graph", w, source, out)
+    with pytest.raises(InputError, match="is an input too"):
+        outofcore.propagate(tmp_path / "g.graph", y, y, weights=[1.0])
+    assert y.read_bytes() == w.read_bytes() == before
+
+
+def test_a_weights_file_that_is_not_there(tmp_path):
+    nareg.graphs.grid((6,)).save(tmp_path / "g.graph")
+    with pytest.raises(InputError, match=r"weights is 'w.npy', which is no file"):
+        outofcore.denoise(tmp_path / "g.graph", "w.npy", np.ones(6), tmp_path / "x.npy")
 
 
 def test_a_cut_off_signal_file_is_refused(tmp_path):

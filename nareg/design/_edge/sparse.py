@@ -54,9 +54,9 @@ ENDINGS = {
     "iteration limit": Status.MAX_ITERATIONS,
     "no further decrease": Status.STALLED,
     "interrupted": Status.INTERRUPTED,
-    "the best single weight is placed": Status.NO_IMPROVEMENT,
+    "the best single weight is kept": Status.NO_IMPROVEMENT,
 }
-#: Fewer training signals than this are not worth splitting: the single weight is placed.
+#: Fewer training signals than this are not worth splitting: the single weight is kept.
 FEWEST = 8
 #: Shrinkage during a descent that held-out signals stop: it makes the point where that happens better.
 EARLY_SHRINK = 0.3
@@ -318,7 +318,7 @@ def _descend(
     descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start, model.shared)
-    message = "the best single weight is placed" if too_few or amount == 1.0 else ""
+    message = "the best single weight is kept" if too_few or amount == 1.0 else ""
     iterations, gradient = 0, descent.relative_gradient
     try:
         while not message:
@@ -343,7 +343,7 @@ def _descend(
     if single:
         u, objective = start, scalar
     if single and message != "interrupted":
-        message = "the best single weight is placed"
+        message = "the best single weight is kept"
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
         status = Status.CONVERGED

@@ -105,7 +105,7 @@ def squares(error: np.ndarray) -> np.ndarray:
 class SampledRisk(ColumnRisk):
     """Risk of node weights on a network of any size.
 
-    Nodes are placed in an order that brings neighbors together in memory; ``order`` maps to it.
+    Nodes are kept in an order that brings neighbors together in memory; ``order`` maps to it.
     """
 
     def __init__(self, base: Penalty, c: np.ndarray, backend: SolverBackend = "scipy") -> None:

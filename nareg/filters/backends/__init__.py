@@ -43,10 +43,10 @@ SolverBackend = Literal["scipy", "torch", "petsc"] | Torch
 def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> Backend:
     """The system in the hands of the library of this name; ``many`` says that many solves follow."""
     if isinstance(backend, Torch):
-        return open_torch(backend, system)
+        return open_torch(backend, Engines(system, many=many))
     _checks.choice("backend", backend, BACKENDS)
     if backend == "torch":
-        return open_torch(Torch(), system)
+        return open_torch(Torch(), Engines(system, many=many))
     if backend == "petsc":
         from nareg.filters.backends._petsc.engines import PetscEngines
 
@@ -54,11 +54,11 @@ def open_backend(backend: BackendLike, system: FilterSystem, *, many: bool) -> B
     return Engines(system, many=many)
 
 
-def open_torch(options: Torch, system: FilterSystem, weights: object = None, fit: object = None) -> TorchEngines:
-    """The system on torch; ``weights`` and ``fit`` where they are tensors, which may ask for gradients."""
+def open_torch(options: Torch, host: Engines, weights: object = None, fit: object = None) -> TorchEngines:
+    """The system on torch; ``host`` solves on the CPU. Tensors among ``weights`` and ``fit`` may ask for gradients."""
     with _torch_needed():
         from nareg.filters.backends._torch import TorchEngines
-    return TorchEngines(system, options, weights=weights, fit=fit)
+    return TorchEngines(host, options, weights=weights, fit=fit)
 
 
 def open_systems(

@@ -19,9 +19,9 @@ class Torch:
         Default: that of the tensors; for NumPy arrays CUDA where there is one, else the CPU.
     dtype : torch.float32 or torch.float64, optional
         Precision of the iterations. ``float32`` halves the bytes; residuals are computed in float64 and corrected, so that
-        ``tol`` holds as in float64. Default: float32 for tensors of single or half precision, else float64.
+        ``tol`` holds as in float64. Default: float32 for tensors of single or half precision on an accelerator, else float64.
     generator : torch.Generator, optional
-        For the start vectors of eigenvalue estimates. Default: a new one with seed 0.
+        For the start vectors of eigenvalue estimates on an accelerator. Default: a new one with seed 0.
 
     Examples
     --------

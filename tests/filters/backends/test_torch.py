@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +20,8 @@ from tests.helpers import dense_filter
 torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from nareg.filters.backends._torch import _device, _rows  # noqa: E402
+from nareg.filters.backends._torch import _device, _engines, _solver  # noqa: E402
+from nareg.filters.backends._torch._rows import DeviceRows, HostRows  # noqa: E402
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -33,10 +37,25 @@ def column_errors(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return np.linalg.norm(x - reference, axis=0) / np.where(size > 0, size, 1.0)
 
 
-@given(seed=st.integers(0, 10**6), kind=st.sampled_from(("np", "single", "tensor", "float32")), method=st.sampled_from(METHODS))
-@settings(max_examples=30)
-def test_agrees_with_a_dense_solve(seed, kind, method):
-    """Weights with signs and zeros, unequal data terms, a zero column, tiny and huge readings, several blocks of rows."""
+@contextmanager
+def solving_on(where):
+    """Solves in an accelerator's way: with its passes, or the CPU's compiled ones in their place. "arrays" is the CPU's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        if where != "arrays":
+            patch.setattr(_engines, "on_host", lambda device, dtype: False)
+            patch.setattr(_solver, "rows_of", {"device": DeviceRows, "host": HostRows}[where])
+        yield
+
+
+@given(
+    seed=st.integers(0, 10**6),
+    kind=st.sampled_from(("np", "single", "tensor", "float32")),
+    method=st.sampled_from(METHODS),
+    where=st.sampled_from(("arrays", "host", "device")),
+)
+@settings(max_examples=60)
+def test_agrees_with_a_dense_solve(seed, kind, method, where):
+    """Weights with signs and zeros, unequal data terms, a zero column, tiny and huge readings, several blocks of columns."""
     rng = np.random.default_rng(seed)
     g = nareg.graphs.erdos_renyi(int(rng.integers(2, 60)), 0.3, rng=rng)
     n = g.n_nodes
@@ -52,12 +71,8 @@ def test_agrees_with_a_dense_solve(seed, kind, method):
         Y = Y.astype(np.float32).astype(float)
     y = {"tensor": torch.tensor(Y), "float32": torch.tensor(Y, dtype=torch.float32)}.get(kind, Y)
     backend = {"np": "torch", "single": Torch(dtype=torch.float32)}.get(kind, "auto")
-    small = _rows.NUMBERS
-    _rows.NUMBERS = 64
-    try:
+    with solving_on(where):
         solution = denoise(g, w, y, fit=c, method=method, backend=backend, tol=1e-9)
-    finally:
-        _rows.NUMBERS = small
     assert solution.status is Status.CONVERGED
     x = np.asarray(solution.x, dtype=float)
     reference = dense_filter(g, w, c) @ Y
@@ -71,15 +86,17 @@ def test_agrees_with_a_dense_solve(seed, kind, method):
 
 
 @pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("kind", ["array", "tensor"])
-def test_agrees_with_scipy_on_a_scattered_graph_and_on_gaps(method, kind, rng):
+@pytest.mark.parametrize(("kind", "where"), [("array", "device"), ("tensor", "device"), ("tensor", "arrays")])
+def test_agrees_with_scipy_on_a_scattered_graph_and_on_gaps(method, kind, where, rng):
     g = nareg.graphs.sensor(700, rng=rng)
     w = 10 ** rng.uniform(-0.14, 0.14, g.n_nodes)
     Y = rng.standard_normal((g.n_nodes, 3))
     seen = rng.random(Y.shape) < 0.8
     gappy = np.where(seen, Y, np.nan)
     y, backend = (torch.tensor(gappy), "auto") if kind == "tensor" else (gappy, "torch")
-    solution = interpolate(g, w, y, torch.tensor(seen) if kind == "tensor" else seen, method=method, backend=backend, tol=1e-10)
+    observed = torch.tensor(seen) if kind == "tensor" else seen
+    with solving_on(where):
+        solution = interpolate(g, w, y, observed, method=method, backend=backend, tol=1e-10)
     assert isinstance(solution.x, torch.Tensor if kind == "tensor" else np.ndarray)
     assert solution.status is Status.CONVERGED
     np.testing.assert_allclose(solution.x, interpolate(g, w, gappy, seen, tol=1e-11).x, atol=1e-7)
@@ -90,7 +107,8 @@ def test_auto_turns_to_multigrid_and_keeps_its_levels():
     w = 10 ** (3 * np.arange(g.n_nodes) / g.n_nodes)
     y = np.random.default_rng(0).standard_normal((g.n_nodes, 2))
     denoiser = prepare(g, w, backend="torch")
-    first, second = denoiser.denoise(y), denoiser.denoise(y)
+    with solving_on("device"):
+        first, second = denoiser.denoise(y), denoiser.denoise(y)
     assert "then multigrid" in first.method
     assert "CG was slow at the first call" in second.method
     assert second.iterations < 30
@@ -113,8 +131,9 @@ def test_published_recursion(grid, rng):
 
 
 class TestGradients:
+    @pytest.mark.parametrize("where", ["arrays", "device"])
     @pytest.mark.parametrize("method", ["direct", "cg", "multigrid", "chebyshev"])
-    def test_first_and_second_derivatives(self, method):
+    def test_first_and_second_derivatives(self, method, where):
         g, n = nareg.graphs.grid((2, 3)), 6
         torch.manual_seed(0)
         y = torch.randn(n, 1, dtype=torch.float64, requires_grad=True)
@@ -122,7 +141,8 @@ class TestGradients:
         c = torch.rand(n, dtype=torch.float64).add(0.2).requires_grad_()
 
         def function(y, w, c):
-            return denoise(g, w, y, fit=c, method=method, tol=1e-12, max_iterations=2000).x
+            with solving_on(where):
+                return denoise(g, w, y, fit=c, method=method, tol=1e-12, max_iterations=2000).x
 
         assert torch.autograd.gradcheck(function, (y, w, c))
         if method == "direct":  # the others differ in the solves alone, and take as many rounds for each
@@ -185,6 +205,8 @@ class Synchronizations(TorchDispatchMode):
 @pytest.mark.parametrize("every", [1, 8])
 def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, monkeypatch):
     monkeypatch.setitem(_device.CHECK_EVERY, "cpu", every)
+    monkeypatch.setattr(_engines, "on_host", lambda device, dtype: False)
+    monkeypatch.setattr(_solver, "rows_of", DeviceRows)
     y = torch.tensor(rng.standard_normal((grid.n_nodes, 3)))
     denoiser = prepare(grid, 2.0, method=method, tol=1e-12)
     denoiser.denoise(y)  # sets up
@@ -200,12 +222,67 @@ def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, mon
     assert len(solution.residuals) == solution.iterations + 1
 
 
-def test_the_callback_gets_every_iteration(grid, rng, monkeypatch):
+@given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
+@settings(max_examples=20)
+def test_both_passes_compute_the_same(seed, dtype, t):
+    """Every pass against its formula on dense matrices, in place and as sums."""
+    rng = np.random.default_rng(seed)
+    g = nareg.graphs.erdos_renyi(int(rng.integers(2, 40)), 0.3, rng=rng)
+    dense = g.laplacian().toarray() + np.diag(10 ** rng.uniform(-1, 1, g.n_nodes))
+    d = 1 / np.diagonal(dense)
+    X, R, P, B = rng.standard_normal((4, g.n_nodes, t))
+    alpha, beta = rng.standard_normal((2, t))
+    K = _device.csr(sp.csr_array(dense), torch.device("cpu"), dtype)
+    tolerance = 2e-4 if dtype is torch.float32 else 1e-11
+    for kind in (HostRows, DeviceRows):
+        rows = kind(K, torch.tensor(d).to(dtype))
+        x, r, p, b = (torch.tensor(V).to(dtype) for V in (X, R, P, B))
+        q, step, turn = torch.empty_like(p), torch.tensor(alpha).to(dtype), torch.tensor(beta).to(dtype)
+
+        def same(got, expected):
+            np.testing.assert_allclose(got, expected, atol=tolerance * np.abs(expected).max())
+
+        def squares(V):
+            return np.stack([(V * V * weight[:, None]).sum(0) for weight in (d, np.ones_like(d), d * d)])
+
+        same(rows.squares(b), squares(B))
+        same(rows.product(p, q), (P * (dense @ P)).sum(0))
+        same(q, dense @ P)
+        same(rows.step(x, r, p, q, step), squares(R - alpha * (dense @ P)))
+        same(x, X + alpha * P)
+        same(r, R - alpha * (dense @ P))
+        rows.turn(r, p, turn)
+        same(p, d[:, None] * (R - alpha * (dense @ P)) + beta * P)
+        for scaled in (True, False):
+            y, before = torch.tensor(X).to(dtype), torch.tensor(R).to(dtype)
+            left = B - dense @ X
+            same(rows.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
+            same(before, X + 0.3 * (X - R) + 0.7 * (d[:, None] if scaled else 1.0) * left)
+
+
+def test_tensors_on_the_cpu_get_the_choices_of_arrays(rng):
+    """The same bits; a sparse factor of any size; for gaps it preconditions."""
+    g = nareg.graphs.grid((80, 80))
+    w = 10 ** (3 * np.arange(g.n_nodes) / g.n_nodes)
+    y = rng.standard_normal((g.n_nodes, 2))
+    arrays, tensors = prepare(g, w), prepare(g, w, backend="torch")
+    for _ in range(2):
+        of_array, of_tensor = arrays.denoise(y), tensors.denoise(torch.tensor(y))
+        np.testing.assert_array_equal(of_tensor.x, of_array.x)
+        assert of_tensor.method.replace(" [torch, cpu]", "") == of_array.method
+    seen = np.arange(g.n_nodes) != 17
+    gaps = tensors.interpolate(torch.tensor(y), seen)
+    np.testing.assert_array_equal(gaps.x, arrays.interpolate(y, seen).x)
+    assert "preconditioned by" in gaps.method
+
+
+@pytest.mark.parametrize("where", ["arrays", "device"])
+def test_the_callback_gets_every_iteration(where, grid, rng, monkeypatch):
     monkeypatch.setitem(_device.CHECK_EVERY, "cpu", 5)
     seen = []
-    solution = denoise(
-        grid, 1.0, torch.tensor(rng.standard_normal(grid.n_nodes)), method="cg", callback=lambda i, r: seen.append((i, r))
-    )
+    y = torch.tensor(rng.standard_normal(grid.n_nodes))
+    with solving_on(where):
+        solution = denoise(grid, 1.0, y, method="cg", callback=lambda i, r: seen.append((i, r)))
     assert seen == list(enumerate(solution.residuals))
 
 
@@ -276,7 +353,7 @@ class TestBadInput:
             pass
         with pytest.raises(TooLargeError, match="it needs about 1,000 bytes"), _device.enough_memory(torch.device("cpu"), 1000):
             raise torch.OutOfMemoryError
-        with pytest.raises(TooLargeError, match="dense factor, for at most 5,000 nodes"):
+        with solving_on("device"), pytest.raises(TooLargeError, match="dense factor, for at most 5,000 nodes"):
             denoise(nareg.graphs.grid((80, 80)), 1.0, np.ones(6400), method="direct", backend="torch")
 
 

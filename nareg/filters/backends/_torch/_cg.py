@@ -7,20 +7,20 @@ it was.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import torch
 
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
-from nareg.filters.backends._torch._rows import RowBlocks, added
+from nareg.filters.backends._torch._rows import Rows
 from nareg.results import Status
 
 Preconditioner = Callable[[torch.Tensor], torch.Tensor]
 
 
 def solve(
-    rows: RowBlocks,
+    rows: Rows,
     B: torch.Tensor,
     *,
     tol: float,
@@ -37,8 +37,6 @@ def solve(
     R = B.clone() if x0 is None else torch.addmm(B, rows.K, X, alpha=-1)
     P = R * rows.inverse_diagonal if precondition is None else precondition(R).clone()
     Q = torch.empty_like(B)
-    blocks = [rows.split(V) for V in (X, R, P, Q)]
-    scratch = rows.scratch(B)
     monitor = DeviceMonitor(rows.squares(B)[1:], tol, callback)
     squares = rows.squares(R)
     monitor.record(squares[1:])
@@ -48,40 +46,18 @@ def solve(
         last = iteration == max_iterations
         if (last or monitor.due(iteration)) and (monitor.ended(failed) or last):
             break
-        curvature = added(_products(rows, P, blocks, scratch))
+        curvature = rows.product(P, Q)
         failed |= monitor.active & ~(curvature > 0)
         monitor.active &= ~failed
         # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
-        alpha = torch.where(monitor.active, rz / curvature, 0.0)
-        squares = added(_steps(rows, alpha, blocks, scratch))
+        squares = rows.step(X, R, P, Q, torch.where(monitor.active, rz / curvature, 0.0))
         monitor.record(squares[1:])
         if precondition is None:
-            beta = torch.where(monitor.active, squares[0] / rz, 0.0)
-            rz = squares[0]
-            for r, p, d, s in zip(blocks[1], blocks[2], rows.d, scratch, strict=True):
-                torch.addcmul(torch.mul(r, d, out=s), p, beta, out=p)
+            before, rz = rz, squares[0]
+            rows.turn(R, P, torch.where(monitor.active, rz / before, 0.0))
         else:
             Z = precondition(R)
             before, rz = rz, torch.mul(R, Z, out=Q).sum(0)
             torch.addcmul(Z, P, torch.where(monitor.active, rz / before, 0.0), out=P)
     status = Status.INDEFINITE if monitor.failed else Status.CONVERGED if monitor.done else Status.MAX_ITERATIONS
     return DeviceIterates(X, monitor.iterations, monitor.history(), status)
-
-
-def _products(
-    rows: RowBlocks, P: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
-) -> Iterator[torch.Tensor]:
-    """``Q = K P``; yields the blocks' shares of ``P^T Q``."""
-    for K, p, q, s in zip(rows.parts, blocks[2], blocks[3], scratch, strict=True):
-        torch.addmm(q, K, P, beta=0, out=q)  # torch.mm would fill q with zeros first
-        yield torch.mul(p, q, out=s).sum(0)
-
-
-def _steps(
-    rows: RowBlocks, alpha: torch.Tensor, blocks: list[list[torch.Tensor]], scratch: list[torch.Tensor]
-) -> Iterator[torch.Tensor]:
-    """``X += alpha P``, ``R -= alpha Q``; yields the blocks' shares of the squares of R."""
-    for x, r, p, q, weights, s in zip(*blocks, rows.weights, scratch, strict=True):
-        x.addcmul_(p, alpha)
-        r.addcmul_(q, alpha, value=-1)
-        yield torch.mm(weights, torch.mul(r, r, out=s))

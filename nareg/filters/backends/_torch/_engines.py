@@ -12,6 +12,7 @@ from nareg import _checks
 from nareg._arrays import as_numpy, is_tensor
 from nareg._operator import FilterSystem
 from nareg.errors import InputError, SolverError
+from nareg.filters._engines import Engines, checked_run, without_underflow
 from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends._options import Torch
 from nareg.filters.backends._torch._autograd import Inverse
@@ -20,18 +21,19 @@ from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._solver import Solver
 from nareg.results import Solution
 
-#: Tensors whose iterations run in float32 unless the options say otherwise.
+#: Tensors whose iterations on an accelerator run in float32 unless the options say otherwise.
 SHORT = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class TorchEngines:
     """A system, and its solver on every device that was asked for.
 
-    ``weights`` and ``fit`` are the user's tensors, if they are tensors: gradients flow into them.
+    In the CPU's memory a tensor is an array: ``host`` solves, by SciPy and our compiled loops. ``weights`` and ``fit`` are
+    the user's tensors, if they are tensors: gradients flow into them.
     """
 
-    def __init__(self, system: FilterSystem, options: Torch, *, weights: Any = None, fit: Any = None) -> None:
-        self.system, self._options = system, options
+    def __init__(self, host: Engines, options: Torch, *, weights: Any = None, fit: Any = None) -> None:
+        self.system, self._host, self._options = host.system, host, options
         self._device = None if options.device is None else resolve(options.device)
         self._dtype = floating(options.dtype)
         if options.generator is not None and not isinstance(options.generator, torch.Generator):
@@ -50,7 +52,7 @@ class TorchEngines:
 
     def near(self, system: FilterSystem) -> TorchEngines:
         """A system that differs in its data term or weights, without gradients into these."""
-        return TorchEngines(system, self._options)
+        return TorchEngines(self._host.near(system), self._options)
 
     def observed(self, system: FilterSystem, pattern: np.ndarray) -> TorchEngines:
         """The system of the observed nodes, whose gradients flow into the same tensors."""
@@ -62,7 +64,7 @@ class TorchEngines:
             )
         if fit is not None:
             fit = fit * on_device(pattern, fit.device)
-        return TorchEngines(system, self._options, weights=weights, fit=fit)
+        return TorchEngines(self._host.near(system), self._options, weights=weights, fit=fit)
 
     def solver(self, device: torch.device) -> Solver:
         """That of a device, made when first needed."""
@@ -75,10 +77,12 @@ class TorchEngines:
     ) -> tuple[Iterates, str]:
         """Solve ``K x = rhs`` for a NumPy array."""
         device = self._device or resolve(None)
-        B = on_device(rhs, device)
-        stop = Stop(method, tol, max_iterations, callback)
+        dtype = self._dtype or torch.float64
+        if on_host(device, dtype):
+            result, label = self._host.run(method, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
+            return result, f"{label} [torch, {device}]"
         with torch.no_grad():
-            reached, label, residuals = self._solve(B, stop, self._dtype or torch.float64)
+            reached, label, residuals = self._solve(on_device(rhs, device), Stop(method, tol, max_iterations, callback), dtype)
         x = reached.x.cpu().numpy()
         label = f"{label} [torch, {device}]"
         return Iterates(
@@ -90,9 +94,17 @@ class TorchEngines:
         return reached.iterations if method in ("jacobi", "chebyshev", "recursion") else None
 
     def _solve(self, rhs: torch.Tensor, stop: Stop, dtype: torch.dtype) -> tuple[DeviceIterates, str, tuple[float, float]]:
+        if on_host(rhs.device, dtype):
+            return self._solve_on_host(rhs, stop)
         return self.solver(rhs.device).solve(
             rhs, stop.method, tol=stop.tol, max_iterations=stop.max_iterations, callback=stop.callback, dtype=dtype
         )
+
+    def _solve_on_host(self, rhs: torch.Tensor, stop: Stop) -> tuple[DeviceIterates, str, tuple[float, float]]:
+        columns, unit = without_underflow(rhs.detach().numpy())
+        result, label, residuals = checked_run(self._host, columns, stop)
+        x = torch.from_numpy(result.x if unit is None else result.x * unit)
+        return DeviceIterates(x, result.iterations, result.residuals, result.status, result.note), label, residuals
 
     def takes(self, y: Any) -> bool:
         """Whether the answer for these readings is a tensor."""
@@ -133,7 +145,8 @@ class TorchEngines:
         """The filter of checked readings."""
         start = time.perf_counter()
         n, device = self.system.n_nodes, y.device
-        dtype = self._dtype or (torch.float32 if y.dtype in SHORT else torch.float64)
+        short = y.dtype in SHORT and device.type != "cpu"
+        dtype = self._dtype or (torch.float32 if short else torch.float64)
         outcome: list[tuple[DeviceIterates, str, tuple[float, float]]] = []
 
         def forward(rhs: torch.Tensor) -> torch.Tensor:
@@ -172,6 +185,11 @@ class TorchEngines:
         if device not in self._laplacians:
             self._laplacians[device] = csr(self.system.penalty.L, device)
         return self._laplacians[device]
+
+
+def on_host(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether the solvers for arrays take these tensors, too: in float64 they are faster than torch's operations."""
+    return device.type == "cpu" and dtype is torch.float64
 
 
 def vector(value: torch.Tensor | None, n_nodes: int) -> torch.Tensor | None:

@@ -19,7 +19,7 @@ from nareg.filters.backends._torch import _cg, _lanczos, _stationary
 from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
 from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._multigrid import Cycle
-from nareg.filters.backends._torch._rows import RowBlocks
+from nareg.filters.backends._torch._rows import Rows, rows_of
 from nareg.results import Status
 
 #: Up to here ``auto`` takes a dense factor, which then costs less than the iterations of conjugate gradients.
@@ -45,7 +45,7 @@ class Solver:
         self.system, self.device, self._generator = system, device, generator
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
-        self._rows: dict[tuple[torch.dtype, int], RowBlocks] = {}
+        self._rows: dict[torch.dtype, Rows] = {}
         self._cycles: dict[torch.dtype, Cycle] = {}
 
     @cached_property
@@ -140,14 +140,14 @@ class Solver:
             return DeviceIterates(torch.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method, (1.0, 1.0)
         width = BLOCK if self.device.type == "cpu" else rhs.shape[1]
         with enough_memory(self.device, columns_bytes(rhs.shape[0], min(width, rhs.shape[1]))):
-            B = rhs if self._order is None else rhs[self._order]
+            B = (rhs if self._order is None else rhs[self._order]).contiguous()
             unit = _unit(B)
             if unit is not None:
                 B = B / unit
             label = method
             parts = []
             for first in range(0, B.shape[1], width):
-                block = B if width >= B.shape[1] else B[:, first : first + width].contiguous()
+                block = B[:, first : first + width].contiguous()
                 part, label = self._run(method, block, tol, max_iterations, callback, dtype)
                 parts.append(part)
             result = parts[0] if len(parts) == 1 else _joined(parts)
@@ -160,17 +160,16 @@ class Solver:
             result.x = x
         return result, label, reached
 
-    def rows(self, dtype: torch.dtype, n_columns: int) -> RowBlocks:
-        """K in blocks of rows for so many columns."""
-        key = dtype, n_columns
-        if key not in self._rows:
-            self._rows[key] = RowBlocks(self.matrix(dtype), self.inverse_diagonal.to(dtype), n_columns)
-        return self._rows[key]
+    def rows(self, dtype: torch.dtype) -> Rows:
+        """The passes over K in this dtype."""
+        if dtype not in self._rows:
+            self._rows[dtype] = rows_of(self.matrix(dtype), self.inverse_diagonal.to(dtype))
+        return self._rows[dtype]
 
     def residuals(self, x: torch.Tensor, rhs: torch.Tensor) -> tuple[float, float]:
         """The largest ``||rhs - K x|| / ||rhs||`` of a column, and the same with both over the diagonal, in float64."""
-        rows = self.rows(torch.float64, rhs.shape[1])
-        left, right = rows.residual_squares(x, rhs)[1:], rows.squares(rhs)[1:]
+        rows = self.rows(torch.float64)
+        left, right = (rows.squares(V)[1:] for V in (torch.addmm(rhs, rows.K, x, alpha=-1), rhs))
         plain, scaled = torch.where(right > 0, left / right, 0.0).sqrt().amax(1).tolist()
         return plain, scaled
 
@@ -231,7 +230,7 @@ class Solver:
         x0: torch.Tensor | None = None,
     ) -> tuple[DeviceIterates, str]:  # fmt: skip
         """One iterative solve in this dtype."""
-        rows = self.rows(dtype, B.shape[1])
+        rows = self.rows(dtype)
 
         def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> DeviceIterates:
             result = _cg.solve(rows, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
