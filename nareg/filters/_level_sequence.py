@@ -21,7 +21,7 @@ STALE, MORE = 2, 5
 LEVELS_ITERATIONS = 500
 
 
-class Reached(Protocol):
+class Ended(Protocol):
     """Where iterations ended."""
 
     x: Any
@@ -53,7 +53,7 @@ class LevelSequence(ABC):
         self._usual = 0
 
     @abstractmethod
-    def _run(self, rhs: Any, x0: Any, limit: int) -> Reached:
+    def _run(self, rhs: Any, x0: Any, limit: int) -> Ended:
         """CG with the levels, if there are any, else by Jacobi."""
 
     @abstractmethod
@@ -86,7 +86,7 @@ class LevelSequence(ABC):
             raise SolverError(unsolved(self.tol, reached.status))
         return reached.x
 
-    def _with_new_levels(self, rhs: Any, x0: Any) -> Reached:
+    def _with_new_levels(self, rhs: Any, x0: Any) -> Ended:
         self._make_levels()
         self._levels = self._fresh = True
         self.factorizations += 1
