@@ -159,10 +159,10 @@ def test_ctrl_c_keeps_the_best_weights(torch, field, kind):
 def test_a_step_reads_as_often_for_many_columns_as_for_few(torch, monkeypatch):
     """On an accelerator all columns go together, and one flag is read in eight iterations."""
     from nareg.filters.backends._torch import _device, _matrix, _monitor
-    from nareg.filters.backends._torch._rows import DeviceRows
+    from nareg.filters.backends._torch._passes import DevicePasses
     from tests.synchronizations import Synchronizations
 
-    monkeypatch.setattr(_matrix, "rows_of", DeviceRows)
+    monkeypatch.setattr(_matrix, "passes_of", DevicePasses)
     monkeypatch.setattr(_monitor, "check_every", lambda device: 8)
     monkeypatch.setattr(_device, "BLOCK", 1000)
     rng = np.random.default_rng(5)

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 from nareg.filters.backends._torch import _device, _engines, _solver  # noqa: E402
-from nareg.filters.backends._torch._rows import DeviceRows, HostRows  # noqa: E402
+from nareg.filters.backends._torch._passes import DevicePasses, HostPasses  # noqa: E402
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
@@ -43,7 +43,7 @@ def solving_on(where):
     with pytest.MonkeyPatch.context() as patch:
         if where != "arrays":
             patch.setattr(_engines, "on_host", lambda device, dtype: False)
-            patch.setattr(_solver, "rows_of", {"device": DeviceRows, "host": HostRows}[where])
+            patch.setattr(_solver, "passes_of", {"device": DevicePasses, "host": HostPasses}[where])
         yield
 
 
@@ -206,7 +206,7 @@ class Synchronizations(TorchDispatchMode):
 def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, monkeypatch):
     monkeypatch.setitem(_device.CHECK_EVERY, "cpu", every)
     monkeypatch.setattr(_engines, "on_host", lambda device, dtype: False)
-    monkeypatch.setattr(_solver, "rows_of", DeviceRows)
+    monkeypatch.setattr(_solver, "passes_of", DevicePasses)
     y = torch.tensor(rng.standard_normal((grid.n_nodes, 3)))
     denoiser = prepare(grid, 2.0, method=method, tol=1e-12)
     denoiser.denoise(y)  # sets up
@@ -234,8 +234,8 @@ def test_both_passes_compute_the_same(seed, dtype, t):
     alpha, beta = rng.standard_normal((2, t))
     K = _device.csr(sp.csr_array(dense), torch.device("cpu"), dtype)
     tolerance = 2e-4 if dtype is torch.float32 else 1e-11
-    for kind in (HostRows, DeviceRows):
-        rows = kind(K, torch.tensor(d).to(dtype))
+    for kind in (HostPasses, DevicePasses):
+        passes = kind(K, torch.tensor(d).to(dtype))
         x, r, p, b = (torch.tensor(V).to(dtype) for V in (X, R, P, B))
         q, step, turn = torch.empty_like(p), torch.tensor(alpha).to(dtype), torch.tensor(beta).to(dtype)
 
@@ -245,18 +245,18 @@ def test_both_passes_compute_the_same(seed, dtype, t):
         def squares(V):
             return np.stack([(V * V * weight[:, None]).sum(0) for weight in (d, np.ones_like(d), d * d)])
 
-        same(rows.squares(b), squares(B))
-        same(rows.product(p, q), (P * (dense @ P)).sum(0))
+        same(passes.squares(b), squares(B))
+        same(passes.product(p, q), (P * (dense @ P)).sum(0))
         same(q, dense @ P)
-        same(rows.step(x, r, p, q, step), squares(R - alpha * (dense @ P)))
+        same(passes.step(x, r, p, q, step), squares(R - alpha * (dense @ P)))
         same(x, X + alpha * P)
         same(r, R - alpha * (dense @ P))
-        rows.turn(r, p, turn)
+        passes.turn(r, p, turn)
         same(p, d[:, None] * (R - alpha * (dense @ P)) + beta * P)
         for scaled in (True, False):
             y, before = torch.tensor(X).to(dtype), torch.tensor(R).to(dtype)
             left = B - dense @ X
-            same(rows.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
+            same(passes.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
             same(before, X + 0.3 * (X - R) + 0.7 * (d[:, None] if scaled else 1.0) * left)
 
 

@@ -13,14 +13,14 @@ import torch
 
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
-from nareg.filters.backends._torch._rows import Rows
+from nareg.filters.backends._torch._passes import Passes
 from nareg.results import Status
 
 Preconditioner = Callable[[torch.Tensor], torch.Tensor]
 
 
 def solve(
-    rows: Rows,
+    passes: Passes,
     B: torch.Tensor,
     *,
     tol: float,
@@ -34,11 +34,11 @@ def solve(
     Stops when every column has ``||B - K X|| <= tol ||B||``, also after scaling by the diagonal.
     """
     X = torch.zeros_like(B) if x0 is None else x0.clone()
-    R = B.clone() if x0 is None else torch.addmm(B, rows.K, X, alpha=-1)
-    P = R * rows.inverse_diagonal if precondition is None else precondition(R).clone()
+    R = B.clone() if x0 is None else torch.addmm(B, passes.K, X, alpha=-1)
+    P = R * passes.inverse_diagonal if precondition is None else precondition(R).clone()
     Q = torch.empty_like(B)
-    monitor = DeviceMonitor(rows.squares(B)[1:], tol, callback)
-    squares = rows.squares(R)
+    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback)
+    squares = passes.squares(R)
     monitor.record(squares[1:])
     rz = squares[0] if precondition is None else (R * P).sum(0)
     failed = torch.zeros_like(monitor.active)
@@ -46,15 +46,15 @@ def solve(
         last = iteration == max_iterations
         if (last or monitor.due(iteration)) and (monitor.ended(failed) or last):
             break
-        curvature = rows.product(P, Q)
+        curvature = passes.product(P, Q)
         failed |= monitor.active & ~(curvature > 0)
         monitor.active &= ~failed
         # a frozen column has step 0; the guards keep 0 / 0 out of converged and zero columns
-        squares = rows.step(X, R, P, Q, torch.where(monitor.active, rz / curvature, 0.0))
+        squares = passes.step(X, R, P, Q, torch.where(monitor.active, rz / curvature, 0.0))
         monitor.record(squares[1:])
         if precondition is None:
             before, rz = rz, squares[0]
-            rows.turn(R, P, torch.where(monitor.active, rz / before, 0.0))
+            passes.turn(R, P, torch.where(monitor.active, rz / before, 0.0))
         else:
             Z = precondition(R)
             before, rz = rz, torch.mul(R, Z, out=Q).sum(0)

@@ -14,7 +14,7 @@ from nareg.filters.backends._torch import _cg
 from nareg.filters.backends._torch import _device as on
 from nareg.filters.backends._torch._cg import Preconditioner
 from nareg.filters.backends._torch._monitor import DeviceIterates
-from nareg.filters.backends._torch._rows import Rows, rows_of
+from nareg.filters.backends._torch._passes import Passes, passes_of
 from nareg.filters.backends._torch._solver import CORRECTIONS, SINGLE_ITERATIONS, SINGLE_TOL
 from nareg.results import Status
 
@@ -45,7 +45,7 @@ class ChangingMatrix:
         diagonal = values[self.diagonal]
         self.positive = bool(((diagonal > 0) & torch.isfinite(diagonal)).all())
         self.inverse_diagonal = 1.0 / diagonal
-        self._rows: dict[torch.dtype, Rows] = {}
+        self._passes: dict[torch.dtype, Passes] = {}
 
     def blocks(self, n_columns: int) -> Iterator[slice]:
         """Columns that are worked on together: few for the caches of a CPU, else all."""
@@ -87,9 +87,9 @@ class ChangingMatrix:
         limit: int,
         precondition: Preconditioners,
     ) -> DeviceIterates:
-        if dtype not in self._rows:
-            self._rows[dtype] = rows_of(on.as_dtype(self.matrix, dtype), self.inverse_diagonal.to(dtype))
-        return _cg.solve(self._rows[dtype], B, tol=tol, max_iterations=limit, x0=x0, precondition=precondition(dtype))
+        if dtype not in self._passes:
+            self._passes[dtype] = passes_of(on.as_dtype(self.matrix, dtype), self.inverse_diagonal.to(dtype))
+        return _cg.solve(self._passes[dtype], B, tol=tol, max_iterations=limit, x0=x0, precondition=precondition(dtype))
 
     def _corrected(
         self, B: torch.Tensor, x0: torch.Tensor | None, tol: float, limit: int, precondition: Preconditioners

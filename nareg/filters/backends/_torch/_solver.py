@@ -19,7 +19,7 @@ from nareg.filters.backends._torch import _cg, _lanczos, _stationary
 from nareg.filters.backends._torch._device import BLOCK, as_dtype, columns_bytes, csr, enough_memory, on_device
 from nareg.filters.backends._torch._monitor import DeviceIterates
 from nareg.filters.backends._torch._multigrid import Cycle
-from nareg.filters.backends._torch._rows import Rows, rows_of
+from nareg.filters.backends._torch._passes import Passes, passes_of
 from nareg.results import Status
 
 #: Up to here ``auto`` takes a dense factor, which then costs less than the iterations of conjugate gradients.
@@ -45,7 +45,7 @@ class Solver:
         self.system, self.device, self._generator = system, device, generator
         self._slow = False
         self._matrices: dict[torch.dtype, torch.Tensor] = {}
-        self._rows: dict[torch.dtype, Rows] = {}
+        self._passes: dict[torch.dtype, Passes] = {}
         self._cycles: dict[torch.dtype, Cycle] = {}
 
     @cached_property
@@ -160,16 +160,16 @@ class Solver:
             result.x = x
         return result, label, reached
 
-    def rows(self, dtype: torch.dtype) -> Rows:
+    def _passes_in(self, dtype: torch.dtype) -> Passes:
         """The passes over K in this dtype."""
-        if dtype not in self._rows:
-            self._rows[dtype] = rows_of(self.matrix(dtype), self.inverse_diagonal.to(dtype))
-        return self._rows[dtype]
+        if dtype not in self._passes:
+            self._passes[dtype] = passes_of(self.matrix(dtype), self.inverse_diagonal.to(dtype))
+        return self._passes[dtype]
 
     def residuals(self, x: torch.Tensor, rhs: torch.Tensor) -> tuple[float, float]:
         """The largest ``||rhs - K x|| / ||rhs||`` of a column, and the same with both over the diagonal, in float64."""
-        rows = self.rows(torch.float64)
-        left, right = (rows.squares(V)[1:] for V in (torch.addmm(rhs, rows.K, x, alpha=-1), rhs))
+        passes = self._passes_in(torch.float64)
+        left, right = (passes.squares(V)[1:] for V in (torch.addmm(rhs, passes.K, x, alpha=-1), rhs))
         plain, scaled = torch.where(right > 0, left / right, 0.0).sqrt().amax(1).tolist()
         return plain, scaled
 
@@ -230,10 +230,10 @@ class Solver:
         x0: torch.Tensor | None = None,
     ) -> tuple[DeviceIterates, str]:  # fmt: skip
         """One iterative solve in this dtype."""
-        rows = self.rows(dtype)
+        passes = self._passes_in(dtype)
 
         def cg(steps: int, start: torch.Tensor | None, cycle: Cycle | None = None) -> DeviceIterates:
-            result = _cg.solve(rows, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
+            result = _cg.solve(passes, B, tol=tol, max_iterations=steps, callback=callback, x0=start, precondition=cycle)
             result.note = "" if cycle is None else cycle.note
             return result
 
@@ -255,7 +255,7 @@ class Solver:
         else:
             recursion.refuse_published(self._ordered)
         result = _stationary.solve(
-            rows, B, tol=tol, max_iterations=limit, callback=callback, x0=x0, interval=interval, scaled=method != "recursion"
+            passes, B, tol=tol, max_iterations=limit, callback=callback, x0=x0, interval=interval, scaled=method != "recursion"
         )
         return result, method
 

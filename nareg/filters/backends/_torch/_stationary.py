@@ -10,12 +10,12 @@ import torch
 
 from nareg.filters._iterate import Callback
 from nareg.filters.backends._torch._monitor import DeviceIterates, DeviceMonitor
-from nareg.filters.backends._torch._rows import Rows
+from nareg.filters.backends._torch._passes import Passes
 from nareg.results import Status
 
 
 def solve(
-    rows: Rows,
+    passes: Passes,
     B: torch.Tensor,
     *,
     tol: float,
@@ -28,13 +28,13 @@ def solve(
     """Solve ``K X = B``; Chebyshev where the interval of the spectrum of ``D^-1 K`` is given; D = I unless ``scaled``."""
     X = torch.zeros_like(B) if x0 is None else x0.clone()
     before = X.clone()
-    monitor = DeviceMonitor(rows.squares(B)[1:], tol, callback)
+    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback)
     alpha, beta, center, half, rho = 1.0, 0.0, 1.0, 0.0, 0.0
     if interval is not None:
         center, half = sum(interval) / 2, (interval[1] - interval[0]) / 2
         alpha, rho = 1.0 / center, half / center
     for round_ in range(max_iterations + 1):
-        monitor.record(rows.relax(B, X, before, alpha, beta, scaled=scaled)[1:])
+        monitor.record(passes.relax(B, X, before, alpha, beta, scaled=scaled)[1:])
         # the residual of X is known once the round has computed it: X itself is the answer, not the new point
         last = round_ == max_iterations
         if (last or monitor.due(round_)) and (monitor.ended() or last):

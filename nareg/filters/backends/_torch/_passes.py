@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 
-class Rows(Protocol):
+class Passes(Protocol):
     """``K``, its inverse diagonal (N, 1) as ``D^-1``, and the passes that iterations are made of.
 
     ``squares`` are ``V^T D^-1 V``, ``V^T V`` and ``V^T D^-2 V`` of each column, (3, T).
@@ -43,7 +43,7 @@ class Rows(Protocol):
         """
 
 
-class DeviceRows:
+class DevicePasses:
     """One torch operation at a time."""
 
     def __init__(self, K: torch.Tensor, inverse_diagonal: torch.Tensor) -> None:
@@ -80,7 +80,7 @@ class DeviceRows:
         return self._spare
 
 
-class HostRows:
+class HostPasses:
     """Compiled loops on the tensors' own memory."""
 
     def __init__(self, K: torch.Tensor, inverse_diagonal: torch.Tensor) -> None:
@@ -109,9 +109,9 @@ class HostRows:
         return torch.from_numpy(_kernels().relax(*self._matrix, d, self._d, *arrays, alpha, beta))
 
 
-def rows_of(K: torch.Tensor, inverse_diagonal: torch.Tensor) -> Rows:
+def passes_of(K: torch.Tensor, inverse_diagonal: torch.Tensor) -> Passes:
     """The passes for the device of K."""
-    return (HostRows if K.device.type == "cpu" else DeviceRows)(K, inverse_diagonal)
+    return (HostPasses if K.device.type == "cpu" else DevicePasses)(K, inverse_diagonal)
 
 
 def _kernels() -> ModuleType:
