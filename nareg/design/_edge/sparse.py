@@ -25,10 +25,10 @@ from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.lbfgs import ConeDescent
-from nareg.design._edge.newton import Support
 from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
 from nareg.design._edge.sparse_likelihood import SHARED, EdgeLikelihood
+from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
 from nareg.design._risk.line_search import minimize_between
 from nareg.design._risk.probes import probes
@@ -69,9 +69,8 @@ TOL = 1e-6
 class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
-    def __init__(self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray) -> None:
-        self.base, self.c = base, c
-        self.support = Support(base.n_nodes, *edges)
+    def __init__(self, base: Penalty, support: Support, c: np.ndarray) -> None:
+        self.base, self.support, self.c = base, support, c
         system = FilterSystem(S=base.L, c=c, w=np.ones(c.size), penalty=base)
         self.factorizes = base.n_nodes <= FACTOR_NODES and system.mesh_like
 
@@ -102,15 +101,7 @@ class EdgeRisk(ColumnRisk):
         A = None if U is None or solve is None else solve(U - columns.targets)
         if U is None or A is None:
             return np.inf, np.zeros_like(u)
-        return float(np.sum((U - columns.targets) ** 2)), -2.0 * self.products(A, U)
-
-    def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
-        """``sum over columns (v^T a)(v^T u)`` for every node and edge."""
-        s = self.support
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        edge = kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
-        return np.concatenate([np.einsum("it,it->i", A, U), edge])
+        return float(np.sum((U - columns.targets) ** 2)), -2.0 * self.support.column_products(A, U)
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
@@ -118,7 +109,7 @@ class EdgeRisk(ColumnRisk):
         U, V = (None, None) if solve is None else (solve(self.right_hand_sides(columns)), solve(Z / np.sqrt(Z.shape[1])))
         if U is None or V is None:
             raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
-        return 2.0 * self.products(U, U) * self.products(V, V)
+        return 2.0 * self.support.column_product_diagonal(U, V)
 
 
 def _iterate(system: FilterSystem, rhs: np.ndarray) -> np.ndarray | None:
@@ -154,7 +145,7 @@ class Samples:
 @one_blas_thread
 def design(
     base: Penalty,
-    edges: tuple[np.ndarray, np.ndarray],
+    support: Support,
     *,
     signals: Any,
     second_moment: Any,
@@ -181,9 +172,11 @@ def design(
         held_out = np.sort(rng.permutation(X.shape[1])[: int(np.ceil(HELD_OUT * X.shape[1]))])
     amount = shrink if shrink is not None else 0.0 if held_out is None else EARLY_SHRINK
     if by_risk:
-        outcome = _descend(RiskModel(EdgeRisk(base, edges, c), samples), samples, held_out, amount, nonnegative, progress)
+        outcome = _descend(RiskModel(EdgeRisk(base, support, c), samples), samples, held_out, amount, nonnegative, progress)
     else:
-        outcome = _descend(LikelihoodModel(EdgeLikelihood(base, edges)), samples, held_out, amount, nonnegative, progress)
+        outcome = _descend(
+            LikelihoodModel(EdgeLikelihood(base, support), samples), samples, held_out, amount, nonnegative, progress
+        )
         # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
         scale = 1.0 if Sigma is None else float(np.mean(c * (Sigma if Sigma.ndim == 1 else np.diag(Sigma)))) or 1.0
         outcome = replace(outcome, entries=scale * outcome.entries)
@@ -263,6 +256,7 @@ class LikelihoodModel:
     """Twice the negative log-likelihood per signal."""
 
     columns: EdgeLikelihood
+    samples: Samples
     shared: int = SHARED
 
     @property
@@ -277,7 +271,7 @@ class LikelihoodModel:
         return self.columns.best_two(self.columns.moments(columns))
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray:
-        return self.columns.inverse_products(u) ** 2
+        return self.columns.stiffness(u, self.samples.probes)
 
     def blended(
         self, columns: SampleColumns, start: np.ndarray, amount: float
@@ -303,9 +297,9 @@ def _descend(
     start = model.start(train)
     stiffness = model.stiffness(start, train)
     stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-    floor = FLOOR * np.abs(start[model.support.n :]).min() * np.ones_like(start) if nonnegative else None
-    if floor is not None:
-        floor[: model.support.n] = 0.0  # edges stay in the factor's pattern
+    of_edges = 1.0 - model.support.identity
+    # edges stay in the factor's pattern
+    floor = FLOOR * np.abs(start[of_edges > 0]).min() * of_edges if nonnegative else None
     function = _proximal(model.blended(train, start, amount), start, amount * PROXIMAL * stiffness)
     descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
@@ -410,8 +404,8 @@ def _proximal(
 
 def best_scalar(risk: EdgeRisk, columns: SampleColumns) -> np.ndarray:
     """Unknowns of ``strength L`` with the strength, one for all edges, of the smallest risk on these columns."""
-    L, s = risk.base.L, risk.support
-    weights = s.unknowns(np.concatenate([L.diagonal(), np.asarray(L[s.i, s.j]).ravel()]))
+    L = risk.base.L
+    weights = risk.support.of_operator(L)
     unit = float(risk.c.mean() / L.diagonal().mean())
     at, _ = minimize_between(lambda t: risk.value(unit * np.exp(t) * weights, columns), -10, 10, accuracy=1e-2)
     return unit * np.exp(at) * weights
