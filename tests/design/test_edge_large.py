@@ -48,7 +48,7 @@ def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
         S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg._operator.penalty(g)
     )
     dense = smallest_eigenvalues(system)
-    monkeypatch.setattr(nareg._checks, "DENSE_LIMIT", 10)
+    monkeypatch.setattr("nareg.design._edge.result.DENSE_NODES", 10)
     np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
 
 

@@ -15,8 +15,9 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from nareg._linear.factorization import factorize, is_cholesky, superlu
+from nareg._linear.factorization import factorize
 from nareg._operator import Penalty
+from nareg.design._edge.elimination import Elimination
 from nareg.design._edge.support import Sketch, Support
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.results import symmetric_from_entries
@@ -32,6 +33,7 @@ class EdgeLikelihood(ColumnRisk):
 
     def __init__(self, base: Penalty, support: Support) -> None:
         self.base, self.support = base, support
+        self._last: tuple[np.ndarray, tuple[float, np.ndarray] | None] | None = None
 
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         """``x^T Theta x`` of every signal, then the log-determinant in equal parts."""
@@ -46,20 +48,22 @@ class EdgeLikelihood(ColumnRisk):
         """``Theta``."""
         return symmetric_from_entries(self.support.entries(u), self.support.i, self.support.j)
 
-    def factored(self, u: np.ndarray) -> tuple[float, Callable[[], np.ndarray]] | None:
-        """Log-determinant, and a function for ``v_k^T Theta^-1 v_k``; None outside the cone."""
-        lu = superlu(self.matrix(u)) if np.isfinite(u).all() else None
-        if lu is None or not is_cholesky(lu):
-            return None
-        pivots = lu.U.diagonal()
-        return float(np.log(pivots).sum()), lambda: self._inverse_products(lu.L.tocsc(), pivots, lu.perm_c)
+    @cached_property
+    def elimination(self) -> Elimination:
+        return Elimination(self.support.n, self.support.i, self.support.j)
+
+    def factored(self, u: np.ndarray) -> tuple[float, np.ndarray] | None:
+        """Log-determinant and factor; None outside the cone. Those of the last u are remembered."""
+        if self._last is None or not np.array_equal(self._last[0], u):
+            self._last = u.copy(), self.elimination.factor(self.support.entries(u)) if np.isfinite(u).all() else None
+        return self._last[1]
 
     def value_and_gradient(self, u: np.ndarray, moments: np.ndarray) -> tuple[float, np.ndarray]:
         """``u . moments - log det Theta`` and its gradient; moments are ``v_k^T R v_k``. Infinite outside the cone."""
         factored = self.factored(u)
         if factored is None:
             return np.inf, np.zeros_like(u)
-        return float(u @ moments) - factored[0], moments - self.support.reduce(factored[1]())
+        return float(u @ moments) - factored[0], moments - self.support.reduce(self._inverse_products(factored[1]))
 
     def moments(self, columns: SampleColumns) -> np.ndarray:
         """``v_k^T R v_k`` for every node and edge."""
@@ -94,12 +98,9 @@ class EdgeLikelihood(ColumnRisk):
 
     def inverse_products(self, u: np.ndarray) -> np.ndarray:
         """``v_k^T Theta^-1 v_k`` at a point inside the cone."""
-        return self.support.reduce(self._inverse_products_at(u))
-
-    def _inverse_products_at(self, u: np.ndarray) -> np.ndarray:
         factored = self.factored(u)
         assert factored is not None
-        return factored[1]()
+        return self.support.reduce(self._inverse_products(factored[1]))
 
     def stiffness(self, u: np.ndarray, probes: Callable[[], np.ndarray]) -> np.ndarray:
         """Diagonal of the Hessian, ``tr(Theta^-1 S_k Theta^-1 S_k)`` with ``S_k`` what an unknown multiplies."""
@@ -110,16 +111,12 @@ class EdgeLikelihood(ColumnRisk):
             first, second = (Z / np.sqrt(Z.shape[1]) for Z in (probes(), probes()))
             return (factor.solve(first), first), (factor.solve(second), second)
 
-        return self.support.squared_diagonal(self._inverse_products_at(u), sketch)
+        factored = self.factored(u)
+        assert factored is not None
+        return self.support.squared_diagonal(self._inverse_products(factored[1]), sketch)
 
-    def _inverse_products(self, L: sp.csc_array, pivots: np.ndarray, order: np.ndarray) -> np.ndarray:
+    def _inverse_products(self, factor: np.ndarray) -> np.ndarray:
         """``v_k^T Theta^-1 v_k`` of every node and edge."""
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        L.sort_indices()
-        Z = kernels.selected_inverse(L.indptr, L.indices, L.data, pivots)
-        diagonal = Z[L.indptr[:-1]][order]  # unit diagonal first in every column
-        s = self.support
-        first, second = np.minimum(order[s.i], order[s.j]), np.maximum(order[s.i], order[s.j])
-        between = kernels.stored_entries(L.indptr, L.indices, Z, first, second)
-        return np.concatenate([diagonal, diagonal[s.i] + diagonal[s.j] - 2 * between])
+        n, s = self.support.n, self.support
+        entries = self.elimination.inverse_entries(factor)
+        return np.concatenate([entries[:n], entries[s.i] + entries[s.j] - 2 * entries[n:]])
