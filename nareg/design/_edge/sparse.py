@@ -24,6 +24,7 @@ from nareg._linear.factorization import factorize
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._edge.duality import duality_gap
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import FACTOR_NODES, EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
@@ -47,10 +48,15 @@ HELD_OUT = 0.25
 #: The descent ends after this many steps without a smaller held-out risk.
 PATIENCE = 8
 MAX_ITERATIONS = 300
+#: A step of the likelihood is cheap, and a design with little shrinkage takes many.
+LIKELIHOOD_ITERATIONS = 3000
+#: Proven distance from the smallest likelihood, per node, that counts as converged.
+GAP = 1e-7
 #: What an ending means.
 ENDINGS = {
     "held-out risk rises": Status.STOPPED_EARLY,
     "gradient below tolerance": Status.CONVERGED,
+    "duality gap below tolerance": Status.CONVERGED,
     "iteration limit": Status.MAX_ITERATIONS,
     "no further decrease": Status.STALLED,
     "interrupted": Status.INTERRUPTED,
@@ -214,6 +220,12 @@ class Model(Protocol):
     def size(self) -> float | None:
         """What a gradient is relative to; None: the value."""
 
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        """What the blended objective with a proximal term of weights h may still fall by; None where that is not known."""
+
+    @property
+    def max_iterations(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class RiskModel:
@@ -222,6 +234,7 @@ class RiskModel:
     columns: EdgeRisk
     samples: Samples
     shared: int = PROBES
+    max_iterations: int = MAX_ITERATIONS
 
     @property
     def support(self) -> Support:
@@ -250,6 +263,9 @@ class RiskModel:
     def size(self) -> float | None:
         return None
 
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        return None
+
 
 @dataclass(frozen=True)
 class LikelihoodModel:
@@ -258,6 +274,7 @@ class LikelihoodModel:
     columns: EdgeLikelihood
     samples: Samples
     shared: int = SHARED
+    max_iterations: int = LIKELIHOOD_ITERATIONS
 
     @property
     def support(self) -> Support:
@@ -283,6 +300,10 @@ class LikelihoodModel:
     def size(self) -> float | None:
         return float(self.support.n)  # tr(Theta R) at the minimum: the value changes with the unit of the signals
 
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        u = descent.u
+        return duality_gap(u, descent.gradient, h, descent.floor, self.support.n, lambda: self.columns.inverse_products(u))
+
 
 def _descend(
     model: Model, samples: Samples, held_out: np.ndarray | None, amount: float, nonnegative: bool,
@@ -300,7 +321,8 @@ def _descend(
     of_edges = 1.0 - model.support.identity
     # edges stay in the factor's pattern
     floor = FLOOR * np.abs(start[of_edges > 0]).min() * of_edges if nonnegative else None
-    function = _proximal(model.blended(train, start, amount), start, amount * PROXIMAL * stiffness)
+    h = amount * PROXIMAL * stiffness
+    function = _proximal(model.blended(train, start, amount), start, h)
     descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start, model.shared)
@@ -310,7 +332,9 @@ def _descend(
         while not message:
             if descent.relative_gradient < 0.1 * STATIONARY:
                 message = "gradient below tolerance"
-            elif iterations == MAX_ITERATIONS:
+            elif amount and (gap := model.gap(descent, h)) is not None and gap <= GAP * model.support.n:
+                message = "duality gap below tolerance"
+            elif iterations == model.max_iterations:
                 message = "iteration limit"
             elif not descent.step():
                 message = "no further decrease"
@@ -333,7 +357,9 @@ def _descend(
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
         status = Status.CONVERGED
-    elif status is Status.CONVERGED and gradient >= STATIONARY:  # converged after held-out risk had begun to rise
+    elif (
+        watch is not None and status is Status.CONVERGED and gradient >= STATIONARY
+    ):  # converged after held-out risk had begun to rise
         status = Status.STOPPED_EARLY
     if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
         everywhere = samples.columns(everything)
@@ -355,6 +381,7 @@ def _descend(
             "degrees_of_freedom": u.size,
             "effective_degrees_of_freedom": None,
             "iterations": iterations,
+            "gap": None if single or watch is not None else model.gap(descent, h),
             **({"best_scalar_risk": scalar, "n_probes": PROBES} if isinstance(model, RiskModel) else {}),
             **({} if isinstance(model, RiskModel) else {"best_two_parameter_likelihood": scalar}),
         },
