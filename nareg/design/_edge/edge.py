@@ -94,9 +94,11 @@ def edge(
     Shrinkage by a minimizes ``(1 - a)`` times the risk, plus a times the risk under a model whose optimum is the best single
     weight, plus a proximal term proportional to a. ``"auto"`` uses two folds, which alternate over ten blocks of consecutive
     signals. Up to 2000 nodes and edges together the method is a damped Newton method. Above, it is L-BFGS with sparse factors
-    and random probes for the noise (the likelihood has exact gradients, by Takahashi's recursion, where the graph is
-    mesh-like, and ``details["gap"]`` bounds what it may still fall by, where something is shrunk or the structure is Laplacian). ``shrink="auto"`` then stops it early on a quarter of the signals and probes of their own. Effective degrees
-    of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
+    and random probes for the noise. The likelihood has exact gradients, by Takahashi's recursion, where the graph is
+    mesh-like; where something is shrunk or the structure is Laplacian, ``certificate.details["gap"]`` bounds what its shrunk
+    objective may still fall by. ``shrink="auto"`` stops the descent early on a quarter of the signals and probes of their
+    own. Effective degrees of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without
+    shrinkage.
 
     With ``groups`` ``u = Z v``: an unknown v is the row sum of a group's nodes, or the mean weight of the edges of a pair of
     groups, whose ratios are those of the graph. One group thus gives the best ``S = kappa I + beta L``, and every node its
