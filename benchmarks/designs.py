@@ -43,8 +43,9 @@ SIZES = {
     "prony": (300, 1000, 3000, 10_000, 100_000),
     "relaxation": (300, 1000),
     "edge fit=noise": (300, 1000, 3000, 10_000),
-    "edge laplacian fit=noise": (1000, 3000),
-    "edge likelihood fit=noise": (1000, 3000),
+    "edge laplacian fit=noise": (1000, 3000, 10_000),
+    "edge likelihood fit=noise": (1000, 3000, 10_000),
+    "edge likelihood laplacian fit=noise": (1000, 3000, 10_000),
     "minmax": (300, 500, 1000, 2000),
 }
 COLUMNS = (
@@ -86,6 +87,9 @@ def synthetic(name: str, n: int) -> dict[str, Any]:
         "edge": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit),
         "edge laplacian": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, structure="laplacian"),
         "edge likelihood": lambda g, x, y, s: design.edge(g, signals=x, noise=s, fit=fit, criterion="likelihood"),
+        "edge likelihood laplacian": lambda g, x, y, s: design.edge(
+            g, signals=x, noise=s, fit=fit, criterion="likelihood", structure="laplacian"
+        ),
         "minmax": lambda g, x, y, s: design.minmax(
             g, signal_low=x.min(axis=1), signal_high=x.max(axis=1), noise=s, fit=fit, criterion="prony-scaled"
         ),

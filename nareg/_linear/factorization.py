@@ -38,10 +38,11 @@ def factorize(K: sp.csr_array | sp.csc_array, *, definite: bool = True) -> Facto
         return None
 
 
-def superlu(K: sp.csr_array | sp.csc_array) -> SuperLU | None:
-    """SuperLU's factor with a symmetric ordering and without pivoting; None where K is exactly singular."""
+def superlu(K: sp.csr_array | sp.csc_array, *, natural: bool = False) -> SuperLU | None:
+    """SuperLU's factor without pivoting, in minimum-degree or the given order; None where K is exactly singular."""
+    order = "NATURAL" if natural else "MMD_AT_PLUS_A"
     try:
-        return splu(sp.csc_matrix(K), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0, options={"SymmetricMode": True})
+        return splu(sp.csc_matrix(K), permc_spec=order, diag_pivot_thresh=0.0, options={"SymmetricMode": True})
     except RuntimeError:  # SuperLU's word for an exactly singular factor
         return None
 

@@ -6,7 +6,8 @@ from scipy.optimize import minimize
 
 import nareg
 from nareg.design import edge, node_invariant, risk
-from nareg.design._edge.newton import LikelihoodObjective, Proximal, RiskObjective, Support, newton
+from nareg.design._edge.newton import LikelihoodObjective, Proximal, RiskObjective, newton
+from nareg.design._edge.support import Support
 from nareg.errors import InputError, TooLargeError
 from nareg.filters import denoise
 from nareg.results import upper_edges

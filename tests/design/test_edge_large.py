@@ -25,7 +25,7 @@ def test_sparse_value_and_gradient_agree_with_the_dense_ones(rng):
     dense = RiskObjective(support, c, c[:, None] * (R + np.diag(Sigma)) * c, (cross + cross.T) / 2, float(np.trace(R)))
     A = sp.csr_array((np.ones(support.i.size), (support.i, support.j)), shape=(n, n))
     base = nareg._operator.penalty(nareg.Graph(A + A.T))
-    sampled = sparse.EdgeRisk(base, (support.i, support.j), c)
+    sampled = sparse.EdgeRisk(base, support, c)
     noise = np.diag(np.sqrt(Sigma))  # identity probes are exact
     columns = clean_and_noise(X, noise)
     point = dense.at(u)
@@ -48,7 +48,7 @@ def test_eigenvalues_without_dense_matrices(rng, monkeypatch):
         S=sp.csr_array(S), c=rng.uniform(1, 2, 300), w=None, penalty=nareg._operator.penalty(g)
     )
     dense = smallest_eigenvalues(system)
-    monkeypatch.setattr(nareg._checks, "DENSE_LIMIT", 10)
+    monkeypatch.setattr("nareg.design._edge.result.DENSE_NODES", 10)
     np.testing.assert_allclose(smallest_eigenvalues(system), dense, rtol=2e-3)
 
 

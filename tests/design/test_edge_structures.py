@@ -8,8 +8,9 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.design import edge
-from nareg.design._edge.newton import LikelihoodObjective, Support
+from nareg.design._edge.newton import LikelihoodObjective
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
+from nareg.design._edge.support import Support
 from nareg.errors import InputError, TooLargeError
 from nareg.results import Status, upper_edges
 from tests.design.test_edge import field
@@ -29,7 +30,8 @@ def test_the_inverse_on_the_edges_and_the_gradient_are_the_dense_ones(rng):
     g = nareg.graphs.sensor(60, rng=rng)
     base = nareg._operator.penalty(g)
     i, j = upper_edges(base.L)
-    support, model = Support(60, i, j), EdgeLikelihood(base, (i, j))
+    support = Support(60, i, j)
+    model = EdgeLikelihood(base, support)
     u = rng.uniform(0.5, 2, 60 + i.size)
     B = rng.standard_normal((60, 7))
     dense = LikelihoodObjective(support, B @ B.T)

@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached, Support, newton
+from nareg.design._edge.newton import LikelihoodObjective, NewtonPoint, Reached, newton
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import (
     Choice,
@@ -20,6 +20,7 @@ from nareg.design._edge.shrinkage import (
     risk_family,
     risk_of,
 )
+from nareg.design._edge.support import Support
 from nareg.design._risk.problem import STATIONARY, DesignProblem
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import DesignDetails, Status
@@ -46,10 +47,8 @@ class DenseDesign:
 
     def family(self, R: np.ndarray) -> Family:
         """Objectives for a training second moment and every amount of shrinkage."""
-        i, j = self.support.i, self.support.j
-        laplacian = self.support.unknowns(np.concatenate([np.diagonal(self.task.L), self.task.L[i, j]]))
         build = risk_family if self.by_risk else likelihood_family
-        return build(replace(self.task, R=R), self.support, laplacian)
+        return build(replace(self.task, R=R), self.support, self.support.of_operator(self.task.base.L))
 
     def judge(self, R: np.ndarray) -> Plain:
         """The plain objective for a second moment."""

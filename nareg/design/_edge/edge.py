@@ -17,13 +17,14 @@ from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
 from nareg.design._edge import sparse
 from nareg.design._edge.dense import DenseDesign
-from nareg.design._edge.newton import Support
 from nareg.design._edge.result import pack
+from nareg.design._edge.shared import support_of
+from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
 from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
-from nareg.results import WeightDesign, upper_edges
+from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 #: Up to here a Hessian of the N + M numbers is formed and factorized (32 MB, a fifth of a second a step).
@@ -40,6 +41,7 @@ def edge(
     structure: Literal["symmetric", "laplacian"] = "symmetric",
     shrink: float | Literal["auto"] | None = "auto",
     fit: ArrayLike | Literal["noise"] | None = None,
+    groups: ArrayLike | None = None,
     rng: np.random.Generator | None = None,
     backend: SolverBackend = "scipy",
     progress: ProgressCallback | None = None,
@@ -67,6 +69,9 @@ def edge(
         nothing is held out or shrunk. See Notes.
     fit : None, "noise" or (N,) array
         Data term for which to design.
+    groups : (N,) array of labels, optional
+        Nodes with the same label share a row sum of S, and edges between the same two groups (or inside one) a factor that
+        multiplies their weights in the graph: fewer unknowns where there are few training signals. See Notes.
     rng : numpy.random.Generator, optional
         Draws the probes and the held-out signals on networks too large for dense matrices; default
         ``numpy.random.default_rng(0)``.
@@ -94,9 +99,16 @@ def edge(
     Shrinkage by a minimizes ``(1 - a)`` times the risk, plus a times the risk under a model whose optimum is the best single
     weight, plus a proximal term proportional to a. ``"auto"`` uses two folds, which alternate over ten blocks of consecutive
     signals. Up to 2000 nodes and edges together the method is a damped Newton method. Above, it is L-BFGS with sparse factors
-    and random probes for the noise (the likelihood has exact gradients, by Takahashi's recursion, where the graph is
-    mesh-like). ``shrink="auto"`` then stops it early on a quarter of the signals and probes of their own. Effective degrees
-    of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without shrinkage.
+    and random probes for the noise. The likelihood has exact gradients, by Takahashi's recursion, where the graph is
+    mesh-like; where something is shrunk or the structure is Laplacian, ``certificate.details["gap"]`` bounds what its shrunk
+    objective may still fall by. ``shrink="auto"`` stops the descent early on a quarter of the signals and probes of their
+    own. Effective degrees of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without
+    shrinkage.
+
+    With ``groups`` ``u = Z v``: an unknown v is the row sum of a group's nodes, or the mean weight of the edges of a pair of
+    groups, whose ratios are those of the graph. One group thus gives the best ``S = kappa I + beta L``, and every node its
+    own group the design without groups. Row sums that an operator has of its own (a normalized Laplacian) go with the
+    edges inside the node's group. ``degrees_of_freedom`` counts the v, and ``gradient_norm`` is taken in them.
 
     Examples
     --------
@@ -121,7 +133,8 @@ def edge(
             "or choose criterion='likelihood'."
         )
     base = penalty(graph)
-    i, j = upper_edges(base.L)
+    support = support_of(base, Groups(groups, base.n_nodes))
+    i, j = support.i, support.j
     if i.size == 0:
         raise InputError("graph has no edges: there is nothing to weigh; connect it first.")
     unknowns = base.n_nodes + i.size
@@ -130,13 +143,13 @@ def edge(
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
         if structure == "laplacian":
             _refuse_other_operators(base)
-        if criterion == "likelihood" and not sparse.EdgeRisk(base, (i, j), np.ones(base.n_nodes)).systems.factorizes:
+        if criterion == "likelihood" and not sparse.EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
             raise TooLargeError(
                 f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
                 "criterion='risk', or a part of the network (graph.subgraph)."
             )
         outcome, c, stored = sparse.design(
-            base, (i, j), **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
+            base, support, **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
             rng=generator, backend=backend, progress=progress,
         )  # fmt: skip
         return pack(outcome, base, (i, j), c, stored, settings, started)
@@ -146,7 +159,7 @@ def edge(
     X = None if signals is None else _checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
     if structure == "laplacian":
         _refuse_other_operators(base)
-    dense = DenseDesign(task, Support(base.n_nodes, i, j), criterion == "risk", structure == "laplacian")
+    dense = DenseDesign(task, support, criterion == "risk", structure == "laplacian")
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
     return pack(outcome, base, (i, j), task.c, task.fit, settings, started)

@@ -9,6 +9,9 @@ import numpy as np
 
 from nareg._linear.lbfgs import MEMORY, Pair, two_loop
 
+#: A step is too long where the slope at its end is this many times as steep upward: next to the boundary of the cone.
+OVERSHOOT = 10.0
+
 
 @dataclass
 class ConeDescent:
@@ -52,7 +55,9 @@ class ConeDescent:
             if self.floor is not None:
                 u = np.maximum(u, self.floor)
             value, gradient = self.function(u)
-            if value <= self.value + 1e-4 * (length * slope if self.floor is None else float(self.gradient @ (u - self.u))):
+            promised = length * slope if self.floor is None else float(self.gradient @ (u - self.u))
+            overshoots = float(gradient @ (u - self.u)) > OVERSHOOT * abs(length * slope)
+            if value <= self.value + 1e-4 * promised and not overshoots:
                 pair = self._pair(u - self.u, gradient - self.gradient)
                 if pair is not None:
                     self.pairs = [*self.pairs[-MEMORY + 1 :], pair]
@@ -60,7 +65,7 @@ class ConeDescent:
                 return True
             # half a step where K is no longer positive definite, else the minimum of the parabola through what is known
             bend = value - self.value - length * slope
-            length *= 0.5 if not np.isfinite(value) else float(np.clip(-0.5 * slope * length / bend, 0.1, 0.5))
+            length *= 0.5 if overshoots or not np.isfinite(value) else float(np.clip(-0.5 * slope * length / bend, 0.1, 0.5))
         return False
 
     def _pair(self, step: np.ndarray, change: np.ndarray) -> Pair | None:

@@ -1,8 +1,7 @@
 """Dense edge design: risk and likelihood as functions of a number for every node and edge, and a damped Newton method.
 
-``S = sum_k u_k v_k v_k^T`` with ``v = e_i`` for a node and ``e_i - e_j`` for an edge: u holds the excess of every
-row over its edges and the weight of every edge, and ``u >= 0`` says that S is a diagonally dominant M-matrix. With
-``K = C + S``, ``P = K^-1`` and ``H = P C`` the risk is
+With ``S = sum_k u_k v_k v_k^T`` (:mod:`nareg.design._edge.support`), ``K = C + S``, ``P = K^-1`` and ``H = P C``
+the risk is
 
     f = tr(P B P) - 2 tr(P D) + tr R,      B = C (R + Sigma) C,   D = sym(C R)
     df/du_k = -v_k^T G v_k,                G = P (B P + P B - 2 D) P
@@ -21,6 +20,7 @@ from typing import Protocol
 import numpy as np
 from scipy.linalg import blas, cho_solve, lapack
 
+from nareg.design._edge.support import Support
 from nareg.design._risk.descent import report
 from nareg.errors import SolverError
 from nareg.progress import ProgressCallback
@@ -31,54 +31,6 @@ ACCEPTED = 1e-4
 LARGEST_DAMPING = 1e12
 #: Smallest pivot of a Cholesky factor over the largest: condition numbers to about 10^10 leave the risk six digits.
 SMALLEST_PIVOT = 1e-5
-
-
-@dataclass(frozen=True)
-class Support:
-    """Nodes and edges ``(i, j)`` of the graph, whose numbers are the unknowns u."""
-
-    n: int
-    i: np.ndarray
-    j: np.ndarray
-
-    def matrix(self, u: np.ndarray) -> np.ndarray:
-        """Dense ``S(u)``."""
-        full = np.zeros((self.n, self.n))
-        full[self.i, self.j] = full[self.j, self.i] = -u[self.n :]
-        np.fill_diagonal(full, self.entries(u)[: self.n])
-        return full
-
-    def unknowns(self, entries: np.ndarray) -> np.ndarray:
-        """``u`` of the matrix with these entries (N diagonal ones, then those of the edges)."""
-        return self._from_rows(entries)
-
-    def entries(self, u: np.ndarray) -> np.ndarray:
-        """Diagonal and edge entries of ``S(u)``."""
-        return self._from_rows(u)
-
-    def _from_rows(self, v: np.ndarray) -> np.ndarray:
-        """Entries to u and back: each node adds its edges, each edge changes sign; its own inverse."""
-        edge = v[self.n :]
-        ends = np.bincount(self.i, edge, self.n) + np.bincount(self.j, edge, self.n)
-        return np.concatenate([v[: self.n] + ends, -edge])
-
-    def gather(self, M: np.ndarray) -> np.ndarray:
-        """``v_k^T M v_k`` for symmetric M."""
-        d = np.diagonal(M)
-        return np.concatenate([d, d[self.i] + d[self.j] - 2 * M[self.i, self.j]])
-
-    def products(self, *pairs: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """Lower triangle of ``sum_pairs (V^T A V) o (V^T B V)``, entrywise products, for symmetric A and B."""
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        first, second = (np.zeros((len(pairs), self.n + 1, self.n + 1)) for _ in range(2))
-        for side, stack in enumerate((first, second)):
-            for position, pair in enumerate(pairs):
-                stack[position, :-1, :-1] = pair[side]  # the zero row stands for the missing end of a node's e_i
-        nodes = np.arange(self.n)
-        first_end = np.concatenate([nodes, self.i])
-        second_end = np.concatenate([np.full_like(nodes, self.n), self.j])
-        return kernels.rank_one_products(first_end, second_end, first, second)
 
 
 @dataclass(frozen=True)
@@ -147,7 +99,7 @@ class RiskObjective:
         P = point.P
         PBP, G = self._products(P)
         square = P @ P
-        stiffness = 2 * self.support.gather(PBP) * self.support.gather(square)
+        stiffness = 2 * self.support.product_diagonal(PBP, square)
         return stiffness, self.support.products((2 * PBP, square), (2 * P, G))
 
     def gauss_newton(self, point: NewtonPoint) -> np.ndarray:

@@ -23,7 +23,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import minimize
 
 from nareg._linear.held_out import standard_error
-from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, Support, newton
+from nareg.design._edge.newton import ConeObjective, LikelihoodObjective, NewtonPoint, Proximal, RiskObjective, newton
+from nareg.design._edge.support import Support
 from nareg.design._risk.problem import DesignProblem
 from nareg.design._risk.selection import STANDARD_ERRORS
 from nareg.design._risk.starts import best_scalar
@@ -69,8 +70,8 @@ class Family:
         if self.relative is None:
             return self.start
         objective, relative = self.at(amount), self.relative(amount)
-        start = self.start / self.factor
-        start[: relative.support.n] += 1.0 / float(np.diagonal(relative.R).mean())  # L alone is singular
+        ridge = relative.support.identity / float(np.diagonal(relative.R).mean())  # L alone is singular
+        start = self.start / self.factor + ridge
         trial, plain = objective.at(_rough(relative, start, nonnegative) * self.factor), objective.at(self.start)
         assert plain is not None
         return trial.u if trial is not None and trial.value < plain.value else self.start
@@ -156,8 +157,7 @@ def likelihood_family(task: DesignProblem, support: Support, L_unknowns: np.ndar
     # bounds: a condition number below 10^8
     solution = minimize(fitted, [0.0, 0.0], method="L-BFGS-B", bounds=[(-9, 9)] * 2, options={"ftol": 1e-14, "gtol": 1e-9})
     kappa, beta = np.exp(solution.x) / unit
-    start = (beta / span) * L_unknowns
-    start[: support.n] += kappa
+    start = (beta / span) * L_unknowns + kappa * support.identity
     R0 = (vectors / (kappa + beta * values / span)) @ vectors.T
     return Family(LikelihoodObjective(support, task.R), LikelihoodObjective(support, R0), start)
 

@@ -23,11 +23,12 @@ from nareg import _checks
 from nareg._linear.held_out import standard_error, worthwhile
 from nareg._linear.threads import one_blas_thread
 from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._edge.duality import duality_gap
 from nareg.design._edge.lbfgs import ConeDescent
-from nareg.design._edge.newton import Support
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.shrinkage import PROXIMAL
 from nareg.design._edge.sparse_likelihood import SHARED, EdgeLikelihood
+from nareg.design._edge.support import Support
 from nareg.design._edge.systems import EdgeSolve, edge_systems
 from nareg.design._risk.descent import report
 from nareg.design._risk.line_search import minimize_between
@@ -47,10 +48,15 @@ HELD_OUT = 0.25
 #: The descent ends after this many steps without a smaller held-out risk.
 PATIENCE = 8
 MAX_ITERATIONS = 300
+#: A step of the likelihood is cheap, and a design with little shrinkage takes many.
+LIKELIHOOD_ITERATIONS = 3000
+#: Proven distance from the smallest likelihood, per node, that counts as converged.
+GAP = 1e-7
 #: What an ending means.
 ENDINGS = {
     "held-out risk rises": Status.STOPPED_EARLY,
     "gradient below tolerance": Status.CONVERGED,
+    "duality gap below tolerance": Status.CONVERGED,
     "iteration limit": Status.MAX_ITERATIONS,
     "no further decrease": Status.STALLED,
     "interrupted": Status.INTERRUPTED,
@@ -67,15 +73,12 @@ FLOOR = 1e-9
 class EdgeRisk(ColumnRisk):
     """``||K(u)^-1 F - G||^2`` and its gradient in u."""
 
-    def __init__(
-        self, base: Penalty, edges: tuple[np.ndarray, np.ndarray], c: np.ndarray, backend: SolverBackend = "scipy"
-    ) -> None:
-        self.base, self.c = base, c
-        self.support = Support(base.n_nodes, *edges)
-        self.systems = edge_systems(backend, base, self.support, c)
+    def __init__(self, base: Penalty, support: Support, c: np.ndarray, backend: SolverBackend = "scipy") -> None:
+        self.base, self.support, self.c = base, support, c
+        self.systems = edge_systems(backend, base, support, c)
 
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
-        solve = self.systems.inverse(u)
+        solve = self.systems.inverse(self.support.numbers(u))
         U = None if solve is None else self.filtered(solve, columns)
         return None if U is None else self._squares(U - self._placed(columns)["targets"])
 
@@ -88,7 +91,7 @@ class EdgeRisk(ColumnRisk):
 
     def value_and_gradient(self, u: np.ndarray, columns: SampleColumns) -> tuple[float, np.ndarray]:
         """The risk and its gradient; infinite value outside the cone."""
-        solve = self.systems.inverse(u)
+        solve = self.systems.inverse(self.support.numbers(u))
         U = None if solve is None else self.filtered(solve, columns)
         error = None if U is None else U - self._placed(columns)["targets"]
         A = None if error is None or solve is None else solve(error, columns.last.get("adjoint"))
@@ -100,7 +103,7 @@ class EdgeRisk(ColumnRisk):
         if left is not None:
             # U is short of K^-1 F by K^-1 left, which changes the value by 2 <K^-1 error, left>, up to its square
             value += 2.0 * float(self.systems.dots(A, left).sum())
-        return value, -2.0 * self.systems.products(A, U)
+        return value, -2.0 * self.support.reduce(self.systems.products(A, U))
 
     def _right_hand_sides(self, columns: SampleColumns) -> Any:
         """``F`` of ``K^-1 F``."""
@@ -108,7 +111,7 @@ class EdgeRisk(ColumnRisk):
 
     def towards(self, u: np.ndarray, columns: SampleColumns, amount: float) -> SampleColumns:
         """The columns with targets moved towards what ``K(u)`` makes of them."""
-        solve = self.systems.inverse(u)
+        solve = self.systems.inverse(self.support.numbers(u))
         U = None if solve is None or amount == 0 else self.filtered(solve, columns)
         if U is None:
             return columns
@@ -117,13 +120,14 @@ class EdgeRisk(ColumnRisk):
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns, Z: np.ndarray) -> np.ndarray:
         """Diagonal of the Gauss-Newton matrix, ``2 (v^T U U^T v) (v^T P^2 v)``, P^2 by probes."""
-        solve = self.systems.inverse(u)
+        solve = self.systems.inverse(self.support.numbers(u))
         U = V = None
         if solve is not None:
             U, V = self.filtered(solve, columns), solve(self.systems.keep(Z / np.sqrt(Z.shape[1])))
         if U is None or V is None:
             raise SolverError("the best single weight's system cannot be solved accurately: check fit and noise.")
-        return 2.0 * self.systems.products(U, U) * self.systems.products(V, V)
+        U, V = self.systems.given_back(U), self.systems.given_back(V)
+        return 2.0 * self.support.column_product_diagonal(U, V)
 
     def _squares(self, error: Any) -> np.ndarray:
         return self.systems.dots(error, error)
@@ -162,7 +166,7 @@ class Samples:
 @one_blas_thread
 def design(
     base: Penalty,
-    edges: tuple[np.ndarray, np.ndarray],
+    support: Support,
     *,
     signals: Any,
     second_moment: Any,
@@ -191,10 +195,12 @@ def design(
     amount = shrink if shrink is not None else 0.0 if held_out is None else EARLY_SHRINK
     if by_risk:
         outcome = _descend(
-            RiskModel(EdgeRisk(base, edges, c, backend), samples), samples, held_out, amount, nonnegative, progress
+            RiskModel(EdgeRisk(base, support, c, backend), samples), samples, held_out, amount, nonnegative, progress
         )
     else:
-        outcome = _descend(LikelihoodModel(EdgeLikelihood(base, edges)), samples, held_out, amount, nonnegative, progress)
+        outcome = _descend(
+            LikelihoodModel(EdgeLikelihood(base, support), samples), samples, held_out, amount, nonnegative, progress
+        )
         # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
         scale = 1.0 if Sigma is None else float(np.mean(c * (Sigma if Sigma.ndim == 1 else np.diag(Sigma)))) or 1.0
         outcome = replace(outcome, entries=scale * outcome.entries)
@@ -232,6 +238,12 @@ class Model(Protocol):
     def size(self) -> float | None:
         """What a gradient is relative to; None: the value."""
 
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        """What the blended objective with a proximal term of weights h may still fall by; None where that is not known."""
+
+    @property
+    def max_iterations(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class RiskModel:
@@ -240,6 +252,7 @@ class RiskModel:
     columns: EdgeRisk
     samples: Samples
     shared: int = PROBES
+    max_iterations: int = MAX_ITERATIONS
 
     @property
     def support(self) -> Support:
@@ -265,13 +278,18 @@ class RiskModel:
     def size(self) -> float | None:
         return None
 
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        return None
+
 
 @dataclass(frozen=True)
 class LikelihoodModel:
     """Twice the negative log-likelihood per signal."""
 
     columns: EdgeLikelihood
+    samples: Samples
     shared: int = SHARED
+    max_iterations: int = LIKELIHOOD_ITERATIONS
 
     @property
     def support(self) -> Support:
@@ -285,7 +303,7 @@ class LikelihoodModel:
         return self.columns.best_two(self.columns.moments(columns))
 
     def stiffness(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray:
-        return self.columns.inverse_products(u) ** 2
+        return self.columns.stiffness(u, self.samples.probes)
 
     def blended(
         self, columns: SampleColumns, start: np.ndarray, amount: float
@@ -296,6 +314,10 @@ class LikelihoodModel:
 
     def size(self) -> float | None:
         return float(self.support.n)  # tr(Theta R) at the minimum: the value changes with the unit of the signals
+
+    def gap(self, descent: ConeDescent, h: np.ndarray) -> float | None:
+        u = descent.u
+        return duality_gap(u, descent.gradient, h, descent.floor, self.support.n, lambda: self.columns.inverse_products(u))
 
 
 def _descend(
@@ -311,10 +333,11 @@ def _descend(
     start = model.start(train)
     stiffness = model.stiffness(start, train)
     stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-    floor = FLOOR * np.abs(start[model.support.n :]).min() * np.ones_like(start) if nonnegative else None
-    if floor is not None:
-        floor[: model.support.n] = 0.0  # edges stay in the factor's pattern
-    function = _proximal(model.blended(train, start, amount), start, amount * PROXIMAL * stiffness)
+    of_edges = 1.0 - model.support.identity
+    # edges stay in the factor's pattern
+    floor = FLOOR * np.abs(start[of_edges > 0]).min() * of_edges if nonnegative else None
+    h = amount * PROXIMAL * stiffness
+    function = _proximal(model.blended(train, start, amount), start, h)
     descent = ConeDescent(function, start, stiffness, floor, model.size())
     scalar = risk.value(start, train)
     watch = None if judge is None else Watch(risk, judge, start, model.shared)
@@ -324,7 +347,9 @@ def _descend(
         while not message:
             if descent.relative_gradient < 0.1 * STATIONARY:
                 message = "gradient below tolerance"
-            elif iterations == MAX_ITERATIONS:
+            elif amount and (gap := model.gap(descent, h)) is not None and gap <= GAP * model.support.n:
+                message = "duality gap below tolerance"
+            elif iterations == model.max_iterations:
                 message = "iteration limit"
             elif not descent.step():
                 message = "no further decrease"
@@ -347,7 +372,9 @@ def _descend(
     status = ENDINGS[message]
     if message == "no further decrease" and gradient < STATIONARY:
         status = Status.CONVERGED
-    elif status is Status.CONVERGED and gradient >= STATIONARY:  # converged after held-out risk had begun to rise
+    elif (
+        watch is not None and status is Status.CONVERGED and gradient >= STATIONARY
+    ):  # converged after held-out risk had begun to rise
         status = Status.STOPPED_EARLY
     if watch is not None:  # where held-out risk was smallest: another point than the last one, on all signals
         everywhere = samples.columns(everything)
@@ -370,6 +397,7 @@ def _descend(
             "degrees_of_freedom": u.size,
             "effective_degrees_of_freedom": None,
             "iterations": iterations,
+            "gap": None if single or watch is not None else model.gap(descent, h),
             **({"best_scalar_risk": scalar, "n_probes": PROBES} if isinstance(model, RiskModel) else {}),
             **({} if isinstance(model, RiskModel) else {"best_two_parameter_likelihood": scalar}),
         },
@@ -419,8 +447,8 @@ def _proximal(
 
 def best_scalar(risk: EdgeRisk, columns: SampleColumns) -> np.ndarray:
     """Unknowns of ``strength L`` with the strength, one for all edges, of the smallest risk on these columns."""
-    L, s = risk.base.L, risk.support
-    weights = s.unknowns(np.concatenate([L.diagonal(), np.asarray(L[s.i, s.j]).ravel()]))
+    L = risk.base.L
+    weights = risk.support.of_operator(L)
     unit = float(risk.c.mean() / L.diagonal().mean())
     at, _ = minimize_between(lambda t: risk.value(unit * np.exp(t) * weights, columns), -10, 10, accuracy=1e-2)
     return unit * np.exp(at) * weights

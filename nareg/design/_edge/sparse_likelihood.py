@@ -15,9 +15,10 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.optimize import minimize
 
-from nareg._linear.factorization import is_cholesky, superlu
+from nareg._linear.factorization import factorize
 from nareg._operator import Penalty
-from nareg.design._edge.newton import Support
+from nareg.design._edge.elimination import Elimination
+from nareg.design._edge.support import Sketch, Support
 from nareg.design._risk.sampled import ColumnRisk, SampleColumns
 from nareg.results import symmetric_from_entries
 
@@ -30,8 +31,9 @@ class EdgeLikelihood(ColumnRisk):
 
     factorizes = True
 
-    def __init__(self, base: Penalty, edges: tuple[np.ndarray, np.ndarray]) -> None:
-        self.base, self.support = base, Support(base.n_nodes, *edges)
+    def __init__(self, base: Penalty, support: Support) -> None:
+        self.base, self.support = base, support
+        self._last: tuple[np.ndarray, tuple[float, np.ndarray] | None] | None = None
 
     def column_values(self, u: np.ndarray, columns: SampleColumns) -> np.ndarray | None:
         """``x^T Theta x`` of every signal, then the log-determinant in equal parts."""
@@ -46,49 +48,46 @@ class EdgeLikelihood(ColumnRisk):
         """``Theta``."""
         return symmetric_from_entries(self.support.entries(u), self.support.i, self.support.j)
 
-    def factored(self, u: np.ndarray) -> tuple[float, Callable[[], np.ndarray]] | None:
-        """Log-determinant, and a function for ``v_k^T Theta^-1 v_k``; None outside the cone."""
-        lu = superlu(self.matrix(u)) if np.isfinite(u).all() else None
-        if lu is None or not is_cholesky(lu):
-            return None
-        pivots = lu.U.diagonal()
-        return float(np.log(pivots).sum()), lambda: self._inverse_products(lu.L.tocsc(), pivots, lu.perm_c)
+    @cached_property
+    def elimination(self) -> Elimination:
+        return Elimination(self.support.n, self.support.i, self.support.j)
+
+    def factored(self, u: np.ndarray) -> tuple[float, np.ndarray] | None:
+        """Log-determinant and factor; None outside the cone. Those of the last u are remembered."""
+        if self._last is None or not np.array_equal(self._last[0], u):
+            self._last = u.copy(), self.elimination.factor(self.support.entries(u)) if np.isfinite(u).all() else None
+        return self._last[1]
 
     def value_and_gradient(self, u: np.ndarray, moments: np.ndarray) -> tuple[float, np.ndarray]:
         """``u . moments - log det Theta`` and its gradient; moments are ``v_k^T R v_k``. Infinite outside the cone."""
         factored = self.factored(u)
         if factored is None:
             return np.inf, np.zeros_like(u)
-        return float(u @ moments) - factored[0], moments - factored[1]()
+        return float(u @ moments) - factored[0], moments - self.support.reduce(self._inverse_products(factored[1]))
 
     def moments(self, columns: SampleColumns) -> np.ndarray:
         """``v_k^T R v_k`` for every node and edge."""
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        B, s = np.ascontiguousarray(columns.inputs), self.support
-        return np.concatenate([np.einsum("it,it->i", B, B), kernels.edge_products(s.i, s.j, B, B)])
+        return self.support.column_products(columns.inputs, columns.inputs)
 
     @cached_property
     def laplacian(self) -> np.ndarray:
         """Unknowns of the operator itself."""
-        L, s = self.base.L, self.support
-        return s.unknowns(np.concatenate([L.diagonal(), np.asarray(L[s.i, s.j]).ravel()]))
+        return self.support.of_operator(self.base.L)
 
     def best_two(self, moments: np.ndarray) -> np.ndarray:
         """Unknowns of the best precision of the form ``kappa I + beta L``."""
-        n = self.support.n
-        unit, span = float(moments[:n].mean()), float(self.base.L.diagonal().max()) * 2
+        n, identity = self.support.n, self.support.identity
+        unit, span = float(identity @ moments) / n, float(self.base.L.diagonal().max()) * 2
 
         def unknowns(logs: np.ndarray) -> np.ndarray:
-            u = np.exp(logs[1]) / span * self.laplacian
-            u[:n] += np.exp(logs[0])
-            return u / unit
+            u: np.ndarray = (np.exp(logs[1]) / span * self.laplacian + np.exp(logs[0]) * identity) / unit
+            return u
 
         def fitted(logs: np.ndarray) -> tuple[float, np.ndarray]:
             u = unknowns(logs)
             value, gradient = self.value_and_gradient(u, moments)
             only = np.exp(logs[0]) / unit
-            first = float(gradient[:n].sum()) * only
+            first = float(identity @ gradient) * only
             return value / n, np.array([first, float(gradient @ u) - first]) / n
 
         # bounds: a condition number below 10^8
@@ -101,15 +100,23 @@ class EdgeLikelihood(ColumnRisk):
         """``v_k^T Theta^-1 v_k`` at a point inside the cone."""
         factored = self.factored(u)
         assert factored is not None
-        return factored[1]()
+        return self.support.reduce(self._inverse_products(factored[1]))
 
-    def _inverse_products(self, L: sp.csc_array, pivots: np.ndarray, order: np.ndarray) -> np.ndarray:
-        from nareg.design._risk import kernels  # numba: imported when first needed
+    def stiffness(self, u: np.ndarray, probes: Callable[[], np.ndarray]) -> np.ndarray:
+        """Diagonal of the Hessian, ``tr(Theta^-1 S_k Theta^-1 S_k)`` with ``S_k`` what an unknown multiplies."""
 
-        L.sort_indices()
-        Z = kernels.selected_inverse(L.indptr, L.indices, L.data, pivots)
-        diagonal = Z[L.indptr[:-1]][order]  # unit diagonal first in every column
-        s = self.support
-        first, second = np.minimum(order[s.i], order[s.j]), np.maximum(order[s.i], order[s.j])
-        between = kernels.stored_entries(L.indptr, L.indices, Z, first, second)
-        return np.concatenate([diagonal, diagonal[s.i] + diagonal[s.j] - 2 * between])
+        def sketch() -> Sketch:
+            factor = factorize(self.matrix(u))
+            assert factor is not None
+            first, second = (Z / np.sqrt(Z.shape[1]) for Z in (probes(), probes()))
+            return (factor.solve(first), first), (factor.solve(second), second)
+
+        factored = self.factored(u)
+        assert factored is not None
+        return self.support.squared_diagonal(self._inverse_products(factored[1]), sketch)
+
+    def _inverse_products(self, factor: np.ndarray) -> np.ndarray:
+        """``v_k^T Theta^-1 v_k`` of every node and edge."""
+        n, s = self.support.n, self.support
+        entries = self.elimination.inverse_entries(factor)
+        return np.concatenate([entries[:n], entries[s.i] + entries[s.j] - 2 * entries[n:]])

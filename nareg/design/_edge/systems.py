@@ -9,8 +9,8 @@ import numpy as np
 
 from nareg._linear.factorization import factorize
 from nareg._operator import FilterSystem, Penalty
-from nareg.design._edge.newton import Support
 from nareg.design._edge.result import FACTOR_NODES
+from nareg.design._edge.support import Support
 from nareg.filters import cg
 from nareg.filters.backends import SolverBackend, Torch, open_torch_edges
 from nareg.results import Status, symmetric_from_entries
@@ -22,7 +22,7 @@ EdgeSolve = Callable[..., Any]
 
 
 class EdgeSystems(Protocol):
-    """``K(u) = C + S(u)`` for one u after another. Columns are arrays of the library's own kind."""
+    """``K(u) = C + S(u)`` for one u after another, a number per node and edge. Columns are arrays of the library's own kind."""
 
     label: str
     #: Whether sparse factors solve, whose positive pivots prove that K is positive definite.
@@ -30,6 +30,9 @@ class EdgeSystems(Protocol):
 
     def keep(self, columns: np.ndarray) -> Any:
         """(N, T) columns where this library solves."""
+
+    def given_back(self, columns: Any) -> np.ndarray:
+        """The same as a NumPy array."""
 
     def scaled(self, y: Any) -> Any:
         """``C y``."""
@@ -53,10 +56,14 @@ class ScipyEdges:
     label = ""
 
     def __init__(self, base: Penalty, support: Support, c: np.ndarray) -> None:
-        self.base, self.support, self.c = base, support, c
+        self.base, self.c = base, c
+        self.support = Support(support.n, support.i, support.j)
         self.factorizes = base.n_nodes <= FACTOR_NODES and _bare(base, c).mesh_like
 
     def keep(self, columns: np.ndarray) -> np.ndarray:
+        return columns
+
+    def given_back(self, columns: np.ndarray) -> np.ndarray:
         return columns
 
     def scaled(self, y: np.ndarray) -> np.ndarray:
@@ -80,11 +87,7 @@ class ScipyEdges:
         return np.einsum("it,it->t", A, B)
 
     def products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
-        from nareg.design._risk import kernels  # numba: imported when first needed
-
-        s = self.support
-        edge = kernels.edge_products(s.i, s.j, np.ascontiguousarray(A), np.ascontiguousarray(U))
-        return np.concatenate([np.einsum("it,it->i", A, U), edge])
+        return self.support.column_products(A, U)
 
 
 def edge_systems(backend: SolverBackend, base: Penalty, support: Support, c: np.ndarray) -> EdgeSystems:

@@ -140,40 +140,48 @@ def add_row_part(indptr, indices, data, starts, blocks, V, out):  # type: ignore
 
 
 @serial
-def selected_inverse(indptr, indices, data, pivots):  # type: ignore[no-untyped-def]
-    """Entries of ``(L D L^T)^-1`` on the pattern of the unit lower triangular L (CSC, sorted)."""
-    n = pivots.size
-    Z = np.zeros(data.size)
-    place = np.full(n, -1)
-    sums = np.zeros(n)
-    for i in range(n - 1, -1, -1):
-        start, end = indptr[i] + 1, indptr[i + 1]
+def eliminate(indptr, indices, data):  # type: ignore[no-untyped-def]
+    """``L D L^T`` in place of the lower triangle of a matrix on the pattern of L (CSC, sorted, diagonal first).
+
+    D is left on the diagonal. False where a pivot is not positive.
+    """
+    for j in range(indptr.size - 1):
+        pivot = data[indptr[j]]
+        if not (pivot > 0.0 and pivot < np.inf):
+            return False
+        start, end = indptr[j] + 1, indptr[j + 1]
         for p in range(start, end):
-            place[indices[p]] = p
-            sums[indices[p]] = 0.0
+            factor = data[p] / pivot
+            place = indptr[indices[p]]
+            for q in range(p, end):
+                while indices[place] != indices[q]:  # the column of a row of L holds all later rows
+                    place += 1
+                data[place] -= factor * data[q]
         for p in range(start, end):
-            k = indices[p]
-            for q in range(indptr[k], indptr[k + 1]):
-                r = indices[q]
-                if place[r] >= 0:
-                    sums[r] += data[p] * Z[q]
-                    if r != k:
-                        sums[k] += data[place[r]] * Z[q]
-        total = 1.0 / pivots[i]
-        for p in range(start, end):
-            Z[p] = -sums[indices[p]]
-            total -= data[p] * Z[p]
-            place[indices[p]] = -1
-        Z[indptr[i]] = total
-    return Z
+            data[p] /= pivot
+    return True
 
 
 @serial
-def stored_entries(indptr, indices, Z, columns, rows):  # type: ignore[no-untyped-def]
-    """Entries (row, column) of a matrix in sorted CSC; every one must be stored."""
-    out = np.empty(rows.size)
-    for e in range(rows.size):
-        start, end = indptr[columns[e]], indptr[columns[e] + 1]
-        p = start + np.searchsorted(indices[start:end], rows[e])
-        out[e] = Z[p] if p < end and indices[p] == rows[e] else np.nan
-    return out
+def selected_inverse(indptr, indices, data):  # type: ignore[no-untyped-def]
+    """Entries of ``(L D L^T)^-1`` on the pattern of L, as :func:`eliminate` leaves it."""
+    Z = np.zeros(data.size)
+    sums = np.zeros(indptr.size)
+    for i in range(indptr.size - 2, -1, -1):
+        start, end = indptr[i] + 1, indptr[i + 1]
+        sums[: end - start] = 0.0
+        for p in range(start, end):
+            place = indptr[indices[p]]
+            total = sums[p - start] + data[p] * Z[place]
+            for q in range(p + 1, end):
+                while indices[place] != indices[q]:
+                    place += 1
+                sums[q - start] += data[p] * Z[place]
+                total += data[q] * Z[place]
+            sums[p - start] = total
+        diagonal = 1.0 / data[indptr[i]]
+        for p in range(start, end):
+            Z[p] = -sums[p - start]
+            diagonal -= data[p] * Z[p]
+        Z[indptr[i]] = diagonal
+    return Z

@@ -49,6 +49,11 @@ class TorchEdges:
         """(N, T) columns on the device."""
         return self._put(columns[self._order])
 
+    def given_back(self, columns: torch.Tensor) -> np.ndarray:
+        """The same in main memory, nodes in the order of the graph."""
+        array: np.ndarray = columns[self._back].cpu().numpy()
+        return array
+
     def scaled(self, y: torch.Tensor) -> torch.Tensor:
         """``C y``."""
         return self._c[self._put(self._order), None] * y
