@@ -322,7 +322,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If the store cannot be read, is damaged, or is open in another process.
         """
-        if Path(path).is_dir():
+        if os.path.isdir(path):
             if key is not None:
                 raise InputError(f"key is given, but {path} is the folder of a model, which has none: leave it out.")
             return cls._opened(path, device=device, memory=memory, rng=rng)

@@ -20,66 +20,72 @@ from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 PIECE = 2**25
 #: Arrays (N, B) of the B columns at a time: a level, the next one, and the sum of all.
 ARRAYS = 3
-#: Share of the data's bytes that is used as memory by default, and the least.
+#: Share of the tables' bytes that is used as memory by default, and the least.
 SHARE, LEAST = 0.4, 2**28
 
 
+def allowed(tables: list[Table], n_nodes: int, memory: int | None) -> float:
+    """Bytes of memory that may be used: two fifths of those of the tables, at least 256 MiB, or what the user says."""
+    return max(SHARE * n_nodes * sum(table.row_bytes for table in tables), LEAST) if memory is None else float(memory)
+
+
 def propagate(
-    graph: LiveGraph, features: Table, row: np.ndarray, weights: np.ndarray, reserves: list[Table], total: Table,
-    memory: int | None,
-) -> None:  # fmt: skip
-    """Write ``q_l = D^1/2 P^l X`` for 0 < l < L, and ``S = sum_l w_l q_l`` with the row of a node where ``row`` says.
+    graph: LiveGraph, tables: list[Table], row: np.ndarray, weights: np.ndarray, memory: int | None, *, first: int = 1
+) -> None:
+    """Write ``q_l = D^1/2 P^l X`` for first <= l < L, and ``S = sum_l w_l q_l`` with the row of a node where ``row`` says.
 
     Parameters
     ----------
     graph : LiveGraph
-    features : Table
-        X, and spare rows.
+    tables : list of tables
+        X, the reserves level by level, and S. There may be spare rows.
     row : (N,) array
     weights : (L + 1,) array
-    reserves : list of L - 1 tables
-    total : Table
     memory : int or None
-        Bytes that may be used; by default two fifths of those of the tables, and at least 256 MiB.
+        As in :func:`allowed`.
+    first : int
+        Levels below are up to date.
     """
-    degrees = graph.degrees
+    degrees, features, reserves, total = graph.degrees, tables[0], tables[1:-1], tables[-1]
     n, width = degrees.size, features.row_shape[0]
-    tables = [features, *reserves, total]
-    allowed = max(SHARE * n * sum(table.row_bytes for table in tables), LEAST) if memory is None else memory
-    columns = max(int(allowed // (8 * ARRAYS * n)), 1)
-    blocks = -(-width // columns)
-    step = -(-width // blocks)
     _checks.memory("one column of the embedding", 8 * ARRAYS * n, alternative="use a machine with more memory")
-    for first in range(0, width, step):
-        block = slice(first, min(first + step, width))
-        below = np.empty((n, block.stop - block.start))
-        for place in _pieces(n, features.row_bytes):
-            below[place] = features.read(place.start, place.stop)[:, block]
-        _levels(graph, degrees, below, block, row, weights, reserves, total)
+    columns = max(int(allowed(tables, n, memory) // (8 * ARRAYS * n)), 1)
+    step = -(-width // -(-width // columns))
+    for start in range(0, width, step):
+        block = slice(start, min(start + step, width))
+        below, sums = _read(features, n, block), np.zeros((n, block.stop - block.start))
+        if weights[0]:
+            for place in _pieces(n, features.row_bytes):
+                kernels.add_rows(row[place], below[place] * np.sqrt(degrees[place])[:, None], weights[0], sums)
+        for level, table in enumerate(reserves, start=1):
+            below = _level(graph, degrees, below, level) if level >= first else _read(table, n, block)
+            if weights[level]:
+                kernels.add_rows(row, below, weights[level], sums)
+            if level >= first:
+                _write(table, below, block)
+        order = weights.size - 1
+        if order and weights[-1]:
+            kernels.gather(*graph.rows, below, _scale(degrees, order), row, weights[-1], sums)
+        _write(total, sums, block)
 
 
-def _levels(
-    graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, block: slice, row: np.ndarray, weights: np.ndarray,
-    reserves: list[Table], total: Table,
-) -> None:  # fmt: skip
-    """All levels of some columns of the features."""
-    order, itself, sums = weights.size - 1, np.arange(degrees.size), np.zeros_like(below)
-    if weights[0]:
-        for place in _pieces(len(below), 8 * below.shape[1]):
-            kernels.add_rows(row[place], below[place] * np.sqrt(degrees[place])[:, None], weights[0], sums)
-    for level in range(1, order + 1):
-        scale = degrees**-0.5 if level == 1 else 1 / degrees
-        if level == order:
-            if weights[-1]:
-                kernels.gather(*graph.rows, below, scale, row, weights[-1], sums)
-            break
-        reserve = np.zeros_like(below)
-        kernels.gather(*graph.rows, below, scale, itself, 1.0, reserve)
-        if weights[level]:
-            kernels.add_rows(row, reserve, weights[level], sums)
-        _write(reserves[level - 1], reserve, block)
-        below = reserve
-    _write(total, sums, block)
+def _level(graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, level: int) -> np.ndarray:
+    """``q_l`` from the level below, X for the first one."""
+    reserve = np.zeros_like(below)
+    kernels.gather(*graph.rows, below, _scale(degrees, level), np.arange(degrees.size), 1.0, reserve)
+    return reserve
+
+
+def _scale(degrees: np.ndarray, level: int) -> np.ndarray:
+    scale: np.ndarray = degrees**-0.5 if level == 1 else 1 / degrees
+    return scale
+
+
+def _read(table: Table, n: int, block: slice) -> np.ndarray:
+    columns = np.empty((n, block.stop - block.start))
+    for place in _pieces(n, table.row_bytes):
+        columns[place] = table.read(place.start, place.stop)[:, block]
+    return columns
 
 
 def _write(table: Table, columns: np.ndarray, block: slice) -> None:

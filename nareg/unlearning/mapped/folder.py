@@ -63,6 +63,11 @@ class StateFolder:
         self.tables = {name: Table(path / f"{name}.npy") for name in names}
         self.reserves = [self.tables[f"reserve-{level}"] for level in range(1, order)]
 
+    @property
+    def embedding(self) -> list[Table]:
+        """Tables of F numbers per node: features, reserves level by level, and sums."""
+        return [self["features"], *self.reserves, self["sum"]]
+
     def __getitem__(self, name: str) -> Table:
         return self.tables[name]
 
@@ -90,7 +95,7 @@ class StateFolder:
 
     def grow(self, n_nodes: int) -> None:
         """Make room for so many nodes; views of tables have to be taken again."""
-        for table in (*self.reserves, self["features"], self["sum"], *(self[name] for name in PER_NODE)):
+        for table in (*self.embedding, *(self[name] for name in PER_NODE)):
             table.grow(n_nodes)
 
     def attach(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -9,14 +10,9 @@ import numpy as np
 from nareg.unlearning.mapped import blocks
 from nareg.unlearning.mapped.folder import StateFolder
 from nareg.unlearning.mapped.graph import MappedGraph
-from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.base import Change, Scratch
 from nareg.unlearning.propagation.exact import Propagation
 from nareg.unlearning.propagation.rounding import Rounding
-
-#: Rows, as a share of all, that a level of a request adds at most: each is a page of memory and a row of the journal. Beyond,
-#: everything is propagated anew.
-REACHED = 0.25
 
 
 @dataclass(frozen=True)
@@ -114,6 +110,8 @@ class MappedPropagation(Propagation):
         self._n_train, self._rounding = counts.n_train, MappedRounding(self._folder, counts, self.order)
         self.scratch = Scratch(self.graph) if scratch is None else scratch
         self.scratch.graph = self.graph
+        #: Whether the present request reaches more rows than fit into memory.
+        self._is_wide = False
         #: Whether reserves and sums of the present request were computed in the files.
         self.is_anew = False
 
@@ -123,32 +121,41 @@ class MappedPropagation(Propagation):
 
     def update(self, change: Change, gone: np.ndarray | None = None) -> None:
         """Apply a request to graph, features and embedding, in memory, and note which rows change."""
-        self._folder["features"].note(change.nodes)
-        super().update(change, gone)
-        if self.is_anew:
-            return
-        # what a request changes at level l is at most l hops away from the nodes that it touches
+        # what it changes at level l is at most l hops away from the nodes that it touches, with removed edges still there
         nodes, counts = self.scratch.reach(change.touched, self.order)
         self.scratch.forget(nodes)
+        self._folder["features"].note(change.nodes)
+        self._is_wide = nodes.size * self._row_bytes > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
         for level, table in enumerate(self._folder.reserves, start=1):
             table.note(nodes[: counts[level]])
-        self._folder["sum"].note(self._row[nodes])
+        super().update(change, gone)
+        if not self.is_anew:
+            self._folder["sum"].note(self._row[nodes])
+
+    @property
+    def _row_bytes(self) -> int:
+        """Bytes of memory that a reached node takes: a page in each table, and two rows while it is pushed."""
+        return max(self.order, 1) * mmap.PAGESIZE + 16 * self.features.shape[1]
 
     def recompute(self, first: int = 1) -> None:
-        """Compute everything from features and graph, in the files themselves: until the request is done they are stale."""
+        """Compute the levels from ``first`` on and the sum in the files themselves: until the request is done they are stale."""
         folder = self._folder
         folder.mark_stale()
-        blocks.propagate(
-            self.graph, folder["features"], self._row, self.weights, folder.reserves, folder["sum"], self._memory
-        )
-        for table in (*folder.reserves, folder["sum"]):
+        blocks.propagate(self.graph, folder.embedding, self._row, self.weights, self._memory, first=first)
+        for table in folder.embedding[first:]:
             table.sync()
             table.attach()
         self._view(self.graph.n_nodes)
         self.is_anew = True
 
     def _reaches_most(self, sources: np.ndarray) -> bool:
-        return super()._reaches_most(sources) or kernels.work(self.graph.live, sources) > REACHED * self.graph.n_nodes
+        return self._is_wide or super()._reaches_most(sources)
+
+    def _clear(self, nodes: np.ndarray) -> None:
+        super()._clear(nodes)
+        for table in self._folder.reserves:
+            table.note(nodes)
+        self._folder["sum"].note(self._row[nodes])
 
     def _exchange(self, i: int, j: int) -> None:
         super()._exchange(i, j)
@@ -164,5 +171,5 @@ class MappedPropagation(Propagation):
         self._folder.grow(total)
         self.attach(counts, self.scratch)
         super().add_nodes(features)
-        for table in (*self._folder.reserves, *(self._folder[name] for name in ("features", "sum", "node", "row"))):
+        for table in (*self._folder.embedding, self._folder["node"], self._folder["row"]):
             table.note(np.arange(first, total))
