@@ -22,6 +22,7 @@ import time
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numba
 import numpy as np
@@ -74,11 +75,13 @@ def ten_requests(model: CertifiedGPR) -> list[dict[str, float | str]]:
         start = time.perf_counter()
         certificate = call()
         seconds = time.perf_counter() - start
-        rows.append({"request": name, "seconds": seconds, "spent": certificate.spent / certificate.budget, **certificate.timings})
+        rows.append(
+            {"request": name, "seconds": seconds, "spent": certificate.spent / certificate.budget, **certificate.timings}
+        )
     return rows
 
 
-def fit_mapped(folder: Path, share: int, memory: int | None) -> dict[str, object]:
+def fit_mapped(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     n = outofcore.StoredGraph(folder / "g.graph").n_nodes
     labels, train = labels_of(n, share)
     model = CertifiedGPR(folder=folder / "model", memory=memory, rng=np.random.default_rng(3))
@@ -86,7 +89,7 @@ def fit_mapped(folder: Path, share: int, memory: int | None) -> dict[str, object
     return {**model.certificate().timings}
 
 
-def requests_mapped(folder: Path, share: int, memory: int | None) -> dict[str, object]:
+def requests_mapped(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     start = time.perf_counter()
     model = CertifiedGPR.load(folder / "model", memory=memory, rng=np.random.default_rng(4))
     loaded = time.perf_counter() - start
@@ -95,7 +98,7 @@ def requests_mapped(folder: Path, share: int, memory: int | None) -> dict[str, o
     return {"load": loaded, "rows": rows}
 
 
-def in_memory(folder: Path, share: int, memory: int | None) -> dict[str, object]:
+def in_memory(folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     graph, X = Graph.load(folder / "g.graph"), np.load(folder / "x.npy")
     labels, train = labels_of(graph.n_nodes, share)
     model = CertifiedGPR(rng=np.random.default_rng(3)).fit(graph, X, labels, train, classes=np.arange(CLASSES))
@@ -130,14 +133,18 @@ def child(task: str, folder: Path, share: int, memory: int | None) -> None:
     print(json.dumps({"seconds": seconds, **largest, **result}))
 
 
-def run(task: str, folder: Path, share: int, memory: int | None) -> dict[str, object]:
+def run(task: str, folder: Path, share: int, memory: int | None) -> dict[str, Any]:
     """One task in a process of its own."""
     command = [sys.executable, __file__, "--task", task, "--folder", str(folder), "--share", str(share)]
     command += [] if memory is None else ["--memory", str(memory)]
     return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout)
 
 
-def peaks(result: dict[str, object]) -> str:
+def stages(result: dict[str, Any]) -> str:
+    return f"propagation {result['propagation']:.1f} s, training {result['training']:.1f} s"
+
+
+def peaks(result: dict[str, Any]) -> str:
     return f"peak {result['VmHWM'] / 1e9:.2f} GB resident, {result['RssAnon'] / 1e9:.2f} GB of it anonymous"
 
 
@@ -168,26 +175,28 @@ def main() -> None:
                     run(task, folder, 10**9, None)
         graph = outofcore.StoredGraph(whole / "g.graph")
         n, given = graph.n_nodes, graph.n_bytes + (whole / "x.npy").stat().st_size
-        print(f"\n1/{share} of ogbn-papers100M: {n} nodes, {graph.n_edges} edges, {PAPERS_COLUMNS} float32 features, "
-              f"{CLASSES} classes, {numba.get_num_threads()} threads; {given / 1e9:.2f} GB given, written in {written:.0f} s")  # fmt: skip
+        print(
+            f"\n1/{share} of ogbn-papers100M: {n} nodes, {graph.n_edges} edges, {PAPERS_COLUMNS} float32 features, {CLASSES} "
+            f"classes, {numba.get_num_threads()} threads; {given / 1e9:.2f} GB given, written in {written:.0f} s"
+        )
         fitted = run("fit_mapped", whole, share, memory)
         used = sum(512 * file.stat().st_blocks for file in (whole / "model").iterdir())
-        print(f"fit: {fitted['seconds']:.1f} s (propagation {fitted['propagation']:.1f}, training {fitted['training']:.1f}), "
-              f"{peaks(fitted)}; {used / 1e9:.2f} GB on disk", flush=True)  # fmt: skip
+        print(f"fit: {stages(fitted)}, {peaks(fitted)}; {used / 1e9:.2f} GB on disk", flush=True)
         drop(whole)
         mapped = run("requests_mapped", whole, share, memory)
         print(f"load: {mapped['load']:.1f} s; requests: {peaks(mapped)}")
-        fits = 3 * 8 * n * PAPERS_COLUMNS < FITS * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-        memory_rows = [{"seconds": float("nan")}] * 10
-        if fits:
+        others = [{"seconds": float("nan")}] * len(mapped["rows"])
+        if 3 * 8 * n * PAPERS_COLUMNS < FITS * os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"):
             result = run("in_memory", whole, share, memory)
-            memory_rows = result["rows"]
-            print(f"in memory: fit {result['propagation'] + result['training']:.1f} s (propagation {result['propagation']:.1f}, "
-                  f"training {result['training']:.1f}), {peaks(result)}")  # fmt: skip
-        print("\n| request | seconds, mapped | propagation | training | seconds, in memory | budget spent |\n|---|---|---|---|---|---|")
-        for row, other in zip(mapped["rows"], memory_rows, strict=True):
-            print(f"| {row['request']} | {row['seconds']:.2f} | {row['propagation']:.2f} | {row['training']:.2f} | "
-                  f"{other['seconds']:.2f} | {100 * row['spent']:.0f} % |")  # fmt: skip
+            others = result["rows"]
+            print(f"in memory: fit {stages(result)}, {peaks(result)}")
+        print("\n| request | seconds, mapped | propagation | training | seconds, in memory | budget spent |")
+        print("|---|---|---|---|---|---|")
+        for row, other in zip(mapped["rows"], others, strict=True):
+            print(
+                f"| {row['request']} | {row['seconds']:.2f} | {row['propagation']:.2f} | {row['training']:.2f} | "
+                f"{other['seconds']:.2f} | {100 * row['spent']:.0f} % |"
+            )
 
 
 if __name__ == "__main__":

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from nareg import _checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError, LedgerError
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import _stored, head
+from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, budget
@@ -123,7 +122,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         if self.delta == 1:
             raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
         self.r_max = _checks.number("r_max", r_max, low=0)
-        self.folder = None if folder is None else mapped_folder(folder, self.r_max, device)
+        self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
         self.memory = None if memory is None else _checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
@@ -431,15 +430,3 @@ class CertifiedGPR(Forgetting[Certificate]):
         with product_threads(Z.size * W.shape[1]):
             scores: np.ndarray = Z @ W
         return scores
-
-
-def mapped_folder(folder: str | os.PathLike[str], r_max: float, device: str | None) -> Path:
-    """The path of a folder, if options go with it."""
-    if r_max:
-        raise InputError(
-            f"r_max is {r_max:g} and folder is given: each request would read the residuals of all nodes from the disk; pass "
-            "r_max=0 with a folder."
-        )
-    if device is not None:
-        raise InputError(f"device is {device!r} and folder is given: leave one out.")
-    return Path(folder)

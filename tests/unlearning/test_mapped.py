@@ -69,8 +69,9 @@ def everything(model):
     parts = model._data
     propagation = parts.propagation
     return [
-        model.embedding(), model.coefficients.copy(), model._head.B.copy(), model.labels, np.array(parts.train), parts.gone.copy(),
-        propagation.features.copy(), *(q.copy() for q in propagation._reserves), parts.graph.adjacency().toarray(),
+        model.embedding(), model.coefficients.copy(), model._head.B.copy(), model.labels, np.array(parts.train),
+        parts.gone.copy(), propagation.features.copy(), *(q.copy() for q in propagation._reserves),
+        parts.graph.adjacency().toarray(),
         propagation._rounding._largest.copy(), propagation._rounding._degrees.copy(),
         np.array([propagation._rounding.peak, propagation._rounding.ratio, propagation._rounding.requests]),
     ]  # fmt: skip
@@ -292,9 +293,11 @@ SERVICE = textwrap.dedent(
             return function(*arguments, **options)
         return call
 
-    for module, names in ((folder, ("sync", "atomic_write")), (journal, ("sync", "write_all")), (tables, ("sync", "write_all"))):
-        for name in names:
-            setattr(module, name, counted(getattr(module, name)))
+    for module, name in (
+        (folder, "sync"), (folder, "atomic_write"), (journal, "sync"), (journal, "write_all"), (tables, "sync"),
+        (tables, "write_all"),
+    ):
+        setattr(module, name, counted(getattr(module, name)))
     model.remove_nodes([3, 50])
     print(steps)
     """
@@ -331,7 +334,9 @@ def test_a_kill_at_any_write_leaves_the_old_or_the_new_state(memory, rng, tmp_pa
         seen.append(back.remaining.size == 58)
         for one, other in zip(everything(back), new if seen[-1] else old, strict=True):
             np.testing.assert_allclose(one, other, rtol=1e-12, atol=1e-13)  # what was stale is computed anew
-        assert sorted(file.name for file in (tmp_path / str(step)).iterdir() if file.suffix not in (".npy", ".json")) == ["lock"]
+        assert sorted(file.name for file in (tmp_path / str(step)).iterdir() if file.suffix not in (".npy", ".json")) == [
+            "lock"
+        ]
         back.remove_nodes([7])
         back.close()
     assert seen == sorted(seen)
@@ -433,7 +438,11 @@ def test_input_that_cannot_work_is_refused(rng, tmp_path):
     bad = X.copy()
     bad[7, 2] = np.nan
     for where, arguments, message in (
-        ("m", (tmp_path / "weighted.graph", X, y, np.arange(40)), "has edge weights: certified removal is for edges of weight one"),
+        (
+            "m",
+            (tmp_path / "weighted.graph", X, y, np.arange(40)),
+            "has edge weights: certified removal is for edges of weight one",
+        ),
         ("m", (nareg.Graph(2 * graph.adjacency), X, y, np.arange(40)), "graph has an edge of weight 2"),
         ("m", (tmp_path / "none.graph", X, y, np.arange(40)), "is not a graph folder"),
         ("m", (graph, tmp_path / "none.npy", y, np.arange(40)), "which is no file"),
@@ -472,7 +481,7 @@ def test_a_damaged_folder_is_refused(name, damage, rng, tmp_path):
         file.unlink()
     else:
         file.write_bytes(content[: len(content) - 9] if damage == "cut" else b"x" * len(content))
-    with pytest.raises((LedgerError, nareg.errors.InputError), match="restore|is not the folder of a model"):
+    with pytest.raises((LedgerError, nareg.errors.InputError), match=r"restore|is not the folder of a model"):
         CertifiedGPR.load(tmp_path / "m")
     file.write_bytes(content)
     CertifiedGPR.load(tmp_path / "m").close()  # the lock was given back

@@ -153,9 +153,7 @@ class MappedData(Data):
             self.folder[name].note(new)
 
 
-def open_folder(
-    path: str | os.PathLike[str], memory: int | None
-) -> tuple[MappedData, dict[str, Any], Certificate | None]:
+def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[MappedData, dict[str, Any], Certificate | None]:
     """The data of a folder, the arguments of their model, and its last certificate.
 
     A request that a killed process left in the journal is carried out.

@@ -116,7 +116,9 @@ class MappedPropagation(Propagation):
         self.is_anew = False
 
     def _view(self, n: int) -> None:
-        self.features, self._sum, self._node, self._row = (self._folder[t].array[:n] for t in ("features", "sum", "node", "row"))
+        self.features, self._sum, self._node, self._row = (
+            self._folder[t].array[:n] for t in ("features", "sum", "node", "row")
+        )
         self._reserves = [table.array[:n] for table in self._folder.reserves]
 
     def update(self, change: Change, gone: np.ndarray | None = None) -> None:
@@ -138,7 +140,7 @@ class MappedPropagation(Propagation):
         return max(self.order, 1) * mmap.PAGESIZE + 16 * self.features.shape[1]
 
     def recompute(self, first: int = 1) -> None:
-        """Compute the levels from ``first`` on and the sum in the files themselves: until the request is done they are stale."""
+        """Compute the levels from ``first`` on, and the sum, in the files: these are stale until the request is done."""
         folder = self._folder
         folder.mark_stale()
         blocks.propagate(self.graph, folder.embedding, self._row, self.weights, self._memory, first=first)
