@@ -487,6 +487,20 @@ def test_a_damaged_folder_is_refused(name, damage, rng, tmp_path):
     CertifiedGPR.load(tmp_path / "m").close()  # the lock was given back
 
 
+@pytest.mark.parametrize(("name", "at", "value"), [
+    ("start", 3, 10**9), ("start", 3, -1), ("live", 0, 50), ("room", 5, 10**6), ("row", 7, 99), ("row", 7, 8), ("node", 0, 1),
+    ("neighbors", 4, 60), ("neighbors", 4, -7),
+])  # fmt: skip
+def test_numbers_that_would_lead_out_of_the_tables_are_refused(name, at, value, rng, tmp_path):
+    mapped(rng, tmp_path / "m").close()
+    array = np.load(tmp_path / "m" / f"{name}.npy", mmap_mode="r+")
+    array[at] = value
+    array.flush()
+    del array
+    with pytest.raises(LedgerError, match="its files do not fit together"):
+        CertifiedGPR.load(tmp_path / "m")
+
+
 def test_a_preview_is_the_change_and_leaves_the_files(rng, tmp_path):
     model = mapped(rng, tmp_path / "m")
     edge = np.argwhere(np.triu(model._data.graph.adjacency().toarray()))[5]

@@ -18,6 +18,7 @@ from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
 from nareg.unlearning.mapped.folder import STATE, StateFolder, finish, locked, read_state, write_state
 from nareg.unlearning.mapped.propagation import Counts, MappedPropagation
+from nareg.unlearning.mapped.validation import refuse_damage
 from nareg.unlearning.store.entries import StoredSettings
 from nareg.unlearning.store.validation import certificate_of, settings_of
 
@@ -176,7 +177,7 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
             certificate = certificate_of(json.dumps(state["certificate"]))
             counts = Counts(**state["counts"])
         folder = StateFolder(place, len(settings["weights"]) - 1, lock)
-        folder.refuse_mismatch(counts.n_nodes, classes.size)
+        refuse_damage(folder, counts, classes.size)
         data = MappedData(folder, state["settings"], counts, memory)
     except BaseException:
         lock.close()

@@ -123,17 +123,6 @@ class StateFolder:
         """Unlock the folder."""
         self._lock.close()
 
-    def refuse_mismatch(self, n_nodes: int, n_classes: int) -> None:
-        """Raise LedgerError if the tables do not fit together."""
-        width, columns = self["features"].row_shape[0], 1 if n_classes == 2 else n_classes
-        shapes = {table: (width,) for table in ("features", "sum", *(table.path.stem for table in self.reserves))}
-        per_node = all(
-            self[name].row_shape == shapes.get(name, ()) and self[name].capacity >= n_nodes for name in (*PER_NODE, *shapes)
-        )
-        model = all((self[name].capacity, *self[name].row_shape) == (width, columns) for name in ("coefficients", "term"))
-        if not per_node or not model:
-            raise LedgerError(f"{self.path}: its files do not fit together: restore the folder from a copy.")
-
 
 def finish(path: Path) -> None:
     """Carry out the journal of a folder if it is whole, and delete it."""
