@@ -12,6 +12,7 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError, LedgerError
+from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
@@ -138,7 +139,7 @@ class CertifiedGPR(Forgetting[Certificate]):
     @training
     def fit(
         self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
-        classes: ArrayLike | None = None,
+        classes: ArrayLike | None = None, progress: ProgressCallback | None = None,
     ) -> CertifiedGPR:  # fmt: skip
         """Propagate and train.
 
@@ -154,6 +155,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         classes : integers, optional
             All possible classes, known without the labels. By default the classes of the training nodes, none of which can
             then lose its last training node, because that would show.
+        progress : callable, optional
+            With ``folder``: receives a :class:`nareg.progress.Progress` for every pass over the graph.
 
         Raises
         ------
@@ -164,7 +167,13 @@ class CertifiedGPR(Forgetting[Certificate]):
         """
         self._refuse_stored("fit")
         start = time.perf_counter()
-        data = self._read(graph, features, labels, train, classes)
+        if self.folder is None:
+            data = self._read(graph, features, labels, train, classes)
+        else:
+            from nareg.unlearning.mapped.creation import create
+
+            settings = self._settings(np.empty(0, dtype=np.int64), given=False)
+            data = create(self.folder, graph, features, labels, train, classes, settings, self.memory, progress)
         timings = {"propagation": time.perf_counter() - start}
         try:
             start = time.perf_counter()
@@ -178,16 +187,6 @@ class CertifiedGPR(Forgetting[Certificate]):
             data.close()
             raise
         return self
-
-    def _read(
-        self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, classes: ArrayLike | None
-    ) -> Data:
-        if self.folder is None:
-            return super()._read(graph, features, labels, train, classes)
-        from nareg.unlearning.mapped.creation import create
-
-        settings = self._settings(np.empty(0, dtype=np.int64), given=False)
-        return create(self.folder, graph, features, labels, train, classes, settings, self.memory)
 
     def _refuse_stored(self, what: str) -> None:
         path = self.folder if self._ledger is None else self._ledger.path

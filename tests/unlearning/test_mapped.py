@@ -162,6 +162,15 @@ def test_columns_at_a_time_give_the_same_bits(memory, rng, tmp_path):
     there.close()
 
 
+def test_progress_tells_of_every_pass(rng, tmp_path):
+    graph, X, y = problem(rng)
+    reports = []
+    model = CertifiedGPR(folder=tmp_path / "m", memory=LITTLE).fit(graph, X, y, np.arange(40), progress=reports.append)
+    assert [(report.step, report.total) for report in reports] == [(k, 12) for k in range(1, 13)]  # 6 columns, two levels
+    assert reports[-1].fraction == 1
+    model.close()
+
+
 def test_files_as_input_give_the_same_bits(rng, tmp_path):
     graph, X, y = problem(rng)
     graph.save(tmp_path / "g.graph")
@@ -458,6 +467,15 @@ def test_input_that_cannot_work_is_refused(rng, tmp_path):
     with pytest.raises(nareg.errors.InputError, match="is not the folder of a model"):
         CertifiedGPR.load(tmp_path / "other")
     assert [file.name for file in (tmp_path / "other").iterdir()] == ["mine.txt"]
+
+
+def test_centered_columns_raise_the_warning_of_the_model_in_memory(rng, tmp_path):
+    graph, X, y = problem(rng)
+    X = 1e6 + X - X.mean(axis=0)
+    CertifiedGPR(folder=tmp_path / "m", alpha=0).fit(graph, X, y, np.arange(40)).close()  # far from zero: no warning
+    with pytest.warns(UserWarning, match="6 of 6 columns of features have mean zero") as caught:
+        CertifiedGPR(folder=tmp_path / "n").fit(graph, X - X.mean(axis=0), y, np.arange(40)).close()
+    assert caught[0].filename == __file__
 
 
 def test_new_nodes_need_features_that_the_files_can_hold(rng, tmp_path):

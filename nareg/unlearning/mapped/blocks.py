@@ -12,6 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from nareg import _checks
+from nareg.progress import Progress, ProgressCallback
 from nareg.unlearning.mapped.tables import Table
 from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -30,7 +31,14 @@ def allowed(tables: list[Table], n_nodes: int, memory: int | None) -> float:
 
 
 def propagate(
-    graph: LiveGraph, tables: list[Table], row: np.ndarray, weights: np.ndarray, memory: int | None, *, first: int = 1
+    graph: LiveGraph,
+    tables: list[Table],
+    row: np.ndarray,
+    weights: np.ndarray,
+    memory: int | None,
+    *,
+    first: int = 1,
+    progress: ProgressCallback | None = None,
 ) -> None:
     """Write ``q_l = D^1/2 P^l X`` for first <= l < L, and ``S = sum_l w_l q_l`` with the row of a node where ``row`` says.
 
@@ -45,6 +53,8 @@ def propagate(
         As in :func:`allowed`.
     first : int
         Levels below are up to date.
+    progress : callable, optional
+        Receives a :class:`nareg.progress.Progress` for every level of some columns.
     """
     degrees, features, reserves, total = graph.degrees, tables[0], tables[1:-1], tables[-1]
     n, width = degrees.size, features.row_shape[0]
@@ -63,10 +73,18 @@ def propagate(
                 kernels.add_rows(row, below, weights[level], sums)
             if level >= first:
                 _write(table, below, block)
+            _report(progress, start, level, width, step, weights.size - 1)
         order = weights.size - 1
         if order and weights[-1]:
             kernels.gather(*graph.rows, below, _scale(degrees, order), row, weights[-1], sums)
         _write(total, sums, block)
+        _report(progress, start, order, width, step, order)
+
+
+def _report(progress: ProgressCallback | None, start: int, level: int, width: int, step: int, order: int) -> None:
+    if progress is not None:
+        done, total = start // step * max(order, 1) + max(level, 1), -(-width // step) * max(order, 1)
+        progress(Progress("propagation", done, total, done / total))
 
 
 def _level(graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, level: int) -> np.ndarray:

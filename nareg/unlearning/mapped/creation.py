@@ -13,6 +13,7 @@ from nareg._folders import atomic_folder
 from nareg._graph_files import StoredGraph
 from nareg.graph import Graph
 from nareg.outofcore._signals import SignalFile
+from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments
 from nareg.unlearning.forgetting import checked_labels, warn_of_centered
@@ -28,6 +29,7 @@ from nareg.unlearning.store.entries import StoredSettings
 def create(
     path: Path, graph: GraphLike | StoredGraph | str | os.PathLike[str], features: ArrayLike | Sparse | str, labels: ArrayLike,
     train: ArrayLike, classes: ArrayLike | None, settings: StoredSettings, memory: int | None,
+    progress: ProgressCallback | None,
 ) -> MappedData:  # fmt: skip
     """The data of a new model, in a draft that appears at ``path`` when they are first recorded.
 
@@ -44,6 +46,7 @@ def create(
     settings : StoredSettings
         Without the classes.
     memory : int, optional
+    progress : callable, optional
     """
     source = StoredGraph(graph) if isinstance(graph, (str, os.PathLike)) else graph
     given = source if isinstance(source, (StoredGraph, Graph)) else Graph(source)
@@ -67,7 +70,7 @@ def create(
         folder.attach()
         counts = Counts(n, given.n_edges, nodes.size, 2 * given.n_edges, peak, 1.0, 0)
         stated = StoredSettings(**{**settings, "classes": names.tolist(), "classes_given": classes is not None})
-        return MappedData(folder, stated, counts, memory, (path, stack))
+        return MappedData(folder, stated, counts, memory, (path, stack), progress)
     except BaseException as error:
         folder.close()
         stack.__exit__(type(error), error, error.__traceback__)
@@ -112,7 +115,7 @@ def _fill(folder: StateFolder, X: SignalFile, labels: np.ndarray, train: np.ndar
         squares += (away**2).sum(axis=0)
     assert shift is not None
     away = sums / n
-    warn_of_centered(shift + away, np.sqrt(np.maximum(squares / n - away**2, 0)), n, stacklevel=7)
+    warn_of_centered(shift + away, np.sqrt(np.maximum(squares / n - away**2, 0)), n, stacklevel=6)
     others = np.ones(n, dtype=bool)
     others[train] = False
     node = np.concatenate([train, np.flatnonzero(others)])

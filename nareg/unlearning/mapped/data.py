@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import UNREADABLE, InputError, LedgerError
+from nareg.progress import ProgressCallback
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.head import Head
@@ -36,13 +37,15 @@ class MappedData(Data):
         Bytes for propagation through the whole graph.
     draft : (path, ExitStack), optional
         Where a draft will be, and what moves it there when it is closed, or removes it.
+    progress : callable, optional
+        Of the first propagation.
     """
 
     propagation: MappedPropagation
 
     def __init__(
         self, folder: StateFolder, settings: StoredSettings, counts: Counts, memory: int | None,
-        draft: tuple[Path, ExitStack] | None = None,
+        draft: tuple[Path, ExitStack] | None = None, progress: ProgressCallback | None = None,
     ) -> None:  # fmt: skip
         self.folder, self.settings, self._draft = folder, settings, draft
         self.classes, self.classes_given = np.array(settings["classes"]), settings["classes_given"]
@@ -50,7 +53,9 @@ class MappedData(Data):
         self.propagation = MappedPropagation(folder, np.array(settings["weights"]), counts, memory)
         self._view()
         if draft is not None or folder.is_stale:
+            self.propagation.progress = progress
             self._propagate()
+            self.propagation.progress = None
 
     def _view(self) -> None:
         self.labels, self.gone = (self.folder[name].array[: self.n_nodes] for name in ("labels", "gone"))
@@ -83,7 +88,7 @@ class MappedData(Data):
         self.folder.write_journal(state, up_to_date=self.propagation.is_anew)
         try:
             finish(self.folder.path)
-            self._attach(counts, kept=True)
+            self._attach(counts, reuse_scratch=True)
         except BaseException as error:
             self._lost = True
             raise LedgerError(
@@ -102,7 +107,7 @@ class MappedData(Data):
             self.folder.close()
             raise
         self.folder.move(path)
-        self._attach(self.propagation.counts, kept=True)
+        self._attach(self.propagation.counts, reuse_scratch=True)
 
     def noise_and_coefficients(self) -> tuple[np.ndarray, np.ndarray]:
         """Noise term B and coefficients W, (F, C)."""
@@ -116,9 +121,9 @@ class MappedData(Data):
             stack.__exit__(InputError, unrecorded, None)
         self.folder.close()
 
-    def _attach(self, counts: Counts, *, kept: bool) -> None:
+    def _attach(self, counts: Counts, *, reuse_scratch: bool) -> None:
         self.folder.attach()
-        self.propagation.attach(counts, self.propagation.scratch if kept else None)
+        self.propagation.attach(counts, self.propagation.scratch if reuse_scratch else None)
         self._view()
 
     def _undo(self, request: Request) -> Callable[[], None]:
@@ -127,7 +132,7 @@ class MappedData(Data):
         def undo() -> None:
             if self._lost:  # half in the files: only loading the folder completes it
                 return
-            self._attach(counts, kept=False)
+            self._attach(counts, reuse_scratch=False)
             if self.folder.is_stale:
                 self._propagate()
             self.broken = False

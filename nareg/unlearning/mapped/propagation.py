@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
+from nareg.progress import ProgressCallback
 from nareg.unlearning.mapped import blocks
 from nareg.unlearning.mapped.folder import StateFolder
 from nareg.unlearning.mapped.graph import MappedGraph
@@ -89,6 +90,9 @@ class MappedPropagation(Propagation):
         Bytes for propagation through the whole graph.
     """
 
+    #: Called while everything is computed.
+    progress: ProgressCallback | None = None
+
     def __init__(self, folder: StateFolder, weights: np.ndarray, counts: Counts, memory: int | None) -> None:
         self._folder, self.weights, self._memory, self._device = folder, weights, memory, None
         self.attach(counts)
@@ -143,7 +147,9 @@ class MappedPropagation(Propagation):
         """Compute the levels from ``first`` on, and the sum, in the files: these are stale until the request is done."""
         folder = self._folder
         folder.mark_stale()
-        blocks.propagate(self.graph, folder.embedding, self._row, self.weights, self._memory, first=first)
+        blocks.propagate(
+            self.graph, folder.embedding, self._row, self.weights, self._memory, first=first, progress=self.progress
+        )
         for table in folder.embedding[first:]:
             table.sync()
             table.attach()
