@@ -131,17 +131,23 @@ class MappedPropagation(Propagation):
         nodes, counts = self.scratch.reach(change.touched, self.order)
         self.scratch.forget(nodes)
         self._folder["features"].note(change.nodes)
-        self._is_wide = nodes.size * self._row_bytes > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
+        self._is_wide = self._bytes(counts) > blocks.allowed(self._folder.embedding, self.graph.n_nodes, self._memory)
         for level, table in enumerate(self._folder.reserves, start=1):
             table.note(nodes[: counts[level]])
         super().update(change, gone)
         if not self.is_anew:
             self._folder["sum"].note(self._row[nodes])
 
-    @property
-    def _row_bytes(self) -> int:
-        """Bytes of memory that a reached node takes: a page in each table, and two rows while it is pushed."""
-        return max(self.order, 1) * mmap.PAGESIZE + 16 * self.features.shape[1]
+    def _bytes(self, counts: np.ndarray) -> float:
+        """Memory for a request that reaches so many rows within 0, 1, ..., L hops: their pages, two rows for each pushed on.
+
+        With r rows to a page, K of N rows that lie anywhere are on ``N / r (1 - (1 - K / N)^r)`` pages, about.
+        """
+        n, total = self.graph.n_nodes, 16.0 * self.features.shape[1] * counts[max(self.order - 1, 0)]
+        for table, count in zip(self._folder.embedding[1:], counts[-max(self.order, 1) :], strict=True):
+            rows, size = max(mmap.PAGESIZE / table.row_bytes, 1.0), max(mmap.PAGESIZE, table.row_bytes)
+            total += size * n / rows * (1 - (1 - count / n) ** rows)
+        return float(total)
 
     def recompute(self, first: int = 1) -> None:
         """Compute the levels from ``first`` on, and the sum, in the files: these are stale until the request is done."""
