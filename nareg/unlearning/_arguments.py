@@ -1,7 +1,9 @@
-"""Checked copies of features, labels and node numbers."""
+"""Checked copies of features, labels and node numbers, and the path of a folder."""
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,3 +43,15 @@ def node_numbers(name: str, value: ArrayLike, n: int) -> np.ndarray:
         if (array < 0).any():
             raise InputError(f"{name} holds {int(array[array < 0].flat[0])}: nodes are numbered from 0.")
     return node_indices(name, array, n)
+
+
+def folder(value: str | os.PathLike[str], r_max: float, device: str | None) -> Path:
+    """The path of a model's folder, if its other options go with one."""
+    if r_max:
+        raise InputError(
+            f"r_max is {r_max:g} and folder is given: each request would read the residuals of all nodes from the disk; pass "
+            "r_max=0 with a folder."
+        )
+    if device is not None:
+        raise InputError(f"device is {device!r} and folder is given: leave one out.")
+    return Path(value)

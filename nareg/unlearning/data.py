@@ -9,6 +9,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from nareg.unlearning._interrupts import interrupts_deferred
+from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.head import Head
 from nareg.unlearning.propagation.base import Change, Embedding, no_nodes
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -133,37 +135,57 @@ class Data:
             nonlocal committed
             committed, self.broken = True, False
 
-        change, propagation = request.change, self.propagation
-        leaving = request.unlabeled[propagation.trains(request.unlabeled)]
-        labels, before = self.labels[request.unlabeled], self.n_nodes
-        features = propagation.features[change.nodes] if request.new_labels is None else np.empty(0)
+        undo = self._undo(request)
         try:
             with interrupts_deferred():
                 self.broken = True  # until the request is committed or undone
-                if request.new_labels is not None:
-                    self._add(request)
-                elif fully:
-                    propagation.update_fully(change)
-                else:
-                    propagation.update(change, request.gone)
-                propagation.leave(leaving)
-                self.labels[request.unlabeled] = -1
-                self.gone[request.gone] = True
+                self._apply(request, fully=fully)
             yield commit
         except BaseException:
-            if committed:
-                raise
-            with interrupts_deferred():
-                self.labels, self.gone = self.labels[:before], self.gone[:before]
-                self.labels[request.unlabeled] = labels
-                self.gone[request.gone] = False
-                if request.new_labels is not None:
-                    propagation.drop_nodes(before)
-                else:
-                    propagation.join(leaving)
-                    propagation.restore(change, features)
-                self.broken = False
+            if not committed:
+                with interrupts_deferred():
+                    undo()
             raise
+
+    def record(self, result: Head, certificate: Certificate | None) -> None:
+        """Make the request in progress durable, with the head and the certificate that it leads to: nothing to do in memory."""
+
+    def close(self) -> None:
+        """Release what the data hold besides memory."""
+
+    def _apply(self, request: Request, *, fully: bool) -> None:
+        """Change everything that a request changes."""
+        propagation = self.propagation
+        leaving = request.unlabeled[propagation.trains(request.unlabeled)]
+        if request.new_labels is not None:
+            self._add(request)
+        elif fully:
+            propagation.update_fully(request.change)
+        else:
+            propagation.update(request.change, request.gone)
+        propagation.leave(leaving)
+        self.labels[request.unlabeled] = -1
+        self.gone[request.gone] = True
+
+    def _undo(self, request: Request) -> Callable[[], None]:
+        """A function that undoes the request, even if it was interrupted."""
+        change, propagation, before = request.change, self.propagation, self.n_nodes
+        leaving = request.unlabeled[propagation.trains(request.unlabeled)]
+        labels = self.labels[request.unlabeled]
+        features = propagation.features[change.nodes] if request.new_labels is None else np.empty(0)
+
+        def undo() -> None:
+            self.labels, self.gone = self.labels[:before], self.gone[:before]
+            self.labels[request.unlabeled] = labels
+            self.gone[request.gone] = False
+            if request.new_labels is not None:
+                propagation.drop_nodes(before)
+            else:
+                propagation.join(leaving)
+                propagation.restore(change, features)
+            self.broken = False
+
+        return undo
 
     def _add(self, request: Request) -> None:
         assert request.new_labels is not None

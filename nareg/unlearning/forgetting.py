@@ -161,17 +161,12 @@ class Forgetting(ABC, Generic[Answer]):
         """Check the data and propagate them."""
         live = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
         n = live.n_nodes
-        X, y = _arguments.features("features", features, n), _arguments.integers("labels", labels, n)
-        _warn_of_centered(X)
-        nodes = np.sort(_arguments.node_numbers("train", train, n))
-        if nodes.size == 0:
-            raise InputError("train is empty: name at least one node of every class.")
-        if (y[nodes] < 0).any():
-            node = int(nodes[y[nodes] < 0][0])
-            raise InputError(f"labels[{node}] is {y[node]}, not a class, but node {node} is trained on: leave it out of train.")
+        X = _arguments.features("features", features, n)
+        warn_of_centered(X.mean(axis=0), X.std(axis=0), n)
+        y, nodes, names = checked_labels(labels, train, classes, n)
         return Data(
-            live, X, np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes), classes_given=classes is not None,
-            weights=self.weights, r_max=self.r_max, device=self._device,
+            live, X, y, nodes, names, classes_given=classes is not None, weights=self.weights, r_max=self.r_max,
+            device=self._device,
         )  # fmt: skip
 
 
@@ -190,16 +185,28 @@ def checked_weights(order: int, weights: ArrayLike | None) -> np.ndarray:
     return array
 
 
-def _warn_of_centered(X: np.ndarray) -> None:
+def checked_labels(
+    labels: ArrayLike, train: ArrayLike, classes: ArrayLike | None, n: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Labels (N,), -1 for none; training nodes in rising order; and classes."""
+    y, nodes = _arguments.integers("labels", labels, n), np.sort(_arguments.node_numbers("train", train, n))
+    if nodes.size == 0:
+        raise InputError("train is empty: name at least one node of every class.")
+    if (y[nodes] < 0).any():
+        node = int(nodes[y[nodes] < 0][0])
+        raise InputError(f"labels[{node}] is {y[node]}, not a class, but node {node} is trained on: leave it out of train.")
+    return np.where(y < 0, -1, y), nodes, _classes(y[nodes], classes)
+
+
+def warn_of_centered(means: np.ndarray, deviations: np.ndarray, n: int, *, stacklevel: int = 5) -> None:
     """Warn of columns of mean zero: standardization or PCA over all nodes may have subtracted the mean."""
-    deviations = X.std(axis=0)
     varied = deviations > 0
-    centered = np.count_nonzero((np.abs(X.mean(axis=0)) * np.sqrt(len(X)) <= CENTERED * deviations) & varied)
+    centered = np.count_nonzero((np.abs(means) * np.sqrt(n) <= CENTERED * deviations) & varied)
     if 2 * centered > np.count_nonzero(varied):
         warnings.warn(
-            f"{centered} of {X.shape[1]} columns of features have mean zero over all nodes: if statistics of all nodes scaled "
+            f"{centered} of {means.size} columns of features have mean zero over all nodes: if statistics of all nodes scaled "
             "them, removed data stay in them; scale each node separately, or with constants that do not depend on the data.",
-            stacklevel=5,  # fit, and the wrapper that locks the model
+            stacklevel=stacklevel,  # by default fit, and the wrapper that locks the model
         )
 
 

@@ -12,8 +12,9 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import product_threads
 from nareg.errors import CertificateError, InputError, LedgerError
+from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
-from nareg.unlearning import _stored, head
+from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.certificate import Certificate, budget
@@ -54,6 +55,11 @@ class CertifiedGPR(Forgetting[Certificate]):
         Probability that the guarantee fails, between 0 and 1.
     r_max : float
         Residuals below this are not pushed; 0 (default) is exact.
+    folder : path, optional
+        Keep graph, features and embedding in memory-mapped files of this folder, which requests change in place, all or
+        nothing. :meth:`load` opens it again. For graphs larger than memory, with ``r_max=0`` and without ``device``.
+    memory : int, optional
+        With ``folder``: bytes for propagation through the whole graph; by default two fifths of those of the embedding.
     device : str, optional
         A torch device, such as "cuda", which trains in float64 and, if ``r_max`` is 0, propagates through the whole graph. The
         default is NumPy and compiled loops.
@@ -102,6 +108,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         eps: float = 1.0,
         delta: float = 1e-4,
         r_max: float = 0.0,
+        folder: str | os.PathLike[str] | None = None,
+        memory: int | None = None,
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
@@ -115,6 +123,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         if self.delta == 1:
             raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
         self.r_max = _checks.number("r_max", r_max, low=0)
+        self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
+        self.memory = None if memory is None else _checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
         self.budget = budget(self.alpha, self.eps, self.delta)
@@ -129,21 +139,24 @@ class CertifiedGPR(Forgetting[Certificate]):
     @training
     def fit(
         self, graph: GraphLike, features: ArrayLike | Sparse, labels: ArrayLike, train: ArrayLike, *,
-        classes: ArrayLike | None = None,
+        classes: ArrayLike | None = None, progress: ProgressCallback | None = None,
     ) -> CertifiedGPR:  # fmt: skip
         """Propagate and train.
 
         Parameters
         ----------
         graph : Graph or (N, N) adjacency matrix
-            Every edge has weight one.
+            Every edge has weight one. With ``folder`` also a :class:`~nareg.outofcore.StoredGraph` or its path.
         features : (N, F) array or sparse array
+            With ``folder`` also the path of an ``.npy`` file. float32 stays float32 there, which loses nothing.
         labels : (N,) integer array
             Labels, -1 for none; training uses those of ``train``.
         train : indices or (N,) mask
         classes : integers, optional
             All possible classes, known without the labels. By default the classes of the training nodes, none of which can
             then lose its last training node, because that would show.
+        progress : callable, optional
+            With ``folder``: receives a :class:`nareg.progress.Progress` for every pass over the graph.
 
         Raises
         ------
@@ -154,19 +167,31 @@ class CertifiedGPR(Forgetting[Certificate]):
         """
         self._refuse_stored("fit")
         start = time.perf_counter()
-        data = self._read(graph, features, labels, train, classes)
+        if self.folder is None:
+            data = self._read(graph, features, labels, train, classes)
+        else:
+            from nareg.unlearning.mapped.creation import create
+
+            settings = self._settings(np.empty(0, dtype=np.int64), given=False)
+            data = create(self.folder, graph, features, labels, train, classes, settings, self.memory, progress)
         timings = {"propagation": time.perf_counter() - start}
-        start = time.perf_counter()
-        result = self._retrained(data)
-        timings |= {"training": time.perf_counter() - start}
-        with self._lock.mutex, interrupts_deferred():
-            self._data, self._head = data, result
-            self._certificate = self._certified(data, result, "fit", data.n_nodes, timings, retrained=False)
+        try:
+            start = time.perf_counter()
+            result = self._retrained(data)
+            timings |= {"training": time.perf_counter() - start}
+            certificate = self._certified(data, result, "fit", data.n_nodes, timings, retrained=False)
+            with self._lock.mutex, interrupts_deferred():
+                data.record(result, certificate)
+                self._data, self._head, self._certificate = data, result, certificate
+        except BaseException:
+            data.close()
+            raise
         return self
 
     def _refuse_stored(self, what: str) -> None:
-        if self._ledger is not None:
-            raise InputError(f"{what} was called on a model with the open store {self._ledger.path}: call close() first.")
+        path = self.folder if self._ledger is None else self._ledger.path
+        if self._ledger is not None or (self.folder is not None and self._fitted is not None):
+            raise InputError(f"{what} was called on a model with the open store {path}: call close() first.")
 
     @property
     @reading
@@ -216,6 +241,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             with interrupts_deferred():
                 if self._ledger is not None:
                     self._ledger.record(_stored.entry(data, request.details, request.change, result, certificate))
+                data.record(result, certificate)
                 self._head, self._certificate = result, certificate
                 commit()
         return self.certificate()
@@ -262,24 +288,28 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If the store cannot be written.
         """
+        if self.folder is not None:
+            raise InputError(f"save was called on a model in the folder {self.folder}, which is its store: load that.")
         self._refuse_stored("save")
         entry = _stored.whole(self._data, self._head, self._certificate)
-        self._ledger = Ledger.create(path, self._settings(), entry, key)
+        settings = self._settings(self.classes, given=self._data.classes_given)
+        self._ledger = Ledger.create(path, settings, entry, key)
         return self
 
-    def _settings(self) -> StoredSettings:
+    def _settings(self, classes: np.ndarray, *, given: bool) -> StoredSettings:
         return {
             "lam": self.lam, "alpha": self.alpha, "eps": self.eps, "delta": self.delta, "r_max": self.r_max,
-            "weights": self.weights.tolist(), "loss": self.loss.name, "classes": self.classes.tolist(),
-            "classes_given": self._data.classes_given,
+            "weights": self.weights.tolist(), "loss": self.loss.name, "classes": classes.tolist(), "classes_given": given,
         }  # fmt: skip
 
     @classmethod
     def load(
         cls, path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None,
-        rng: np.random.Generator | None = None,
+        memory: int | None = None, rng: np.random.Generator | None = None,
     ) -> CertifiedGPR:  # fmt: skip
         """Load the model of a store and recompute its embedding; further requests write to the same store.
+
+        A ``folder`` is opened as it is, without a key; a request that a killed process left in its journal is carried out.
 
         The embedding is exact where the residuals that ``r_max`` allows would exceed the budget.
 
@@ -290,6 +320,10 @@ class CertifiedGPR(Forgetting[Certificate]):
         LedgerError
             If the store cannot be read, is damaged, or is open in another process.
         """
+        if os.path.isdir(path):
+            if key is not None:
+                raise InputError(f"key is given, but {path} is the folder of a model, which has none: leave it out.")
+            return cls._opened(path, device=device, memory=memory, rng=rng)
         ledger = Ledger(path, key)
         try:
             if not ledger.has_key:
@@ -320,6 +354,26 @@ class CertifiedGPR(Forgetting[Certificate]):
         model._certificate = stored.certificate
         return model
 
+    @classmethod
+    def _opened(
+        cls, path: str | os.PathLike[str], *, device: str | None, memory: int | None, rng: np.random.Generator | None
+    ) -> CertifiedGPR:
+        """The model of a folder."""
+        from nareg.unlearning.mapped.data import open_folder
+
+        data, settings, certificate = open_folder(path, memory)
+        try:
+            model = cls(**settings, folder=path, memory=memory, device=device, rng=rng)
+            model._data, model._certificate = data, certificate
+            B, W = data.noise_and_coefficients()
+            model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
+            if not model._fits():
+                raise LedgerError(f"{path}: the model does not belong to the data of the folder: restore it from a copy.")
+        except BaseException:
+            data.close()
+            raise
+        return model
+
     def _fits(self) -> bool:
         """Whether the last certificate can have been issued for this model and these data."""
         certificate, so = self._certificate, (self.remaining.size, self._data.graph.n_edges, self.train.size)
@@ -327,9 +381,15 @@ class CertifiedGPR(Forgetting[Certificate]):
         return counts and (not self.alpha or self._head.spent <= self.budget)
 
     def close(self) -> None:
-        """Close the store, so that others can open it. A request of another thread ends first."""
+        """Close the store or folder, so that others can open it. A request of another thread ends first.
+
+        Without its folder a model is not fitted any more.
+        """
         with self._lock.mutex:
             self._lock.refuse_changing("close")
+            if self.folder is not None and self._fitted is not None:
+                self._fitted.close()
+                self._fitted = None
             if self._ledger is not None:
                 self._ledger.close()
             self._ledger = None

@@ -110,7 +110,7 @@ def test_nodes_that_could_not_be_added_leave_the_charge_as_it_was(r_max, rng, mo
         with pytest.raises(ZeroDivisionError):
             model.add_nodes(np.full((2, 6), 9.0))
     assert model._data.propagation.errors() == before
-    assert model._data.propagation._rounding._requests == 1
+    assert model._data.propagation._rounding.requests == 1
 
 
 @pytest.mark.parametrize("r_max", [0.0, 1e-6])

@@ -48,9 +48,13 @@ class Requests(RuleBasedStateMachine):
         self.train = set(range(16))
         self.gone = set()
         stated = {"weights": [0.1, 0.3, 0.6], "loss": loss, "r_max": self.r_max, "alpha": 5.0 if self.r_max else 0.1}
-        self.model = CertifiedGPR(rng=self.rng, **stated).fit(graph, self.X, self.y, sorted(self.train))
+        self.model = CertifiedGPR(rng=self.rng, **stated, **self.options()).fit(graph, self.X, self.y, sorted(self.train))
         self.certificate = self.model.certificate()
         self.begun()
+
+    def options(self):
+        """More arguments of the model."""
+        return {}
 
     def begun(self):
         """For machines with more to start."""

@@ -45,12 +45,7 @@ class LiveGraph:
 
     def __init__(self, graph: Graph) -> None:
         adjacency = graph.adjacency
-        odd = np.flatnonzero(adjacency.data != 1)
-        if odd.size:
-            raise InputError(
-                f"graph has an edge of weight {adjacency.data[odd[0]]:g}: certified removal is for edges of weight one; "
-                "pass Graph((adjacency != 0).astype(float))."
-            )
+        refuse_weights(adjacency.data)
         self.live = np.diff(adjacency.indptr).astype(np.int64)
         self._room = self.live.copy()
         self.start = adjacency.indptr[:-1].astype(np.int64)
@@ -147,18 +142,32 @@ class LiveGraph:
         return np.arange(self.live.sum()) + np.repeat(start - before, self.live)
 
     def _move(self, node: int, room: int) -> None:
-        """Give a row more room, behind all others; packed anew with a share to spare where there is none left."""
+        """Give a row more room, behind all others."""
         if self._used + room > self.neighbors.size:
-            places = np.cumsum(self._room) - self._room
-            total = int(self._room.sum())
-            packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
-            packed[self._places(places)] = self.neighbors[self._places(self.start)]
-            self.neighbors, self.start, self._used = packed, places, total
+            self._make_room(room)
         row = self.neighbors_of(node)
         self.neighbors[self._used : self._used + row.size] = row
         self.neighbors[self.start[node] : self.start[node] + self._room[node]] = GONE
         self.start[node], self._room[node] = self._used, room
         self._used += room
+
+    def _make_room(self, room: int) -> None:
+        """Pack all rows anew, with that much room behind them and a share to spare."""
+        places = np.cumsum(self._room) - self._room
+        total = int(self._room.sum())
+        packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
+        packed[self._places(places)] = self.neighbors[self._places(self.start)]
+        self.neighbors, self.start, self._used = packed, places, total
+
+
+def refuse_weights(weights: np.ndarray) -> None:
+    """Raise InputError if an edge has a weight other than one."""
+    odd = np.flatnonzero(weights != 1)
+    if odd.size:
+        raise InputError(
+            f"graph has an edge of weight {weights[odd[0]]:g}: certified removal is for edges of weight one; "
+            "pass Graph((adjacency != 0).astype(float))."
+        )
 
 
 def _pair(pair: Any) -> str:

@@ -164,7 +164,7 @@ class Propagation(Embedding):
             kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
         touched, Y = nodes, new / new_roots - old / roots
         for level in range(1, self.order + 1):
-            if kernels.work(graph.live, touched) > FULL * (2 * graph.n_edges + graph.n_nodes):
+            if self._reaches_most(touched):
                 self._degrees[nodes] = after
                 self.recompute(level)
                 return
@@ -184,6 +184,11 @@ class Propagation(Embedding):
                 kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
             scratch.forget(touched)
         self._degrees[nodes] = after
+
+    def _reaches_most(self, sources: np.ndarray) -> bool:
+        """Whether a push from these nodes would take as long as propagating everything anew."""
+        graph = self.graph
+        return bool(kernels.work(graph.live, sources) > FULL * (2 * graph.n_edges + graph.n_nodes))
 
     def _clear(self, nodes: np.ndarray) -> None:
         for reserve in self._reserves:

@@ -36,24 +36,26 @@ class Rounding:
     """
 
     def __init__(self, features: np.ndarray, degrees: np.ndarray, order: int) -> None:
-        self._largest, self._order = _largest(features), max(order, 1)
+        self._largest, self._order = largest_of(features), max(order, 1)
         #: Nodes and peak before the last nodes were added, until these are dropped.
         self._before: tuple[int, float] | None = None
         self.reset(degrees)
 
     def reset(self, degrees: np.ndarray) -> None:
         """Note that everything was computed again."""
-        self.peak, self._requests = float(self._largest.max(initial=0)), 0
+        #: Requests since everything was computed.
+        self.requests = 0
+        self.peak = float(self._largest.max(initial=0))
         self._degrees, self.ratio = degrees.copy(), 1.0
 
     def changed(self, nodes: np.ndarray, features: np.ndarray, touched: np.ndarray, degrees: np.ndarray) -> bool:
         """Note a request, new rows of features, and degrees; return whether everything should be computed again."""
-        self._largest[nodes] = _largest(features)
+        self._largest[nodes] = largest_of(features)
         now = float(self._largest.max(initial=0))
-        self.peak, self._requests = max(self.peak, now), self._requests + 1
+        self.peak, self.requests = max(self.peak, now), self.requests + 1
         self._degrees[touched] = np.maximum(self._degrees[touched], degrees)
         self.ratio = max(self.ratio, float((self._degrees[touched] / degrees).max(initial=1)))
-        return now * FALL < self.peak or self._requests >= REQUESTS or self.ratio > SHRUNK
+        return now * FALL < self.peak or self.requests >= REQUESTS or self.ratio > SHRUNK
 
     def cleared(self, nodes: np.ndarray) -> None:
         """Note nodes without edges whose rows are exact."""
@@ -62,7 +64,7 @@ class Rounding:
     def added(self, features: np.ndarray) -> None:
         """Note new nodes, without edges."""
         self._before = (len(self._largest), self.peak)
-        self._largest = extended(self._largest, _largest(features))
+        self._largest = extended(self._largest, largest_of(features))
         self._degrees = extended(self._degrees, np.ones(len(features)))
         self.peak = max(self.peak, float(self._largest.max(initial=0)))
 
@@ -79,7 +81,7 @@ class Rounding:
         return bounds
 
 
-def _largest(features: np.ndarray) -> np.ndarray:
+def largest_of(features: np.ndarray) -> np.ndarray:
     """Size of the largest feature of each node."""
-    largest: np.ndarray = np.abs(features).max(axis=1, initial=0)
+    largest: np.ndarray = np.maximum(features.max(axis=1, initial=0), -features.min(axis=1, initial=0))
     return largest

@@ -1,0 +1,198 @@
+"""The remaining data of a model in a folder: requests change memory, then a journal, then the files."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import UNREADABLE, InputError, LedgerError
+from nareg.progress import ProgressCallback
+from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.data import Data, Request
+from nareg.unlearning.head import Head
+from nareg.unlearning.mapped.folder import STATE, StateFolder, finish, locked, read_state, write_state
+from nareg.unlearning.mapped.propagation import Counts, MappedPropagation
+from nareg.unlearning.mapped.validation import refuse_damage
+from nareg.unlearning.store.entries import StoredSettings
+from nareg.unlearning.store.validation import certificate_of, settings_of
+
+
+class MappedData(Data):
+    """Graph, features, labels and embedding in a folder.
+
+    Parameters
+    ----------
+    folder : StateFolder
+        Of a new model, in a draft folder, or of one that is carried on.
+    settings : StoredSettings
+    counts : Counts
+    memory : int, optional
+        Bytes for propagation through the whole graph.
+    draft : (path, ExitStack), optional
+        Where a draft will be, and what moves it there when it is closed, or removes it.
+    progress : callable, optional
+        Of the first propagation.
+    """
+
+    propagation: MappedPropagation
+
+    def __init__(
+        self, folder: StateFolder, settings: StoredSettings, counts: Counts, memory: int | None,
+        draft: tuple[Path, ExitStack] | None = None, progress: ProgressCallback | None = None,
+    ) -> None:  # fmt: skip
+        self.folder, self.settings, self._draft = folder, settings, draft
+        self.classes, self.classes_given = np.array(settings["classes"]), settings["classes_given"]
+        self.broken = self._lost = False
+        self.propagation = MappedPropagation(folder, np.array(settings["weights"]), counts, memory)
+        self._view()
+        if draft is not None or folder.is_stale:
+            self.propagation.progress = progress
+            self._propagate()
+            self.propagation.progress = None
+
+    def _view(self) -> None:
+        self.labels, self.gone = (self.folder[name].array[: self.n_nodes] for name in ("labels", "gone"))
+
+    def _propagate(self) -> None:
+        """Compute the embedding from features and graph as the files have them."""
+        self.propagation.recompute()
+        self.folder.clear_stale()
+        self.propagation.attach(self.propagation.counts, self.propagation.scratch)
+
+    def record(self, result: Head, certificate: Certificate | None) -> None:
+        """Write what changed since the last call, durably, all or nothing; a new model's folder appears.
+
+        Raises
+        ------
+        LedgerError
+            If it cannot be written.
+        """
+        for name, values in (("coefficients", result.W), ("term", result.B)):
+            self.folder[name].array[:] = values
+            self.folder[name].note(np.arange(len(values)))
+        counts = self.propagation.counts
+        state = {
+            "settings": self.settings, "counts": counts.as_dict(),
+            "certificate": None if certificate is None else asdict(certificate.rounded()),
+        }  # fmt: skip
+        if self._draft is not None:
+            self._publish(state)
+            return
+        self.folder.write_journal(state, up_to_date=self.propagation.is_anew)
+        try:
+            finish(self.folder.path)
+            self._attach(counts, reuse_scratch=True)
+        except BaseException as error:
+            self._lost = True
+            raise LedgerError(
+                f"{self.folder.path}: the request is in the journal, but not yet carried out ({error}): load the folder again."
+            ) from error
+
+    def _publish(self, state: dict[str, Any]) -> None:
+        assert self._draft is not None
+        for name in ("coefficients", "term"):
+            self.folder[name].write(0, self.folder[name].array)
+        write_state(self.folder.path, state)
+        (path, stack), self._draft = self._draft, None
+        try:
+            stack.close()
+        except BaseException:
+            self.folder.close()
+            raise
+        self.folder.move(path)
+        self._attach(self.propagation.counts, reuse_scratch=True)
+
+    def noise_and_coefficients(self) -> tuple[np.ndarray, np.ndarray]:
+        """Noise term B and coefficients W, (F, C)."""
+        return self.folder["term"].array.copy(), self.folder["coefficients"].array.copy()
+
+    def close(self) -> None:
+        """Unlock the folder; that of a model that was never recorded is removed."""
+        if self._draft is not None:
+            (_, stack), self._draft = self._draft, None
+            unrecorded = InputError("the model was not recorded")
+            stack.__exit__(InputError, unrecorded, None)
+        self.folder.close()
+
+    def _attach(self, counts: Counts, *, reuse_scratch: bool) -> None:
+        self.folder.attach()
+        self.propagation.attach(counts, self.propagation.scratch if reuse_scratch else None)
+        self._view()
+
+    def _undo(self, request: Request) -> Callable[[], None]:
+        counts = self.propagation.counts
+
+        def undo() -> None:
+            if self._lost:  # half in the files: only loading the folder completes it
+                return
+            self._attach(counts, reuse_scratch=False)
+            if self.folder.is_stale:
+                self._propagate()
+            self.broken = False
+
+        return undo
+
+    def _apply(self, request: Request, *, fully: bool) -> None:
+        self.folder["labels"].note(request.unlabeled)
+        self.folder["gone"].note(request.gone)
+        super()._apply(request, fully=fully)
+
+    def _add(self, request: Request) -> None:
+        rows, table = request.change.features, self.folder["features"]
+        assert rows is not None
+        if not np.array_equal(rows.astype(table.dtype), rows):
+            raise InputError(
+                f"features has values that {table.dtype.name}, in which the model's were given, cannot hold: round them to it."
+            )
+        self.folder.grow(self.n_nodes + len(rows))
+        self._view()
+        super()._add(request)
+        new = np.arange(self.n_nodes - len(rows), self.n_nodes)
+        for name in ("labels", "gone"):
+            self.folder[name].note(new)
+
+
+def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[MappedData, dict[str, Any], Certificate | None]:
+    """The data of a folder, the arguments of their model, and its last certificate.
+
+    A request that a killed process left in the journal is carried out.
+
+    Raises
+    ------
+    InputError
+        If it is not the folder of a model.
+    LedgerError
+        If it is damaged, or open elsewhere.
+    """
+    place = Path(path)
+    read_state(place)  # or it is no such folder, and stays as it is
+    lock = locked(place)
+    try:
+        finish(place)
+        state = read_state(place)
+        with _damage(place):
+            settings, classes, _ = settings_of(state["settings"])
+            certificate = certificate_of(json.dumps(state["certificate"]))
+            counts = Counts(**state["counts"])
+        folder = StateFolder(place, len(settings["weights"]) - 1, lock)
+        refuse_damage(folder, counts, classes.size)
+        data = MappedData(folder, state["settings"], counts, memory)
+    except BaseException:
+        lock.close()
+        raise
+    return data, settings, certificate
+
+
+@contextmanager
+def _damage(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except UNREADABLE as error:
+        raise LedgerError(f"{path / STATE} is damaged ({type(error).__name__}): restore the folder from a copy.") from None
