@@ -15,7 +15,7 @@ import numpy as np
 from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg._operator import Penalty, penalty
-from nareg.design._edge import sparse
+from nareg.design._edge import from_readings, sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.result import pack
 from nareg.design._edge.shared import support_of
@@ -36,8 +36,10 @@ def edge(
     *,
     signals: ArrayLike | None = None,
     second_moment: ArrayLike | None = None,
+    measurements: ArrayLike | None = None,
+    observed: ArrayLike | None = None,
     noise: ArrayLike | None = None,
-    criterion: Literal["risk", "likelihood"] = "risk",
+    criterion: Literal["risk", "likelihood"] | None = None,
     structure: Literal["symmetric", "laplacian"] = "symmetric",
     shrink: float | Literal["auto"] | None = "auto",
     fit: ArrayLike | Literal["noise"] | None = None,
@@ -54,13 +56,19 @@ def edge(
     signals : (N,) or (N, T) array, optional
         Clean training signals.
     second_moment : (N, N) array, optional
-        ``E[x x^T]``; exactly one of the two.
+        ``E[x x^T]``.
+    measurements : (N,) or (N, T) array, optional
+        Noisy readings, their station means removed. Exactly one of signals, second_moment and measurements.
+    observed : bool array, (N,) or the shape of measurements, optional
+        True where a reading was taken; measurements may hold anything elsewhere. Default: everywhere.
     noise : number, (N,) or (N, N) array, optional
-        Noise variance(s) or covariance; needed for ``criterion="risk"``.
-    criterion : {"risk", "likelihood"}
-        The mean squared error (11), or the Gaussian likelihood of the precision matrix Theta on the graph, a convex
-        problem that needs no noise level. Its design is ``S = mean(c sigma^2) Theta``; without noise ``S = Theta``,
-        to be used with ``fit=1 / variance`` in :func:`nareg.filters.denoise`.
+        Noise variance(s) or covariance; needed for ``criterion="risk"``. With measurements variances, by default those of
+        :func:`nareg.design.estimate_noise`.
+    criterion : {"risk", "likelihood"}, optional
+        The mean squared error (11), by default for clean signals. Or the Gaussian likelihood of the precision matrix Theta on
+        the graph: of clean signals, a convex problem that needs no noise level, or of measurements. Its design is
+        ``S = mean(c sigma^2) Theta``; without noise ``S = Theta``, to be used with ``fit=1 / variance`` in
+        :func:`nareg.filters.denoise`.
     structure : {"symmetric", "laplacian"}
         ``"laplacian"`` keeps edge weights and the diagonal's excess over them non-negative.
     shrink : "auto", number in [0, 1] or None
@@ -105,6 +113,12 @@ def edge(
     own. Effective degrees of freedom are ``tr((1 - a) G_data G^-1)`` with G the Gauss-Newton matrix with and G_data without
     shrinkage.
 
+    From measurements the marginal likelihood of the readings is followed from the best ``S = kappa I + beta L`` by proximal
+    steps, each near the model before in the Kullback-Leibler sense. ``"auto"`` stops where the likelihood of held-out times
+    is largest, in four folds of consecutive times; then ``held_out_risk`` is twice their negative log-likelihood per time,
+    without constants. After steps that add up to s the design reports ``1 / (1 + s)`` as ``shrink``; 0 is maximum likelihood.
+    Noise cannot be told from roughness by snapshots alone: noise variances that are wrong make wrong weights.
+
     With ``groups`` ``u = Z v``: an unknown v is the row sum of a group's nodes, or the mean weight of the edges of a pair of
     groups, whose ratios are those of the graph. One group thus gives the best ``S = kappa I + beta L``, and every node its
     own group the design without groups. Row sums that an operator has of its own (a normalized Laplacian) go with the
@@ -122,12 +136,14 @@ def edge(
     True
     """
     started = time.perf_counter()
+    blind = measurements is not None
+    criterion = criterion or ("likelihood" if blind else "risk")
     _checks.choice("criterion", criterion, ("risk", "likelihood"))
     _checks.choice("structure", structure, ("symmetric", "laplacian"))
     amount = _amount(shrink)
     generator = _checks.generator(rng)
     _refuse_library(backend, criterion)
-    if criterion == "risk" and noise is None:
+    if criterion == "risk" and noise is None and not blind:
         raise InputError(
             "noise is None: criterion='risk' needs the noise variance; estimate it with nareg.design.estimate_noise, "
             "or choose criterion='likelihood'."
@@ -138,11 +154,21 @@ def edge(
     if i.size == 0:
         raise InputError("graph has no edges: there is nothing to weigh; connect it first.")
     unknowns = base.n_nodes + i.size
-    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     settings = {"criterion": criterion, "structure": structure, "shrink": "auto" if amount is None else amount}
+    if structure == "laplacian":
+        _refuse_other_operators(base)
+    if blind:
+        _refuse_beside_readings(signals, second_moment, criterion, backend, unknowns)
+        with few_threads(base.n_nodes):
+            outcome, c, stored = from_readings.design(
+                base, support, measurements, observed, noise, fit, nonnegative=structure == "laplacian", shrink=amount,
+                progress=progress,
+            )  # fmt: skip
+        return pack(outcome, base, (i, j), c, stored, settings, started)
+    if observed is not None:
+        raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
+    data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
-        if structure == "laplacian":
-            _refuse_other_operators(base)
         if criterion == "likelihood" and not sparse.EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
             raise TooLargeError(
                 f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
@@ -157,12 +183,22 @@ def edge(
     if not np.trace(task.R) > 0:
         raise InputError("signals (or second_moment) are zero everywhere: there is no signal to design for.")
     X = None if signals is None else _checks.signals("signals", signals, base.n_nodes).astype(float).reshape(base.n_nodes, -1)
-    if structure == "laplacian":
-        _refuse_other_operators(base)
     dense = DenseDesign(task, support, criterion == "risk", structure == "laplacian")
     with few_threads(base.n_nodes):
         outcome = dense.solve(X, amount, progress)
     return pack(outcome, base, (i, j), task.c, task.fit, settings, started)
+
+
+def _refuse_beside_readings(signals: Any, second_moment: Any, criterion: str, backend: SolverBackend, unknowns: int) -> None:
+    if signals is not None or second_moment is not None:
+        raise InputError("measurements are given beside clean signals (or second_moment): pass one of them.")
+    if criterion == "risk":
+        raise InputError("criterion is 'risk' but measurements are noisy: pass criterion='likelihood', or leave it out.")
+    if unknowns > DENSE_UNKNOWNS or backend != "scipy":
+        raise TooLargeError(
+            f"edge weights from measurements are designed for at most {DENSE_UNKNOWNS} nodes and edges together, with "
+            f"backend='scipy', and the graph has {unknowns}: use nareg.design.blind, or a part of the network (graph.subgraph)."
+        )
 
 
 def _refuse_library(backend: SolverBackend, criterion: str) -> None:

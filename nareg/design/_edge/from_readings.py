@@ -1,0 +1,253 @@
+"""Edge design from noisy readings: from the best ``kappa I + beta L`` by proximal steps, as far as held-out times agree.
+
+Each step minimizes ``h f(Theta) + tr(Theta R) - log det Theta`` with ``R = Theta_before^-1``: the marginal likelihood f, kept
+near the model before in the Kullback-Leibler sense. After steps that add up to s the model has taken in what the readings
+tell clearly, and little of their noise; s goes to infinity at the maximum of the likelihood. ``a = 1 / (1 + s)`` is reported as
+the amount of shrinkage. On 140 weather stations with 182 days at -10, 0 and 10 dB this is better than a prior around the single
+weight, of any strength.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy.optimize import minimize
+
+from nareg import _checks
+from nareg._operator import FilterSystem, Penalty, refuse_singular
+from nareg.design._edge.marginal import MarginalObjective, Pattern, patterns
+from nareg.design._edge.newton import Reached, newton
+from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.support import Support
+from nareg.design._node.estimate_noise import estimate_noise
+from nareg.design._risk.problem import STATIONARY, fit_weights
+from nareg.errors import InputError
+from nareg.progress import Progress, ProgressCallback
+from nareg.results import DesignDetails, Status
+
+#: Sums of steps at which to stop.
+TIMES = (0.25, 0.5, 0.85, 1.4, 2.2, 3.5, 5.5, 8.5, 13.0, 20.0, 32.0, 50.0, 80.0, 130.0)
+#: Folds of times held out in turn: each of blocks of consecutive times.
+FOLDS, BLOCKS = 4, 12
+#: Fewer times than this are not worth splitting: the best ``kappa I + beta L`` is kept.
+FEWEST = 4
+#: Steps without a gain on held-out times after which no further ones are tried.
+ENOUGH = 2
+#: A proximal step on the way ends at this relative gradient, the last one at the other.
+ROUGH, FINAL = 1e-3, 0.1 * STATIONARY
+MAX_ITERATIONS = 100
+#: Belief about ``kappa / (beta lambda_max)`` where the readings do not tell it: its logarithm is normal.
+KAPPA, KAPPA_SCATTER = 1e-3, 1.5
+#: Smallest of these: the matrix stays far from singular in float64.
+LEAST_KAPPA = 1e-5
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """The amount of shrinkage; mean deviance of held-out times there and at the start, and the error of the gain."""
+
+    amount: float
+    held_out: float | None = None
+    held_out_start: float | None = None
+    error: float | None = None
+
+
+class _Reporter:
+    """Tells how many proximal steps are done."""
+
+    def __init__(self, progress: ProgressCallback | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, 0
+
+    def step(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            done = min(self._done, self._total)
+            self._progress(Progress("proximal steps", done, self._total, done / self._total))
+
+
+def _status(reached: Reached | None) -> Status:
+    """How the last step ended; None where the start is kept."""
+    if reached is None:
+        return Status.NO_IMPROVEMENT
+    if reached.gradient_norm < STATIONARY:
+        return Status.CONVERGED
+    return Status.STALLED if reached.message == "no further decrease" else Status.MAX_ITERATIONS
+
+
+def _message(amount: float) -> str:
+    return "maximum likelihood" if amount == 0 else f"stopped after steps of {1 / amount - 1:.3g} in all"
+
+
+def _times(amount: float) -> list[float]:
+    """Where the steps end on the way to this amount of shrinkage."""
+    if amount == 0:
+        return [*TIMES, np.inf]
+    end = 1.0 / amount - 1.0
+    return [time for time in TIMES if time < end] + ([end] if end > 0 else [])
+
+
+@dataclass(frozen=True)
+class FromReadings:
+    """Readings (N, T), which were taken, one over their noise variances, and where the design is looked for.
+
+    Solved in a unit in which noise has variances about one: the likelihood does not depend on it.
+    """
+
+    base: Penalty
+    support: Support
+    Y: np.ndarray
+    seen: np.ndarray | None
+    c: np.ndarray
+    nonnegative: bool
+
+    def _at(self, times: np.ndarray) -> list[Pattern]:
+        """The readings of some times."""
+        return patterns(self.Y[:, times], None if self.seen is None else self.seen[:, times], self.c)
+
+    def solve(self, shrink: float | None, progress: ProgressCallback | None) -> EdgeOutcome:
+        """The precision matrix for an amount of shrinkage; None chooses it by held-out times."""
+        data = MarginalObjective.of(self.support, self.c, self._at(np.arange(self.Y.shape[1])))
+        start = self._two_parameters(data)
+        tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
+        choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
+        reached: Reached | None = None
+        steps = 0
+        try:
+            if shrink is None and data.n_times >= FEWEST:
+                choice = self._chosen(tell)
+            for reached in self._path(data, start, _times(choice.amount), tell, tolerance=FINAL):
+                steps += reached.iterations
+        except KeyboardInterrupt:
+            interrupted = True
+        first, last = data.at(start), None if reached is None else data.at(reached.point.u)
+        assert first is not None
+        kept = reached is None or last is None or last.value >= first.value
+        point = first if kept else last
+        assert point is not None
+        interrupted = interrupted or (reached is not None and reached.message == "interrupted")
+        details: DesignDetails = {
+            "shrink": 1.0 if kept else choice.amount,
+            "held_out_risk": choice.held_out,
+            "held_out_scalar_risk": choice.held_out_start,
+            "held_out_error": choice.error,
+            "best_two_parameter_likelihood": first.value,
+            "degrees_of_freedom": self.support.size,
+            "iterations": steps,
+        }
+        return EdgeOutcome(
+            entries=self.support.entries(point.u),
+            objective=point.value,
+            status=Status.INTERRUPTED if interrupted else _status(None if kept else reached),
+            solver="proximal steps, damped Newton" + (", projected" if self.nonnegative else ""),
+            message="the best kappa I + beta L is kept" if kept else _message(choice.amount),
+            gradient_norm=None if kept or reached is None else reached.gradient_norm,
+            details=details,
+        )
+
+    def _two_parameters(self, data: MarginalObjective) -> np.ndarray:
+        """The best ``kappa I + beta L``, with the belief about kappa."""
+        L = self.support.of_operator(self.base.L)
+        span = 2 * float(self.base.L.diagonal().max())
+        size = float(np.mean(self.c))
+
+        def u_of(logs: np.ndarray) -> np.ndarray:
+            beta = size * np.exp(logs[0]) / span
+            return beta * (L + np.exp(logs[1]) * span * self.support.identity)
+
+        def value_and_gradient(logs: np.ndarray) -> tuple[float, np.ndarray]:
+            u = u_of(logs)
+            point = data.at(u)
+            if point is None:
+                return np.inf, np.zeros(2)
+            slope = data.slope(point)
+            away = (logs[1] - np.log(KAPPA)) / KAPPA_SCATTER
+            along = size * np.exp(logs.sum()) * float(slope @ self.support.identity)
+            gradient = np.array([slope @ u, along + 2 * away / (KAPPA_SCATTER * data.n_times)])
+            return point.value + away**2 / data.n_times, gradient
+
+        starts = [np.array([x, np.log(KAPPA)]) for x in (-3.0, 0.0, 3.0)]
+        best = min(starts, key=lambda logs: value_and_gradient(logs)[0])
+        bounds = [(-14, 14), (np.log(LEAST_KAPPA), 9)]
+        found = minimize(value_and_gradient, best, jac=True, method="L-BFGS-B", bounds=bounds)
+        return u_of(found.x)
+
+    def _path(
+        self, data: MarginalObjective, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float
+    ) -> Iterator[Reached]:
+        """Proximal steps from the start to these times; only the last one has to reach the tolerance."""
+        u, before = start, 0.0
+        for k, time in enumerate(times):
+            point = data.at(u)
+            assert point is not None
+            step = replace(data, R=point.P, a=0.0 if np.isinf(time) else 1.0 / (1.0 + time - before))
+            last = k == len(times) - 1
+            reached = newton(
+                step, u, nonnegative=self.nonnegative, tolerance=tolerance if last else ROUGH, max_iterations=MAX_ITERATIONS
+            )
+            tell.step()
+            yield reached
+            if reached.message == "interrupted":
+                return
+            u, before = reached.point.u, time
+
+    def _chosen(self, tell: _Reporter) -> _Choice:
+        """The amount of shrinkage with the least mean deviance of held-out times, each fold judged on its own."""
+        times = np.arange(self.Y.shape[1])
+        fold = times * BLOCKS // times.size % FOLDS if times.size >= BLOCKS else times % FOLDS
+        walks = [self._held_out(np.flatnonzero(fold != f), np.flatnonzero(fold == f), tell) for f in range(FOLDS)]
+        table: list[np.ndarray] = []
+        for step in zip(*walks, strict=True):
+            table.append(np.concatenate(step))
+            best = int(np.argmin([row.mean() for row in table]))
+            if len(table) - 1 - best == ENOUGH:  # it rises from here on
+                break
+        gain = table[0] - table[best]
+        return _Choice(
+            1.0 / (1.0 + (0.0, *TIMES)[best]), float(table[best].mean()), float(table[0].mean()),
+            float(gain.std(ddof=1) / np.sqrt(gain.size)),
+        )  # fmt: skip
+
+    def _held_out(self, trained: np.ndarray, held_out: np.ndarray, tell: _Reporter) -> Iterator[np.ndarray]:
+        """Deviances of held-out times at the start and after every step."""
+        data = MarginalObjective.of(self.support, self.c, self._at(trained))
+        judged = self._at(held_out)
+        start = self._two_parameters(data)
+        yield data.deviances(start, judged)
+        for reached in self._path(data, start, list(TIMES), tell, tolerance=ROUGH):
+            if reached.message == "interrupted":
+                raise KeyboardInterrupt
+            yield data.deviances(reached.point.u, judged)
+
+
+def design(
+    base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, nonnegative: bool,
+    shrink: float | None, progress: ProgressCallback | None,
+) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
+    """Outcome, data term, and the data term as the design stores it."""
+    n = base.n_nodes
+    Y, seen = _checks.measurements(measurements, observed, n)
+    variance = estimate_noise(base, Y, observed=seen) if noise is None else _checks.noise("noise", noise, n)
+    if variance.ndim == 2:
+        raise InputError(
+            f"noise has shape {variance.shape}: edge weights from measurements need variances, a number or ({n},)."
+        )
+    if not (variance > 0).all():
+        i = int(np.argmin(variance))
+        raise InputError(f"noise[{i}] is {variance[i]:g}: readings need positive variances; pass exact ones as signals.")
+    counts = np.full(n, Y.shape[1]) if seen is None else seen.sum(axis=1)
+    if float(np.sum(Y**2)) <= float(variance @ counts):
+        raise InputError("measurements have no more power than noise: no signal is left to fit; check the variance.")
+    c = fit_weights(fit, variance, n)
+    refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
+    unit = float(variance.mean())
+    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative)
+    outcome = task.solve(shrink, progress)
+    # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
+    scale = float(np.mean(c * variance)) / unit
+    details: DesignDetails = {
+        **outcome.details, "noise_estimated": noise is None, "noise_power": float(variance.sum())
+    }  # fmt: skip
+    return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c

@@ -1,0 +1,152 @@
+"""The marginal likelihood of edge weights: from noisy readings alone, with gaps.
+
+For ``x_t ~ N(0, Theta^-1)`` and noise of variances sigma^2, with ``C_t`` holding ``1 / sigma_i^2`` where node i was read at
+time t and zero elsewhere, ``b_t = C_t y_t``, ``P_t = (Theta + C_t)^-1`` and ``m_t = P_t b_t``, twice the negative
+log-likelihood per time is, without constants,
+
+    f = mean_t (log det(Theta + C_t) - log det Theta - b_t^T m_t)
+    df/dTheta = mean_t (P_t + m_t m_t^T) - Theta^-1
+
+and its expected Hessian ``mean_t (v_k^T G_t v_l)^2`` with ``G_t = Theta^-1 - P_t``: what a clean signal would tell has
+``Theta^-1`` in the place of G. The function is not convex.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from nareg.design._edge.newton import NewtonPoint, inverse
+from nareg.design._edge.support import Support
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Times at which the same nodes were read: the mask (N,), and ``b_t`` as columns (N, t)."""
+
+    seen: np.ndarray
+    b: np.ndarray
+
+    @property
+    def compressed(self) -> np.ndarray:
+        """At most N columns with the same ``sum_t b_t b_t^T``."""
+        if self.b.shape[1] <= self.b.shape[0]:
+            return self.b
+        left, singular, _ = np.linalg.svd(self.b, full_matrices=False)
+        columns: np.ndarray = left * singular
+        return columns
+
+
+def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Pattern]:
+    """Readings (N, T), zero where missing, by the nodes that were read; times without any reading tell nothing."""
+    b = c[:, None] * Y
+    if seen is None:
+        return [Pattern(np.ones(c.size, dtype=bool), b)]
+    masks, group = np.unique(seen, axis=1, return_inverse=True)
+    group = group.ravel()
+    return [Pattern(masks[:, k], b[:, group == k]) for k in range(masks.shape[1]) if masks[:, k].any()]
+
+
+@dataclass(frozen=True)
+class MarginalPoint(NewtonPoint):
+    """A point with ``P = Theta^-1``, the mean of ``P_t``, and that of ``m_t m_t^T``."""
+
+    posterior: np.ndarray
+    means: np.ndarray
+
+
+@dataclass(frozen=True)
+class MarginalObjective:
+    """``(1 - a) f + a (tr(Theta R) - log det Theta)``: a proximal step from the precision matrix ``R^-1``."""
+
+    support: Support
+    c: np.ndarray
+    groups: tuple[tuple[np.ndarray, np.ndarray, float], ...]  # nodes not read, columns of b, share of the times
+    n_times: int
+    R: np.ndarray
+    a: float
+
+    @classmethod
+    def of(cls, support: Support, c: np.ndarray, readings: list[Pattern]) -> MarginalObjective:
+        """F itself."""
+        n_times = sum(p.b.shape[1] for p in readings)
+        groups = tuple((np.flatnonzero(~p.seen), p.compressed, p.b.shape[1] / n_times) for p in readings)
+        return cls(support, c, groups, n_times, np.zeros((support.n, support.n)), 0.0)
+
+    def at(self, u: np.ndarray) -> MarginalPoint | None:
+        Theta = self.support.matrix(u)
+        prior, whole = inverse(Theta), self._full(Theta)
+        if prior is None or whole is None:
+            return None
+        posterior, means, value = np.zeros_like(Theta), np.zeros_like(Theta), 0.0
+        for missing, b, share in self.groups:
+            without = _without(*whole, missing, self.c[missing])
+            if without is None:
+                return None
+            P, log_det = without
+            m = P @ b
+            posterior += share * P
+            means += m @ m.T / self.n_times
+            value += share * log_det - float(np.sum(b * m)) / self.n_times
+        value = (1 - self.a) * (value - prior[1]) + self.a * (float(np.sum(Theta * self.R)) - prior[1])
+        # a likelihood moves with the unit of the readings: what counts is its change per node
+        return MarginalPoint(u, value, prior[0], float(self.support.n), posterior, means)
+
+    def _full(self, Theta: np.ndarray) -> tuple[np.ndarray, float] | None:
+        K = Theta.copy()
+        K[np.diag_indices_from(K)] += self.c
+        return inverse(K)
+
+    def slope(self, point: NewtonPoint) -> np.ndarray:
+        assert isinstance(point, MarginalPoint)
+        return self.support.gather((1 - self.a) * (point.posterior + point.means) + self.a * self.R - point.P)
+
+    def gauss_newton(self, point: NewtonPoint) -> np.ndarray:
+        """The expected Hessian, lower triangle; with gaps that of the mean ``G_t``, which is at most that."""
+        assert isinstance(point, MarginalPoint)
+        G = point.P - point.posterior
+        return self.support.products(((1 - self.a) * G, G), (self.a * point.P, point.P))
+
+    def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
+        assert isinstance(point, MarginalPoint)
+        expected = self.gauss_newton(point)
+        if len(self.groups) > 1:
+            return np.diagonal(expected), expected
+        # all times share P_t: d (P + m m^T) = -(P E P + P E m m^T + m m^T E P)
+        whole = self.support.products(
+            (point.P, point.P),
+            ((self.a - 1) * point.posterior, point.posterior),
+            (2 * (self.a - 1) * point.means, point.posterior),
+        )
+        return np.diagonal(expected), whole
+
+    def deviances(self, u: np.ndarray, readings: list[Pattern]) -> np.ndarray:
+        """F of every time of other readings."""
+        Theta = self.support.matrix(u)
+        prior, whole = inverse(Theta), self._full(Theta)
+        assert prior is not None
+        assert whole is not None
+        parts = []
+        for pattern in readings:
+            missing = np.flatnonzero(~pattern.seen)
+            without = _without(*whole, missing, self.c[missing])
+            assert without is not None
+            P, log_det = without
+            parts.append(log_det - prior[1] - np.einsum("it,it->t", pattern.b, P @ pattern.b))
+        return np.concatenate(parts)
+
+
+def _without(P: np.ndarray, log_det: float, missing: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, float] | None:
+    """Inverse and log-determinant of ``P^-1 - diag(c)`` at the missing nodes, by Woodbury's formula; None if not definite."""
+    if missing.size == 0:
+        return P, log_det
+    columns = P[:, missing]
+    core = np.diag(1 / c) - columns[missing]
+    try:
+        factor = np.linalg.cholesky(core)
+    except np.linalg.LinAlgError:
+        return None
+    half = np.linalg.solve(factor, columns.T)
+    change = 2 * float(np.log(np.diagonal(factor)).sum()) + float(np.log(c).sum())
+    return P + half.T @ half, log_det + change
