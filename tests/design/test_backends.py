@@ -195,7 +195,7 @@ def test_edge_value_and_gradient_agree_with_the_dense_ones(torch, rng):
     columns = clean_and_noise(X, np.diag(np.sqrt(Sigma)))  # identity probes are exact
     point = dense.at(u)
     for precision in ("float64", "float32"):
-        ours = EdgeRisk(base, (support.i, support.j), c, backend_of(torch, precision))
+        ours = EdgeRisk(base, support, c, backend_of(torch, precision))
         value, gradient = ours.value_and_gradient(u, columns)
         assert value == pytest.approx(point.value, rel=1e-5)
         np.testing.assert_allclose(gradient, dense.slope(point), rtol=1e-3, atol=1e-4 * np.abs(gradient).max())
