@@ -33,13 +33,13 @@ def ratios(seed: int, snr_db: float, days: int, *, peers: bool) -> dict[str, flo
     data = {"measurements": readings[:, chosen], "noise": noise}
     best = test_risk(design.node_invariant(graph, rule="oracle", signals=train, noise=noise), test, noise)
     start = time.perf_counter()
-    found = {"edge": design.edge(graph, **data)}
+    designs = {"edge": design.edge(graph, **data)}
     seconds = time.perf_counter() - start
     if peers:
-        found["blind"] = design.blind(graph, **data)
-        found["one weight, SURE"] = design.node_invariant(graph, rule="sure", **data)
-        found["edge, clean days"] = design.edge(graph, signals=train[:, chosen], noise=noise)
-    return {**{name: test_risk(d, test, noise) / best for name, d in found.items()}, "seconds": seconds}
+        designs["blind"] = design.blind(graph, **data)
+        designs["one weight, SURE"] = design.node_invariant(graph, rule="sure", **data)
+        designs["edge, clean days"] = design.edge(graph, signals=train[:, chosen], noise=noise)
+    return {**{name: test_risk(d, test, noise) / best for name, d in designs.items()}, "seconds": seconds}
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._edge.marginal import MarginalObjective, Pattern, patterns
+from nareg.design._edge.marginal import MarginalObjective, EqualGaps, patterns
 from nareg.design._edge.newton import Reached, newton
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
@@ -103,7 +103,7 @@ class FromReadings:
     c: np.ndarray
     nonnegative: bool
 
-    def _at(self, times: np.ndarray) -> list[Pattern]:
+    def _at(self, times: np.ndarray) -> list[EqualGaps]:
         """The readings of some times."""
         return patterns(self.Y[:, times], None if self.seen is None else self.seen[:, times], self.c)
 
@@ -124,12 +124,12 @@ class FromReadings:
             interrupted = True
         first, last = data.at(start), None if reached is None else data.at(reached.point.u)
         assert first is not None
-        kept = reached is None or last is None or last.value >= first.value
-        point = first if kept else last
+        keeps_start = reached is None or last is None or last.value >= first.value
+        point = first if keeps_start else last
         assert point is not None
         interrupted = interrupted or (reached is not None and reached.message == "interrupted")
         details: DesignDetails = {
-            "shrink": 1.0 if kept else choice.amount,
+            "shrink": 1.0 if keeps_start else choice.amount,
             "held_out_risk": choice.held_out,
             "held_out_scalar_risk": choice.held_out_start,
             "held_out_error": choice.error,
@@ -140,10 +140,10 @@ class FromReadings:
         return EdgeOutcome(
             entries=self.support.entries(point.u),
             objective=point.value,
-            status=Status.INTERRUPTED if interrupted else _status(None if kept else reached),
+            status=Status.INTERRUPTED if interrupted else _status(None if keeps_start else reached),
             solver="proximal steps, damped Newton" + (", projected" if self.nonnegative else ""),
-            message="the best kappa I + beta L is kept" if kept else _message(choice.amount),
-            gradient_norm=None if kept or reached is None else reached.gradient_norm,
+            message="the best kappa I + beta L is kept" if keeps_start else _message(choice.amount),
+            gradient_norm=None if keeps_start or reached is None else reached.gradient_norm,
             details=details,
         )
 
@@ -171,8 +171,8 @@ class FromReadings:
         starts = [np.array([x, np.log(KAPPA)]) for x in (-3.0, 0.0, 3.0)]
         best = min(starts, key=lambda logs: value_and_gradient(logs)[0])
         bounds = [(-14, 14), (np.log(LEAST_KAPPA), 9)]
-        found = minimize(value_and_gradient, best, jac=True, method="L-BFGS-B", bounds=bounds)
-        return u_of(found.x)
+        fitted = minimize(value_and_gradient, best, jac=True, method="L-BFGS-B", bounds=bounds)
+        return u_of(fitted.x)
 
     def _path(
         self, data: MarginalObjective, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float

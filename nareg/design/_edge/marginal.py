@@ -22,7 +22,7 @@ from nareg.design._edge.support import Support
 
 
 @dataclass(frozen=True)
-class Pattern:
+class EqualGaps:
     """Times at which the same nodes were read: the mask (N,), and ``b_t`` as columns (N, t)."""
 
     seen: np.ndarray
@@ -38,14 +38,14 @@ class Pattern:
         return columns
 
 
-def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Pattern]:
+def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[EqualGaps]:
     """Readings (N, T), zero where missing, by the nodes that were read; times without any reading tell nothing."""
     b = c[:, None] * Y
     if seen is None:
-        return [Pattern(np.ones(c.size, dtype=bool), b)]
+        return [EqualGaps(np.ones(c.size, dtype=bool), b)]
     masks, group = np.unique(seen, axis=1, return_inverse=True)
     group = group.ravel()
-    return [Pattern(masks[:, k], b[:, group == k]) for k in range(masks.shape[1]) if masks[:, k].any()]
+    return [EqualGaps(masks[:, k], b[:, group == k]) for k in range(masks.shape[1]) if masks[:, k].any()]
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class MarginalObjective:
     a: float
 
     @classmethod
-    def of(cls, support: Support, c: np.ndarray, readings: list[Pattern]) -> MarginalObjective:
+    def of(cls, support: Support, c: np.ndarray, readings: list[EqualGaps]) -> MarginalObjective:
         """F itself."""
         n_times = sum(p.b.shape[1] for p in readings)
         groups = tuple((np.flatnonzero(~p.seen), p.compressed, p.b.shape[1] / n_times) for p in readings)
@@ -121,7 +121,7 @@ class MarginalObjective:
         )
         return np.diagonal(expected), whole
 
-    def deviances(self, u: np.ndarray, readings: list[Pattern]) -> np.ndarray:
+    def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
         """F of every time of other readings."""
         Theta = self.support.matrix(u)
         prior, whole = inverse(Theta), self._full(Theta)
