@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._edge.marginal import MarginalObjective, EqualGaps, patterns
+from nareg.design._edge.marginal import EqualGaps, MarginalObjective, patterns
 from nareg.design._edge.newton import Reached, newton
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
