@@ -265,7 +265,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> dict[str, tuple[float, float
     """Time and peak memory against N, slopes of the last three sizes in the legend."""
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(1, 2, figsize=(10, 4.2), layout="constrained")
+    figure, axes = plt.subplots(1, 2, figsize=(10, 5.4), layout="constrained")
     slopes = {}
     for name in SIZES:
         mine = [r for r in rows if r["design"] == name and r.get("seconds")]
@@ -275,12 +275,12 @@ def plot(rows: list[dict[str, Any]], path: Path) -> dict[str, tuple[float, float
         last = slice(-3, None)
         fits = tuple(float(np.polyfit(np.log(n[last]), np.log(v[last]), 1)[0]) for v in (seconds, peak))
         slopes[name] = fits
-        axes[0].loglog(n, seconds, "o-", label=f"{name}: N^{fits[0]:.2f}")
-        axes[1].loglog(n, peak, "o-", label=f"{name}: N^{fits[1]:.2f}")
+        axes[0].loglog(n, seconds, "o-", label=f"{name}: time N^{fits[0]:.2f}, memory N^{fits[1]:.2f}")
+        axes[1].loglog(n, peak, "o-")
     for axis, label in zip(axes, ("seconds", "peak memory of the process (GiB)"), strict=True):
         axis.set(xlabel="nodes N", ylabel=label)
         axis.grid(alpha=0.3, which="both")
-        axis.legend(fontsize=8)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=9)
     figure.savefig(path, dpi=150)
     return slopes
 
