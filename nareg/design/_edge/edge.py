@@ -62,7 +62,7 @@ def edge(
     observed : bool array, (N,) or the shape of measurements, optional
         True where a reading was taken; measurements may hold anything elsewhere. Default: everywhere.
     noise : number, (N,) or (N, N) array, optional
-        Noise variance(s) or covariance; needed for ``criterion="risk"``. With measurements variances, by default those of
+        Noise variance(s) or covariance; needed for ``criterion="risk"``. With measurements variances, say those of
         :func:`nareg.design.estimate_noise`.
     criterion : {"risk", "likelihood"}, optional
         The mean squared error (11), by default for clean signals. Or the Gaussian likelihood of the precision matrix Theta on

@@ -22,7 +22,6 @@ from nareg.design._edge.marginal import EqualGaps, MarginalObjective, patterns
 from nareg.design._edge.newton import Reached, newton
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.support import Support
-from nareg.design._node.estimate_noise import estimate_noise
 from nareg.design._risk.problem import STATIONARY, fit_weights
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
@@ -229,7 +228,9 @@ def design(
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
     Y, seen = _checks.measurements(measurements, observed, n)
-    variance = estimate_noise(base, Y, observed=seen) if noise is None else _checks.noise("noise", noise, n)
+    if noise is None:
+        raise InputError("noise is None: measurements need its variances; estimate them with nareg.design.estimate_noise.")
+    variance = _checks.noise("noise", noise, n)
     if variance.ndim == 2:
         raise InputError(
             f"noise has shape {variance.shape}: edge weights from measurements need variances, a number or ({n},)."
@@ -248,6 +249,6 @@ def design(
     # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
     scale = float(np.mean(c * variance)) / unit
     details: DesignDetails = {
-        **outcome.details, "noise_estimated": noise is None, "noise_power": float(variance.sum())
+        **outcome.details, "noise_power": float(variance.sum())
     }  # fmt: skip
     return replace(outcome, entries=scale * outcome.entries, details=details), c, None if fit is None else c
