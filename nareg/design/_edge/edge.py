@@ -19,6 +19,7 @@ from nareg.design._edge import from_readings, sparse
 from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.result import pack
 from nareg.design._edge.shared import support_of
+from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
@@ -169,7 +170,7 @@ def edge(
         raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
-        if criterion == "likelihood" and not sparse.EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
+        if criterion == "likelihood" and not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
             raise TooLargeError(
                 f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
                 "criterion='risk', or a part of the network (graph.subgraph)."
