@@ -22,7 +22,7 @@ from nareg.errors import InputError
 from nareg.io import readings_to_frame
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag
-from nareg.spacetime import Smoothed, SpaceTimeModel
+from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
 from nareg.spacetime._outliers import absurd, stuck
@@ -149,7 +149,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     seen = np.where(chosen, np.nan, usable)
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
-    flags = _flags(y, screened) if quality is None else quality.flags
+    flags = _flags(y, screened | without) if quality is None else quality.flags
     bad = screened if quality is None else screened | without | (flags == Flag.BAD)
     if model is not None:
         tick("predicting hidden readings", FITTED)
@@ -247,7 +247,13 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
 
 
 def _reasons(
-    network: StationNetwork, model: SpaceTimeModel | None, name: str, why: str, check_line: str, given: bool, unit: str | None
+    network: StationNetwork,
+    model: SpaceTimeModel | SparseSpaceTimeModel | None,
+    name: str,
+    why: str,
+    check_line: str,
+    given: bool,
+    unit: str | None,
 ) -> list[tuple[str, str]]:
     """The choices and their reasons, as (name, text)."""
     values = network.readings.values

@@ -12,9 +12,8 @@ from nareg.cleaning._words import plural
 from nareg.errors import SolverError, TooLargeError
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
-from nareg.spacetime import SpaceTimeModel
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._em import DynamicsName
-from nareg.spacetime._fit import LARGEST
 from nareg.spacetime._transforms import TransformLike
 
 #: A model needs this many readings and times.
@@ -30,26 +29,32 @@ ONE_FIT = 0.94
 def learn(
     network: StationNetwork, hidden: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
     progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike, until: float,
-) -> tuple[SpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
+) -> tuple[SpaceTimeModel | SparseSpaceTimeModel | None, Quality | None, np.ndarray]:  # fmt: skip
     """Fit to the readings that are not hidden, check all of them, and fit again where a station reads in another unit.
 
     Returns
     -------
     model, quality
-        None, with a note that gives the reason, where no model is possible.
+        None, with a note that gives the reason, where no model, or no check of the stations, is possible.
     without : (N, T) bool array
-        Readings that the second fit left out.
+        Readings that the last fit left out, beyond what the check flags.
     """
     y, times = network.readings.values, network.readings.timestamps
     seen = np.where(hidden, np.nan, y)
     without = np.zeros(y.shape, dtype=bool)
 
-    def fitted(values: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | None:
+    def fitted(values: np.ndarray, progress: ProgressCallback) -> SpaceTimeModel | SparseSpaceTimeModel | None:
         return _fit(network, values, noise, rng, notes, progress, dynamics=dynamics, transform=transform)
 
     model = fitted(seen, portion(progress, 0.0, ONE_FIT * until))
     if model is None:
         return None, None, without
+    if isinstance(model, SparseSpaceTimeModel):
+        notes.append(
+            "In a network of this size only readings that all others contradict are flagged; stuck or drifting stations and "
+            "wrong units are looked for among at most 500 stations."
+        )
+        return model, None, model.excluded
     progress(Progress("checking readings", fraction=ONE_FIT * until))
     quality = check(model, y, times=times)
     misled = sorted({suspect.station for suspect in quality.suspects if suspect.kind in LASTING})
@@ -81,15 +86,9 @@ def _stations(names: list[str]) -> str:
 def _fit(
     network: StationNetwork, y: np.ndarray, noise: np.ndarray | None, rng: np.random.Generator, notes: list[str],
     progress: ProgressCallback, *, dynamics: DynamicsName, transform: TransformLike,
-) -> SpaceTimeModel | None:  # fmt: skip
+) -> SpaceTimeModel | SparseSpaceTimeModel | None:  # fmt: skip
     """The space-time model, or None with a note that says why there is none."""
-    n, n_times = y.shape
-    if n > LARGEST:
-        notes.append(
-            f"{n:,} stations are more than the {LARGEST} that the space-time model can handle: the best of the simple methods "
-            "is used. To use the model, clean parts of the network one by one."
-        )
-        return None
+    n_times = y.shape[1]
     seen = y[np.isfinite(y)]
     if seen.size and np.ptp(seen) <= CONSTANT * np.abs(seen).max():
         notes.append(f"All readings are (nearly) {seen[0]:g}: the space-time model has nothing to learn from them.")

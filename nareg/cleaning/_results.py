@@ -12,7 +12,7 @@ import numpy as np
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
-from nareg.spacetime import Smoothed, SpaceTimeModel
+from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ class Cleaned:
     x: pd.DataFrame
     std: pd.DataFrame
     flags: pd.DataFrame
-    model: SpaceTimeModel | None
+    model: SpaceTimeModel | SparseSpaceTimeModel | None
     quality: Quality | None
     errors: pd.DataFrame
     method: str

@@ -16,12 +16,14 @@ from nareg.quality._flags import Flag
 from nareg.quality._others import others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
-from nareg.spacetime import SpaceTimeModel, fit
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
 from nareg.spacetime._outliers import GROSS
 
 #: Tests that need no model, and those of single readings.
 SILENT = (_silent.dead, _silent.stuck)
 TESTS = (*SILENT, _single.spikes, _single.noisy)
+#: What fits return.
+MODELS = (SpaceTimeModel, SparseSpaceTimeModel)
 
 
 def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: ArrayLike | None = None) -> Quality:
@@ -68,6 +70,11 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     1,800 readings: 1,771 good, 29 bad
       4, stuck: It reads ... at 30 times in a row, from 100 to 129.
     """
+    if isinstance(model, SparseSpaceTimeModel):
+        raise InputError(
+            f"model is one of the sparse engine, with {model.n_nodes} stations, but checks need dense covariances: check parts of "
+            "at most 500 stations, or take nareg.quality.scores."
+        )
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
     started = perf_counter()
@@ -93,7 +100,11 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
 
 
 def scores(
-    graph: Graph, readings: ArrayLike, *, times: ArrayLike | None = None, model: SpaceTimeModel | None = None
+    graph: Graph,
+    readings: ArrayLike,
+    *,
+    times: ArrayLike | None = None,
+    model: SpaceTimeModel | SparseSpaceTimeModel | None = None,
 ) -> np.ndarray:
     """One score per reading, larger for worse: the largest over all tests, in standard deviations.
 
@@ -103,7 +114,7 @@ def scores(
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
-    model : SpaceTimeModel, optional
+    model : SpaceTimeModel or SparseSpaceTimeModel, optional
         Default: a model fitted to the readings.
 
     Returns
@@ -123,9 +134,11 @@ def scores(
     [4, 100]
     """
     if model is None:
-        return check(fit(graph, readings, times=times)).badness
-    if not isinstance(graph, Graph) or not isinstance(model, SpaceTimeModel) or graph.n_nodes != model.n_nodes:
+        model = fit(graph, readings, times=times)
+    elif not isinstance(graph, Graph) or not isinstance(model, MODELS) or graph.n_nodes != model.n_nodes:
         raise InputError("model was not fitted to this graph: pass the graph of the fit, or omit model.")
+    if isinstance(model, SparseSpaceTimeModel):
+        return np.abs(model.scores(readings, times=times))
     return check(model, readings, times=times).badness
 
 

@@ -7,9 +7,21 @@ takes in new readings time by time.
 from __future__ import annotations
 
 from nareg.spacetime._fit import fit
+from nareg.spacetime._large.model import SparseSpaceTimeModel
+from nareg.spacetime._large.stream import SparseStream
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._results import Smoothed, Update
 from nareg.spacetime._store import load, load_stream
 from nareg.spacetime._stream import Stream
 
-__all__ = ["Smoothed", "SpaceTimeModel", "Stream", "Update", "fit", "load", "load_stream"]
+__all__ = [
+    "Smoothed",
+    "SpaceTimeModel",
+    "SparseSpaceTimeModel",
+    "SparseStream",
+    "Stream",
+    "Update",
+    "fit",
+    "load",
+    "load_stream",
+]

@@ -108,8 +108,7 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     empty = Cycles(names, harmonics, np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
     B = empty.basis(seconds)
     K = B.shape[1]
-    beside = _beside(seconds, step, names)
-    X = np.column_stack([B, beside])
+    X = np.column_stack([B, beside(seconds, step, names)])
     observed = np.isfinite(y)
     ridge = 1e-9 * np.eye(X.shape[1])
     ridge[0, 0] = 0.0  # the mean may be large, and is never open
@@ -133,7 +132,7 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     return Cycles(names, harmonics, level, common, ranges, dual, variance)
 
 
-def _beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
+def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
     """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
     span = float(seconds[-1] - seconds[0]) + step
     own = {round(span / PERIODS[name]) * k for name in names for k in (1, 2)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -28,12 +28,13 @@ from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
 from nareg.spacetime._transforms import Transform, TransformLike
 
-#: Largest number of stations: a pass costs about 20 N^3 operations per time.
+if TYPE_CHECKING:
+    from nareg.spacetime._large.model import SparseSpaceTimeModel
+
+#: Largest number of stations with dense covariances: a pass costs about 20 N^3 operations per time.
 LARGEST = 500
 #: Evaluations of the likelihood per transform that "auto" compares.
 TRIAL = 8
-#: Smallest noise variance, relative to that of the readings.
-FLOOR = 1e-7
 
 
 def fit(
@@ -47,16 +48,16 @@ def fit(
     transform: TransformLike = "auto",
     cycles: str | Iterable[str] | None = "auto",
     robust: bool = True,
+    engine: Literal["auto", "dense", "sparse"] = "auto",
     rng: np.random.Generator | None = None,
     progress: ProgressCallback | None = None,
-) -> SpaceTimeModel:
+) -> SpaceTimeModel | SparseSpaceTimeModel:
     """Fit a graph state-space model to noisy readings with gaps. It needs no clean data.
 
     Parameters
     ----------
     graph : Graph
-        At most 500 stations. With coordinates (:meth:`Graph.from_knn`) correlations depend on distances, without them on
-        the graph.
+        With coordinates (:meth:`Graph.from_knn`) and at most 500 stations correlations depend on distances, else on the graph.
     readings : (N, T) array
         NaN where missing.
     times : (T,) array, optional
@@ -75,6 +76,9 @@ def fit(
         Smooth cycles to remove before the fit and to add back afterwards.
     robust : bool
         Fit without stuck runs, absurd values and readings that all others contradict.
+    engine : {"auto", "dense", "sparse"}
+        ``"dense"`` keeps covariances of all stations, at most 500. ``"sparse"`` serves larger networks: one autoregression, a
+        Matern field on the graph, a noise variance per station. ``"auto"`` is dense up to 500 stations.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -85,7 +89,7 @@ def fit(
     InputError
         If an argument has no valid value.
     TooLargeError
-        Above 500 stations.
+        Above 500 stations with the dense engine, or where the sparse one would not fit into memory.
 
     Notes
     -----
@@ -107,10 +111,17 @@ def fit(
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph, as Graph.from_knn(coordinates, k) makes.")
     y = checked_readings(readings, graph.n_nodes)
-    if graph.n_nodes > LARGEST:
+    _checks.choice("engine", engine, ("auto", "dense", "sparse"))
+    sparse = engine == "sparse" or (engine == "auto" and graph.n_nodes > LARGEST)
+    if graph.n_nodes > LARGEST and not sparse:
         raise TooLargeError(
-            f"graph has {graph.n_nodes} stations, more than the {LARGEST} that dense covariances serve: fit parts of the "
-            "network (graph.subgraph), or denoise every time by itself with nareg.design.blind."
+            f"graph has {graph.n_nodes} stations, more than the {LARGEST} that dense covariances serve: pass engine='sparse', "
+            "or omit engine."
+        )
+    if sparse and dynamics not in ("auto", "scalar"):
+        raise InputError(
+            f"dynamics is {dynamics!r}, but the sparse engine, for more than {LARGEST} stations, has one autoregression: pass "
+            "'auto' or 'scalar'."
         )
     y = masked(y, observed)
     if np.isfinite(y).sum() < 10:
@@ -126,12 +137,16 @@ def fit(
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
+    task = LearningTask(dynamics, variances, robust, generator)
+    if sparse:
+        from nareg.spacetime._large.fit import fit_sparse
+
+        return fit_sparse(graph, y, calm, grid, transform, wanted, task, progress)
     space, track = Space.of(graph), StageClock(progress)
     with few_threads(graph.n_nodes):
-        law = _transform(transform, calm, grid, space, wanted)
+        law = chosen_transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
-        task = LearningTask(dynamics, None if variances is None else np.maximum(variances / unit**2, FLOOR), robust, generator)
-        learned = learn(rows, space, task, track)
+        learned = learn(rows, space, task.in_unit(unit), track)
     return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
 
 
@@ -201,7 +216,7 @@ def _prepare(
     return rows - seasonal.at(grid.seconds), unit, seasonal
 
 
-def _transform(
+def chosen_transform(
     transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, space: Space, wanted: str | tuple[str, ...]
 ) -> Transform:
     """The transform that a user named, or the one of largest likelihood of the readings after a few steps."""

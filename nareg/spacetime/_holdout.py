@@ -25,12 +25,14 @@ def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     chosen = rng.choice(t.size, singles, replace=False)
     hidden[t[chosen], i[chosen]] = True
     live = np.flatnonzero(observed.any(axis=0))
-    budget = 20 * wanted
-    while lengths.size and hidden.sum() < wanted and budget:
+    budget, count = 20 * wanted, singles
+    while lengths.size and count < wanted and budget:
         budget -= 1
         station, start = int(rng.choice(live)), int(rng.integers(y.shape[0]))
         stop = min(start + int(rng.choice(lengths)), y.shape[0])
-        hidden[start:stop, station] |= observed[start:stop, station]
+        run = observed[start:stop, station]
+        count += int((run & ~hidden[start:stop, station]).sum())
+        hidden[start:stop, station] |= run
     # a station keeps at least half of its readings
     hidden[:, 2 * hidden.sum(axis=0) > observed.sum(axis=0)] = False
     return hidden

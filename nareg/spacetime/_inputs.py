@@ -14,7 +14,7 @@ from nareg.spacetime import _times
 from nareg.spacetime._times import TimeGrid
 
 if TYPE_CHECKING:
-    from nareg.spacetime._model import SpaceTimeModel
+    from nareg.spacetime._base import BaseModel
 
 #: Readings beyond this, or all below its inverse, have squares that overflow or vanish.
 LARGEST_READING = 1e100
@@ -64,7 +64,7 @@ class GridReadings:
 
 
 def on_grid(
-    model: SpaceTimeModel, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
+    model: BaseModel, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
     exclude: bool,
 ) -> GridReadings:  # fmt: skip
     """Checked readings, by default those of the fit; with ``exclude`` these are without what the fit left out."""
@@ -83,7 +83,7 @@ def on_grid(
     return GridReadings(y, grid, grid.on_rows(values.T), model.cycles.at(grid.seconds))
 
 
-def _grid_of(model: SpaceTimeModel, times: ArrayLike | None, n_times: int) -> TimeGrid:
+def _grid_of(model: BaseModel, times: ArrayLike | None, n_times: int) -> TimeGrid:
     """The grid of other times, with the model's step."""
     if times is None:
         raise InputError(f"readings has {n_times} columns but the fit had {model.readings.shape[1]}: pass times as well.")

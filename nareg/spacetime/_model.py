@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from time import perf_counter
 
@@ -13,26 +13,21 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.graph import Graph
 from nareg.progress import ProgressCallback
-from nareg.results import Status
-from nareg.spacetime import _estimates, _stations, _times
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import Cycles
+from nareg.spacetime import _estimates, _stations
+from nareg.spacetime._base import BaseModel
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._inputs import on_grid
 from nareg.spacetime._parametric import Parameters
-from nareg.spacetime._results import FitDetails, Smoothed
+from nareg.spacetime._results import Smoothed
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
 from nareg.spacetime._stream import LONGEST_JUMP, Stream
 from nareg.spacetime._tails import robust_pass
-from nareg.spacetime._times import Time, TimeGrid
-from nareg.spacetime._transforms import Transform
 
 
-@dataclass(frozen=True, eq=False)
-class SpaceTimeModel:
+@dataclass(frozen=True, eq=False, kw_only=True)
+class SpaceTimeModel(BaseModel):
     """A graph state-space model ``x_t = A_1 x_{t-1} + ... + e_t``, ``y_t = x_t + v_t``; :func:`fit` makes it.
 
     Attributes
@@ -65,94 +60,14 @@ class SpaceTimeModel:
         What each stage of the fit took, and ``"total"``.
     """
 
-    graph: Graph
-    transform: Transform
-    unit: float
-    cycles: Cycles
     dynamics: Dynamics
-    unit_noise: np.ndarray
     parameters: Parameters
     df: float | None
-    grid: TimeGrid
-    bands: Bands
-    status: Status
-    log_likelihood: float
-    readings: np.ndarray = field(repr=False)
-    excluded: np.ndarray = field(repr=False)
-    details: FitDetails = field(default=FitDetails(), repr=False)
-    timings: dict[str, float] = field(default_factory=dict, repr=False)
-
-    @property
-    def n_nodes(self) -> int:
-        """Number of stations N."""
-        return self.graph.n_nodes
-
-    @property
-    def noise(self) -> np.ndarray:
-        """(N,) noise variance of every station, in the squared unit of the readings (with a transform: at its median)."""
-        std = np.sqrt(self.unit_noise) * self.unit
-        if self.transform.linear:
-            return std**2
-        center = self.cycles.level[0] * self.unit
-        up, down = (np.asarray(self.transform.backward(center + sign * std)) for sign in (1, -1))
-        return ((up - down) / 2) ** 2
-
-    @property
-    def times(self) -> np.ndarray:
-        """(T,) times of the readings that the model was fitted to."""
-        return self.grid.values
 
     @cached_property
     def space(self) -> Space:
         """Distances and correlations of the stations."""
         return Space.of(self.graph)
-
-    def summary(self) -> str:
-        """Size, choices, noise, likelihood and status, in a few lines."""
-        lines = [
-            f"space-time model of {self.n_nodes} stations, {self.readings.shape[1]} times",
-            f"  {self.details.chosen}",
-            f"  transform {self.transform.name}, cycles removed: {', '.join(self.cycles.names) or 'none'}",
-            f"  noise standard deviation: median {np.sqrt(np.median(self.noise)):.3g}",
-            f"  log-likelihood {self.log_likelihood:.6g}; {self.status.value}",
-        ]
-        if self.excluded.any():
-            lines.append(f"  {int(self.excluded.sum())} readings left out of the fit as gross outliers")
-        return "\n".join(lines)
-
-    def to_unit(self, y: np.ndarray) -> np.ndarray:
-        """Readings in the model's unit, with mean and cycles."""
-        with np.errstate(all="ignore"):
-            values = np.asarray(self.transform.forward(y)) / self.unit
-        bad = np.isfinite(y) & ~np.isfinite(values)
-        if bad.any():
-            raise InputError(f"the model's transform is not finite at the reading {y[bad][0]:g}: set it to NaN.")
-        return values
-
-    def to_readings(self, x: np.ndarray) -> np.ndarray:
-        """Values in the unit of the readings: the median of the field."""
-        return np.asarray(self.transform.backward(x * self.unit))
-
-    def to_mean(self, x: np.ndarray, var: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Mean and standard deviation in the unit of the readings."""
-        return self.transform.mean(x * self.unit, np.maximum(var, 0.0) * self.unit**2)
-
-    def offset_at(self, row: int) -> np.ndarray:
-        """(N,) mean and cycles in a row of the grid."""
-        return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
-
-    def time_of(self, row: int) -> np.datetime64 | float:
-        """Time of a row of the grid."""
-        return self.grid.time_of(row)
-
-    def row_at(self, time: Time) -> int:
-        """Row of the grid nearest to a time."""
-        value = _times.checked([time], 1)
-        if (value.dtype.kind == "M") != self.grid.dated:
-            raise InputError(
-                f"time is {time!r} but the model's times are {'dates' if self.grid.dated else 'numbers'}: pass the same kind."
-            )
-        return int(np.rint(self.grid.row_of(value)[0]))
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
@@ -267,10 +182,6 @@ class SpaceTimeModel:
         """
         listed = [stations] if isinstance(stations, (str, int, np.integer)) else list(stations)
         return _stations.without(self, [self.station_index(station) for station in listed])
-
-    def station_index(self, station: str | int) -> int:
-        """Position of a station, by its name or its position."""
-        return _stations.position(self.graph, station)
 
     def stream(
         self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0

@@ -25,15 +25,20 @@ from nareg.spacetime._space import FAMILIES
 from nareg.spacetime._times import TimeGrid
 
 if TYPE_CHECKING:
+    from nareg.spacetime._base import BaseModel
+    from nareg.spacetime._large.model import SparseSpaceTimeModel
+    from nareg.spacetime._large.stream import SparseStream
     from nareg.spacetime._model import SpaceTimeModel
     from nareg.spacetime._stream import Stream
 
 FORMAT, STREAM_FORMAT = "nareg-spacetime-1", "nareg-spacetime-stream-1"
+#: Of large networks.
+SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-1", "nareg-spacetime-sparse-stream-1"
 
 
 def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
     """Write a model; whole or not at all."""
-    _write(path, *_contents(model))
+    write(path, *_contents(model))
 
 
 def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
@@ -41,44 +46,57 @@ def save_stream(stream: Stream, path: str | os.PathLike[str]) -> None:
     arrays, facts = _contents(stream.model)
     state, extra = stream.snapshot()
     names = {f"stream_{name}": array for name, array in state.items()}
-    _write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
+    write(path, arrays | names, facts | {"format": STREAM_FORMAT, "stream": extra})
 
 
-def _write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+def write(path: str | os.PathLike[str], arrays: dict[str, Any], facts: dict[str, Any]) -> None:
+    """Write arrays and facts; whole or not at all."""
     text = np.array(json.dumps(facts))
     with atomic_write(path) as handle:
         np.savez_compressed(handle, allow_pickle=False, facts=text, **arrays)
 
 
-def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Arrays and plain facts of a model."""
+def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and plain facts that models of every size have."""
     if model.transform.name == "custom":
         raise InputError("the model's transform is a pair of functions, which cannot be saved: fit with 'sqrt', 'log' or None.")
     coo = model.graph.adjacency.tocoo()
-    p, c, g = model.parameters, model.cycles, model.grid
+    c, g = model.cycles, model.grid
     facts = {
-        "format": FORMAT, "names": model.graph.names, "metric": model.graph.metric, "transform": model.transform.name,
-        "shift": model.transform.shift, "low": model.transform.low,
-        "unit": model.unit, "df": model.df, "status": model.status.name,
-        "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "family": p.family,
-        "log_variance": p.log_variance, "log_reach": p.log_reach, "logit_eta": p.logit_eta, "cycles": c.names,
+        "names": model.graph.names, "metric": model.graph.metric, "transform": model.transform.name,
+        "shift": model.transform.shift, "low": model.transform.low, "unit": model.unit, "status": model.status.name,
+        "log_likelihood": model.log_likelihood, "step": g.step, "length": g.length, "cycles": c.names,
         "harmonics": c.harmonics, "band_stds": list(model.bands.stds),
         "factors": [[level, *each] for level, each in model.bands.factors.items()],
-        "blocks": len(model.dynamics.blocks), "details": asdict(model.details), "timings": model.timings,
+        "details": asdict(model.details), "timings": model.timings,
     }  # fmt: skip
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
-        "weight": coo.data, "times": g.values, "rows": g.rows, "Q": model.dynamics.Q, "P0": model.dynamics.P0,
-        "noise": model.unit_noise, "partials": p.partials, "log_noise": p.log_noise, "level": c.level, "common": c.common,
-        "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "readings": model.readings, "excluded": model.excluded,
-        **{f"A{k + 1}": A for k, A in enumerate(model.dynamics.blocks)},
+        "weight": coo.data, "times": g.values, "rows": g.rows, "noise": model.unit_noise, "level": c.level,
+        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "readings": model.readings,
+        "excluded": model.excluded,
     }  # fmt: skip
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
     return arrays, facts
 
 
-def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
+def _contents(model: SpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Arrays and plain facts of a model."""
+    arrays, facts = common_contents(model)
+    p = model.parameters
+    facts |= {
+        "format": FORMAT, "df": model.df, "family": p.family, "log_variance": p.log_variance, "log_reach": p.log_reach,
+        "logit_eta": p.logit_eta, "blocks": len(model.dynamics.blocks),
+    }  # fmt: skip
+    arrays |= {
+        "Q": model.dynamics.Q, "P0": model.dynamics.P0, "partials": p.partials, "log_noise": p.log_noise,
+        **{f"A{k + 1}": A for k, A in enumerate(model.dynamics.blocks)},
+    }  # fmt: skip
+    return arrays, facts
+
+
+def load(path: str | os.PathLike[str]) -> SpaceTimeModel | SparseSpaceTimeModel:
     """Read a model that :meth:`SpaceTimeModel.save` wrote.
 
     Raises
@@ -99,10 +117,11 @@ def load(path: str | os.PathLike[str]) -> SpaceTimeModel:
     >>> bool(np.array_equal(model.smooth().x, again.smooth().x))
     True
     """
-    return _read(path, FORMAT, "SpaceTimeModel.save", _model)
+    makers: dict[str, Make[SpaceTimeModel | SparseSpaceTimeModel]] = {FORMAT: _model, SPARSE_FORMAT: _sparse_model}
+    return _read(path, makers, "SpaceTimeModel.save")
 
 
-def load_stream(path: str | os.PathLike[str]) -> Stream:
+def load_stream(path: str | os.PathLike[str]) -> Stream | SparseStream:
     """Read a stream that :meth:`Stream.save` wrote; it continues as if it had never stopped. :func:`load` has an example.
 
     Raises
@@ -110,72 +129,94 @@ def load_stream(path: str | os.PathLike[str]) -> Stream:
     InputError
         If the file does not exist, or is not a stream.
     """
-    return _read(path, STREAM_FORMAT, "Stream.save", _stream)
+    makers: dict[str, Make[Stream | SparseStream]] = {STREAM_FORMAT: _stream, SPARSE_STREAM_FORMAT: _sparse_stream}
+    return _read(path, makers, "Stream.save")
 
 
 Made = TypeVar("Made")
+Make = Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
 
 
-def _read(
-    path: str | os.PathLike[str], expected: str, writer: str, make: Callable[[dict[str, np.ndarray], dict[str, Any]], Made]
-) -> Made:
+def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: str) -> Made:
+    """What a file holds, by the format that it names; the first of ``makers`` is the usual one."""
     try:
         arrays = _array_files.read_npz(path)
         facts = json.loads(str(arrays["facts"]))
-        if facts["format"] != expected:
-            raise ValueError(f"its format is {facts['format']!r}, not {expected!r}")
-        return make(arrays, facts)
+        if facts["format"] not in makers:
+            raise ValueError(f"its format is {facts['format']!r}, not {next(iter(makers))!r}")
+        return makers[facts["format"]](arrays, facts)
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
         raise InputError(f"{path} cannot be used ({str(error).rstrip('.')}): pass a file that {writer} wrote.") from None
 
 
-def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
-    from nareg.spacetime._model import SpaceTimeModel
+def _sparse_model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
+    from nareg.spacetime._large import store
 
-    n, T, order = int(a["noise"].size), int(a["times"].size), int(facts["blocks"])
+    return store.model_of(a, facts)
+
+
+def _sparse_stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
+    from nareg.spacetime._large import store
+
+    return store.stream_of(a, facts)
+
+
+def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
+    """Checked arguments that models of every size take."""
+    n, T = int(a["noise"].size), int(a["times"].size)
     names, harmonics = tuple(facts["cycles"]), tuple(map(int, facts["harmonics"]))
-    _need(tuple(a["shape"]) == (n, n) and order in (1, 2), "its sizes contradict each other")
-    _need(len(names) == len(harmonics) <= len(PERIODS) and set(names) <= set(PERIODS), f"its cycles are {names}")
-    _need(all(1 <= count <= 2 for count in harmonics), f"its harmonics are {harmonics}")
-    _need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
+    need(tuple(a["shape"]) == (n, n), "its sizes contradict each other")
+    need(len(names) == len(harmonics) <= len(PERIODS) and set(names) <= set(PERIODS), f"its cycles are {names}")
+    need(all(1 <= count <= 2 for count in harmonics), f"its harmonics are {harmonics}")
     K = 1 + 2 * sum(harmonics)
     floats = {
-        "Q": (n, n), "P0": (order * n, order * n), "noise": (n,), "log_noise": (n,), "partials": (order,), "readings": (n, T),
-        "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
+        "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
     }  # fmt: skip
     for name, shape in floats.items():
-        _array(a, name, shape)
-    blocks = tuple(a[f"A{k + 1}"] for k in range(order))
-    _need(
-        all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks),
-        "A is not valid",
-    )
-    _need((a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all(), "it has negative variances")
-    _covariance(a, "Q")
-    _covariance(a, "P0")
-    _need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
+        array(a, name, shape)
+    need((a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all(), "it has negative variances")
+    need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
     graph = Graph(
         sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
         coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],
     )  # fmt: skip
-    numbers = {
-        name: _number(facts, name) for name in ("log_variance", "log_reach", "logit_eta", "shift", "low", "log_likelihood")
-    }
-    positive = {name: _number(facts, name) for name in ("unit", "step") + (() if facts["df"] is None else ("df",))}
-    _need(min(positive.values()) > 0, "its unit, step or degrees of freedom are not positive")
-    process = Parameters(
-        facts["family"], numbers["log_variance"], numbers["log_reach"], numbers["logit_eta"], a["partials"], a["log_noise"]
+    shift, low, log_likelihood = (number(facts, name) for name in ("shift", "low", "log_likelihood"))
+    unit, step = number(facts, "unit"), number(facts, "step")
+    need(min(unit, step) > 0, "its unit or step are not positive")
+    return {
+        "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
+        "cycles": Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
+        "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
+        "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
+        "details": _details(facts["details"]),
+        "timings": {str(name): float(seconds) for name, seconds in facts["timings"].items()},
+    }  # fmt: skip
+
+
+def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
+    from nareg.spacetime._model import SpaceTimeModel
+
+    n, order = int(a["noise"].size), int(facts["blocks"])
+    need(order in (1, 2), "its sizes contradict each other")
+    need(facts["family"] in FAMILIES, f"its family is {facts['family']!r}")
+    for name, shape in {"Q": (n, n), "P0": (order * n, order * n), "log_noise": (n,), "partials": (order,)}.items():
+        array(a, name, shape)
+    blocks = tuple(a[f"A{k + 1}"] for k in range(order))
+    need(
+        all(A.shape in ((), (n,), (n, n)) and A.dtype == float and np.isfinite(A).all() for A in blocks),
+        "A is not valid",
     )
+    _covariance(a, "Q")
+    _covariance(a, "P0")
+    log_variance, log_reach, logit_eta = (number(facts, name) for name in ("log_variance", "log_reach", "logit_eta"))
+    df = None if facts["df"] is None else number(facts, "df")
+    need(df is None or df > 0, "its degrees of freedom are not positive")
     return SpaceTimeModel(
-        graph=graph, transform=_transforms.restore(facts["transform"], numbers["shift"], numbers["low"]), unit=positive["unit"],
-        cycles=Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
-        dynamics=Dynamics(blocks, a["Q"], a["P0"]), unit_noise=a["noise"], parameters=process, df=positive.get("df"),
-        grid=_grid(a, T, positive["step"]), status=Status[facts["status"]], log_likelihood=numbers["log_likelihood"],
-        bands=_bands(facts), readings=a["readings"],
-        excluded=a["excluded"], details=_details(facts["details"]),
-        timings={str(name): float(seconds) for name, seconds in facts["timings"].items()},
+        dynamics=Dynamics(blocks, a["Q"], a["P0"]), df=df,
+        parameters=Parameters(facts["family"], log_variance, log_reach, logit_eta, a["partials"], a["log_noise"]),
+        **common(a, facts),
     )  # fmt: skip
 
 
@@ -187,12 +228,12 @@ def _details(facts: dict[str, Any]) -> FitDetails:
 
 def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:
     rows, times = a["rows"], _times.checked(a["times"], T)
-    _need(
+    need(
         rows.shape == (T,) and rows.dtype.kind == "i" and rows[0] == 0 and (np.diff(rows) > 0).all(),
         "rows do not rise from 0",
     )
     length = int(rows[-1]) + 1
-    _need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
+    need(length <= max(_times.MAX_ROWS * T, _times.FEW_ROWS), f"its grid has {length} rows for {T} times")
     return TimeGrid(times[0], step, times.dtype.kind == "M", rows, length, times)
 
 
@@ -201,18 +242,18 @@ def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
 
     model, own = _model(a, facts), facts["stream"]
     m = model.dynamics.P0.shape[0]
-    _array(a, "stream_state", (m,))
-    _covariance(_array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
+    array(a, "stream_state", (m,))
+    _covariance(array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
     strikes = a["stream_strikes"]
-    _need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")
-    robust = None if own["robust"] is None else _number(own, "robust")
-    _need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is not valid")
-    _need(robust is None or robust > 0, "its bound for outliers is not positive")
+    need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")
+    robust = None if own["robust"] is None else number(own, "robust")
+    need(type(own["row"]) is int and own["row"] >= 0 and type(own["steady"]) is bool, "its row is not valid")
+    need(robust is None or robust > 0, "its bound for outliers is not positive")
     if "stream_prior" in a:
-        _covariance(_array(a, "stream_prior", (m, m)), "stream_prior")
+        _covariance(array(a, "stream_prior", (m, m)), "stream_prior")
         stations = a["stream_corrected"]
         increasing = stations.ndim == 1 and stations.dtype.kind == "i" and stations.size > 0 and (np.diff(stations) > 0).all()
-        _need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected does not list stations")
+        need(increasing and stations[0] >= 0 and stations[-1] < model.n_nodes, "corrected does not list stations")
     stream = Stream(model, a["stream_state"], a["stream_covariance"], own["row"], robust)
     stream.restore({name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}, own["steady"])
     return stream
@@ -222,37 +263,40 @@ def _bands(facts: dict[str, Any]) -> Bands:
     stds = tuple(float(std) for std in facts["band_stds"])
     factors = {float(level): tuple(float(each) for each in row) for level, *row in facts["factors"]}
     values = np.array([*stds, *factors, *(each for row in factors.values() for each in row)])
-    _need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands have a number that is not positive")
-    _need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
-    _need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
+    need(bool(np.isfinite(values).all() and (values > 0).all()), "its bands have a number that is not positive")
+    need(bool((np.diff(stds) > 0).all()) and bool(stds) == bool(factors), "the strata of its bands do not increase")
+    need(all(len(row) == len(stds) for row in factors.values()), "its bands have another number of strata")
     return Bands(stds, factors)
 
 
-def _need(holds: bool | np.bool_, otherwise: str) -> None:
+def need(holds: bool | np.bool_, otherwise: str) -> None:
+    """Refuse a file that does not hold what it must."""
     if not holds:
         raise ValueError(otherwise)
 
 
-def _number(facts: dict[str, Any], name: str) -> float:
+def number(facts: dict[str, Any], name: str) -> float:
+    """A finite number among the facts."""
     value = facts[name]
     finite = isinstance(value, (int, float)) and not isinstance(value, bool) and bool(np.isfinite(value))
-    _need(finite, f"{name} is not a number")
+    need(finite, f"{name} is not a number")
     return float(value)
 
 
-def _array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
-    array = a[name]
-    _need(array.shape == shape and array.dtype == float, f"{name} has shape {array.shape} of {array.dtype}, not {shape}")
-    bad = np.isinf(array) if name == "readings" else ~np.isfinite(array)
-    _need(not bad.any(), f"{name} has a value that is not finite")
+def array(a: dict[str, np.ndarray], name: str, shape: tuple[int, ...]) -> dict[str, np.ndarray]:
+    """The arrays, after a check of one of them."""
+    given = a[name]
+    need(given.shape == shape and given.dtype == float, f"{name} has shape {given.shape} of {given.dtype}, not {shape}")
+    bad = np.isinf(given) if name == "readings" else ~np.isfinite(given)
+    need(not bad.any(), f"{name} has a value that is not finite")
     return a
 
 
 def _covariance(a: dict[str, np.ndarray], name: str, *, definite: bool = True) -> None:
     matrix = a[name]
     largest = float(np.abs(matrix).max())
-    _need(float(np.abs(matrix - matrix.T).max()) <= 1e-8 * largest, f"{name} is not symmetric")
+    need(float(np.abs(matrix - matrix.T).max()) <= 1e-8 * largest, f"{name} is not symmetric")
     if definite:
         factor(matrix, name)
     else:
-        _need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is not a covariance")
+        need(float(matrix.diagonal().min()) >= -1e-8 * largest, f"{name} is not a covariance")

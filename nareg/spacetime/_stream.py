@@ -17,6 +17,7 @@ from nareg.spacetime._results import Update
 from nareg.spacetime._times import Time
 
 if TYPE_CHECKING:
+    from nareg.spacetime._base import BaseModel
     from nareg.spacetime._model import SpaceTimeModel
 
 #: A station whose readings were out of bounds so many times in a row is set aside until they are credible again.
@@ -66,14 +67,8 @@ class Stream:
             If the number of stations differs, a reading is infinite, or the time is not after the last one.
         """
         model = self.model
-        y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
-        if y.shape != (model.n_nodes,):
-            raise InputError(
-                f"y has {y.size} readings but the model has {model.n_nodes} stations: pass one per station, NaN if missing."
-            )
-        if np.isinf(y).any():
-            raise InputError(f"y[{int(np.flatnonzero(np.isinf(y))[0])}] is infinite: pass NaN for a missing reading.")
-        row = self._row + 1 if time is None else self._checked_row(time)
+        y = checked_update(y, model.n_nodes)
+        row = self._row + 1 if time is None else checked_row(model, time, self._row)
         values = model.to_unit(y)
         self._advance(row - self._row)
         self._row = row
@@ -165,22 +160,6 @@ class Stream:
         """Drop covariances of the past, which no longer apply."""
         self._correction, self._prior, self._steady = None, None, False
 
-    def _checked_row(self, time: Time) -> int:
-        row = self.model.row_at(time)
-        if row == self._row:
-            raise InputError(
-                f"time is {time}, in the same step as the last readings at {self.time}: merge the readings of one step."
-            )
-        if row < self._row:
-            raise InputError(
-                f"time is {time}, not after the last step at {self.time}: pass readings in the order of their times."
-            )
-        if row - self._row > LONGEST_JUMP:
-            raise InputError(
-                f"time is {time}, more than 100,000 steps after {self.time}: check the unit of time, or fit the model again."
-            )
-        return row
-
     def _advance(self, steps: int) -> None:
         """Predict. A covariance that no longer changes stays the same object, by which the next correction knows it."""
         dynamics = self.model.dynamics
@@ -213,3 +192,32 @@ class Stream:
         self._z, _, log_likelihood = innovate(self._z, y[stations], known)
         self._P = known.covariance
         return log_likelihood
+
+
+def checked_update(y: ArrayLike, n_nodes: int) -> np.ndarray:
+    """Readings (N,) of one time, NaN where missing."""
+    y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
+    if y.shape != (n_nodes,):
+        raise InputError(f"y has {y.size} readings but the model has {n_nodes} stations: pass one per station, NaN if missing.")
+    if np.isinf(y).any():
+        raise InputError(f"y[{int(np.flatnonzero(np.isinf(y))[0])}] is infinite: pass NaN for a missing reading.")
+    return y
+
+
+def checked_row(model: BaseModel, time: Time, last: int) -> int:
+    """Row of a time after the row ``last``."""
+    row = model.row_at(time)
+    if row == last:
+        raise InputError(
+            f"time is {time}, in the same step as the last readings at {model.time_of(last)}: merge the readings of one step."
+        )
+    if row < last:
+        raise InputError(
+            f"time is {time}, not after the last step at {model.time_of(last)}: pass readings in the order of their times."
+        )
+    if row - last > LONGEST_JUMP:
+        raise InputError(
+            f"time is {time}, more than 100,000 steps after {model.time_of(last)}: check the unit of time, or fit the model "
+            "again."
+        )
+    return row

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
 
 import numpy as np
@@ -11,6 +11,8 @@ from nareg.progress import Progress, ProgressCallback
 
 #: With fewer hidden readings nothing is compared by them.
 FEWEST_HIDDEN = 20
+#: Smallest noise variance, relative to that of the readings.
+FLOOR = 1e-7
 
 
 @dataclass(frozen=True)
@@ -18,9 +20,13 @@ class LearningTask:
     """Options of the user."""
 
     dynamics: str  # "auto" or a kind of dynamics
-    noise: np.ndarray | None  # (N,) known noise variances, in the model's unit
+    noise: np.ndarray | None  # (N,) known noise variances
     robust: bool  # leave gross outliers out of the fit
     rng: np.random.Generator
+
+    def in_unit(self, unit: float) -> LearningTask:
+        """The same for readings divided by ``unit``."""
+        return self if self.noise is None else replace(self, noise=np.maximum(self.noise / unit**2, FLOOR))
 
 
 @dataclass

@@ -1,0 +1,101 @@
+"""Station means and smooth cycles of large networks: the same as the dense model's, with a sparse field for the shrinkage."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._linear.factorization import superlu
+from nareg.results import symmetric_from_entries
+from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find
+from nareg.spacetime._large.field import Family
+
+#: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
+REACHES = (1.0, 4.0, 16.0)
+SHARES = (0.0, 0.3, 0.7, 0.95)
+
+
+def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: Family, wanted: str | tuple[str, ...]) -> Cycles:
+    """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by."""
+    names, harmonics = find(seconds, step, dated, wanted)
+    n = y.shape[1]
+    empty = Cycles(names, harmonics, np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+    B = empty.basis(seconds)
+    K = B.shape[1]
+    X = np.column_stack([B, beside(seconds, step, names)])
+    coefficients, spreads, power = _least_squares(y, X, K)
+    parts = [_shrunk(coefficients[k], spreads[k] * power, family) for k in range(K)]
+    level, common = np.array([part[0] for part in parts]), np.array([part[1] for part in parts])
+    # a place without a station has the network's own level: no dense correlation is stored
+    return Cycles(names, harmonics, level, common, np.zeros(K), np.zeros((K, n)), np.zeros(K))
+
+
+def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray, float]:
+    """Coefficients (K, N) of every station, NaN where it has too few readings, their spreads, and the noise's power."""
+    n, m = y.shape[1], X.shape[1]
+    observed = np.isfinite(y)
+    counts = observed.sum(axis=0)
+    first, second = np.triu_indices(m)
+    products = (X[:, first] * X[:, second]).T @ observed.astype(float)
+    right = X.T @ np.where(observed, y, 0.0)
+    coefficients, spreads = np.full((K, n), np.nan), np.full((K, n), np.nan)
+    rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
+    power = float(np.nanvar(y)) if observed.any() else 1.0
+    if rich.size:
+        normal = np.zeros((rich.size, m, m))
+        normal[:, first, second] = normal[:, second, first] = products[:, rich].T
+        # coefficients that a short record leaves open have a large variance; the mean may be large, and is never open
+        ridge = np.arange(m) > 0
+        normal[:, np.arange(m), np.arange(m)] += 1e-9 * counts[rich, None] * ridge
+        inverse = np.linalg.inv(normal)
+        solution = np.einsum("nij,jn->in", inverse, right[:, rich])
+        diagonal = np.einsum("nii->in", inverse)
+        coefficients[:, rich], spreads[:, rich] = solution[:K], diagonal[:K]
+        power = float(np.median((solution[K:] ** 2 / diagonal[K:]).mean(axis=0)))
+    poor = np.flatnonzero((counts > 0) & (counts < FEWEST_PER_WAVE * m))
+    coefficients[0, poor] = right[0, poor] / counts[poor]
+    spreads[0, poor] = 1.0 / counts[poor]
+    return coefficients, spreads, power
+
+
+def _shrunk(b: np.ndarray, error: np.ndarray, family: Family) -> tuple[np.ndarray, float]:
+    """Coefficients at all stations from noisy ones at some, and the network's own, by the likelihood's best field."""
+    n = b.size
+    known = np.isfinite(b)
+    if not known.any():
+        return np.zeros(n), 0.0
+    z = np.where(known, b, 0.0)
+    floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
+    weights = np.where(known, 1 / np.maximum(np.where(known, error, 1.0), floor), 0.0)
+    common = float(weights @ z / weights.sum())
+    total = float(np.var(b[known]))
+    if known.sum() < 3 or total == 0:
+        return np.where(known, z, common), common
+    best_score, best = _score_without_field(z, weights, common), (np.full(n, common), common)
+    for reach in REACHES:
+        spatial = family.at(reach)
+        for share in SHARES[1:]:
+            variance = share * total
+            entries = spatial.entries / variance
+            entries[:n] += weights
+            lu = superlu(sp.csc_array(symmetric_from_entries(entries, family.i, family.j)))
+            if lu is None:
+                continue
+            # S = variance C + V: S^-1 = W - W A^-1 W with A = Theta / variance + W
+            inner = lu.solve(np.column_stack([weights, weights * z]))
+            ones, seen = weights - weights * inner[:, 0], weights * z - weights * inner[:, 1]
+            middle = float(ones @ z / ones.sum())
+            log_det = float(np.log(lu.U.diagonal()).sum()) - spatial.log_det + n * np.log(variance)
+            log_det -= float(np.log(weights[known]).sum())
+            quadratic = float(z @ (seen - middle * ones) - middle * (ones @ z - middle * ones.sum()))
+            score = log_det + quadratic + float(np.log(ones.sum()))
+            if score < best_score:
+                best_score = score
+                best = (middle + inner[:, 1] - middle * inner[:, 0], middle)
+    return best
+
+
+def _score_without_field(z: np.ndarray, weights: np.ndarray, common: float) -> float:
+    seen = weights > 0
+    value = float(weights @ np.where(seen, z - common, 0.0) ** 2) - float(np.log(weights[seen]).sum())
+    return value + float(np.log(weights.sum()))

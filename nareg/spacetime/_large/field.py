@@ -1,0 +1,125 @@
+"""Gaussian fields on a graph with a sparse precision: ``(L / mean degree + reach^-2 I)^smoothness``, scaled to unit variances.
+
+With smoothness 2 this is the dense model's family "graph", a Matern field (Lindgren, Rue, Lindstrom 2011, on a graph).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._linear.factorization import Factor, factorize
+from nareg.design._edge.elimination import Elimination
+from nareg.errors import SolverError
+from nareg.results import symmetric_from_entries
+
+#: Powers of the operator that a field may have.
+SMOOTHNESS = (1, 2)
+
+
+class Family:
+    """All fields of one smoothness on a graph. What their precisions share, the pattern and its elimination, is found once."""
+
+    def __init__(self, adjacency: sp.csr_array, smoothness: int):
+        degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+        self.n, self.smoothness = degrees.size, smoothness
+        self.L = sp.csr_array((sp.diags_array(degrees) - adjacency) / (degrees.mean() or 1.0))
+        power = self.L if smoothness == 1 else sp.csr_array(self.L @ self.L)
+        upper = sp.coo_array(sp.triu(sp.csr_array(abs(power) + abs(self.L)), k=1))
+        self.i, self.j = upper.coords[0].astype(np.int64), upper.coords[1].astype(np.int64)
+        self._entries = [self._on_pattern(matrix) for matrix in (self.L, power)[:smoothness]]
+        self._elimination: Elimination | None = None
+
+    @property
+    def elimination(self) -> Elimination:
+        if self._elimination is None:
+            self._elimination = Elimination(self.n, self.i, self.j)
+        return self._elimination
+
+    def _on_pattern(self, matrix: sp.csr_array) -> np.ndarray:
+        """Diagonal, then the entries at (i, j)."""
+        matrix = sp.csr_array(matrix)
+        matrix.sort_indices()
+        rows = np.repeat(np.arange(self.n), np.diff(matrix.indptr))
+        key, wanted = rows * self.n + matrix.indices, self.i * self.n + self.j
+        place = np.minimum(np.searchsorted(key, wanted), max(key.size - 1, 0))
+        found = key[place] == wanted if key.size else np.zeros(wanted.size, dtype=bool)
+        values = np.where(found, matrix.data[place] if key.size else 0.0, 0.0)
+        return np.concatenate([matrix.diagonal(), values])
+
+    def entries(self, reach: float) -> np.ndarray:
+        """``(L + reach^-2 I)^smoothness`` on the pattern: N diagonal entries, then those at (i, j)."""
+        shift = reach**-2.0
+        if self.smoothness == 1:
+            result = self._entries[0].copy()
+            result[: self.n] += shift
+            return result
+        result = self._entries[1] + 2 * shift * self._entries[0]
+        result[: self.n] += shift**2
+        return result
+
+    def scaled(self, entries: np.ndarray, scale: np.ndarray) -> np.ndarray:
+        """Entries of ``diag(scale) K diag(scale)``."""
+        return entries * np.concatenate([scale**2, scale[self.i] * scale[self.j]])
+
+    def at(self, reach: float) -> Field:
+        """The field of one reach, in edges."""
+        entries = self.entries(reach)
+        done = self.elimination.factor(entries)
+        if done is None:
+            raise SolverError(f"a field that reaches {reach:.3g} edges is not positive definite in float64.")
+        log_det, data = done
+        covariance = self.elimination.inverse_entries(data)
+        scale = np.sqrt(np.maximum(covariance[: self.n], 1e-300))
+        log_det += 2 * float(np.log(scale).sum())
+        return Field(self, reach, scale, self.scaled(entries, scale), self.scaled(covariance, 1 / scale), log_det)
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """A field with unit variances."""
+
+    family: Family
+    reach: float
+    scale: np.ndarray  # (N,) standard deviations before they were scaled to 1
+    entries: np.ndarray  # of the precision, on the family's pattern
+    covariance: np.ndarray  # the covariance's entries there
+    log_det: float  # of the precision
+
+    @property
+    def n(self) -> int:
+        return self.family.n
+
+    def precision(self) -> sp.csr_array:
+        return symmetric_from_entries(self.entries, self.family.i, self.family.j)
+
+    @cached_property
+    def factor(self) -> Factor:
+        """Of the precision."""
+        factor = factorize(sp.csc_array(self.precision()))
+        if factor is None:
+            raise SolverError(f"a field that reaches {self.reach:.3g} edges is not positive definite in float64.")
+        return factor
+
+    def root_noise(self, shape: tuple[int, ...], rng: np.random.Generator) -> np.ndarray:
+        """Random (N, ...) with the precision as covariance."""
+        shift, scale = self.reach**-2.0, self.scale.reshape(-1, *[1] * len(shape))
+        if self.family.smoothness == 2:
+            white = rng.standard_normal((self.n, *shape)).reshape(self.n, -1)
+            return (self.family.L @ white + shift * white).reshape(self.n, *shape) * scale
+        edges = sp.coo_array(sp.triu(-self.family.L, k=1))
+        weights = np.sqrt(edges.data)
+        count = weights.size
+        incidence = sp.csr_array(
+            (
+                np.concatenate([weights, -weights]),
+                (np.concatenate(edges.coords), np.concatenate([np.arange(count), np.arange(count)])),
+            ),
+            shape=(self.n, count),
+        )
+        noise = incidence @ rng.standard_normal((count, int(np.prod(shape))))
+        noise += np.sqrt(shift) * rng.standard_normal(noise.shape)
+        return noise.reshape(self.n, *shape) * scale

@@ -1,0 +1,88 @@
+"""Fit a model to the readings of a large network."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from nareg._linear.threads import one_thread
+from nareg.graph import Graph
+from nareg.progress import ProgressCallback
+from nareg.results import Status
+from nareg.spacetime import _times, _transforms
+from nareg.spacetime._bands import Bands, calibrate
+from nareg.spacetime._large import cycles
+from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.fitting import estimate, gross_of, learn_large, neighborhood
+from nareg.spacetime._large.likelihood import log_likelihood
+from nareg.spacetime._large.model import ROUGH, THREADS, SparseSpaceTimeModel
+from nareg.spacetime._results import FitDetails
+from nareg.spacetime._space import Space
+from nareg.spacetime._task import LearningTask, StageClock
+from nareg.spacetime._transforms import Transform, TransformLike
+
+#: Stations of a patch by which a transform is chosen.
+TRANSFORM_PATCH = 60
+#: Bytes that a fit may take, and what it takes per reading and per entry of a sparse factor.
+MEMORY, PER_READING, PER_ENTRY = 64 * 2**30, 160, 12 * 20
+
+
+def fit_sparse(
+    graph: Graph, y: np.ndarray, calm: np.ndarray, grid: _times.TimeGrid, transform: TransformLike,
+    wanted: str | tuple[str, ...], task: LearningTask, progress: ProgressCallback | None,
+) -> SparseSpaceTimeModel:  # fmt: skip
+    """Fit to readings ``calm`` (N, T), which are ``y`` without stuck and absurd ones."""
+    track = StageClock(progress)
+    with one_thread(), ThreadPoolExecutor(THREADS) as pool:
+        law = _chosen_transform(transform, calm, grid, graph, wanted)
+        families = {k: Family(graph.adjacency, k) for k in (1, 2)}
+        values = law.forward(calm).T
+        spread = float(np.nanstd(values))
+        unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)
+        rows = grid.on_rows(values / unit)
+        seasonal = cycles.fit(rows, grid.seconds, grid.step, grid.dated, families[2], wanted)
+        rows = rows - seasonal.at(grid.seconds)
+        learned = learn_large(rows, graph, families, task.in_unit(unit), track, pool)
+        process = learned.process
+        track.enter("smoothing all readings", 1.0, 2)
+        excluded = np.zeros(rows.shape, dtype=bool)
+        if task.robust:
+            x, var = estimate(rows, process, graph, pool, ROUGH)
+            excluded = gross_of(rows, x, var, process.noise)
+            track.tick(1)
+        rows = np.where(excluded, np.nan, rows)
+        x, _ = estimate(rows, process, graph, pool, ROUGH)
+        value = log_likelihood(rows.T, x.T, process, pool)
+    left_out = (np.isfinite(y) & ~np.isfinite(calm)) | excluded[grid.rows].T
+    seen = y[np.isfinite(y) & ~left_out]
+    value += float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit))
+    spatial = process.field
+    chosen = f"Matern field on the graph of smoothness {spatial.family.smoothness}, reach {spatial.reach:.3g} edges, order 1"
+    return SparseSpaceTimeModel(
+        graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=process.noise, process=process, grid=grid,
+        bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
+        status=Status.CONVERGED if learned.fitted.converged else Status.MAX_ITERATIONS, log_likelihood=value, readings=y,
+        excluded=left_out, timings=track.timings(),
+        details=FitDetails(
+            chosen, tuple(learned.choices), (), learned.fitted.steps[-1] if learned.fitted.steps else float("inf"),
+            0 if learned.held_out is None else int(learned.held_out.truth.size),
+        ),
+    )  # fmt: skip
+
+
+def _chosen_transform(
+    transform: TransformLike, y: np.ndarray, grid: _times.TimeGrid, graph: Graph, wanted: str | tuple[str, ...]
+) -> Transform:
+    """The transform that a user named, or the likeliest for a patch of neighbors."""
+    seen = y[np.isfinite(y)]
+    if not (isinstance(transform, str) and transform == "auto"):
+        return _transforms.named(transform, seen)
+    laws = {law.name: law for law in _transforms.candidates(seen)}
+    if len(laws) == 1:
+        return laws["none"]
+    from nareg.spacetime._fit import chosen_transform
+
+    patch = neighborhood(graph, int(np.argmax(np.isfinite(y).sum(axis=1))), TRANSFORM_PATCH)
+    law = chosen_transform("auto", y[patch], grid, Space.of(graph.subgraph(patch)), wanted)
+    return laws.get(law.name, laws["none"])

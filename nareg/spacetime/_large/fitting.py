@@ -1,0 +1,177 @@
+"""From readings of a large network to a process: windows, a start from a patch, the field's smoothness, what to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from nareg.graph import Graph
+from nareg.spacetime._families import windows_of
+from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale
+from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.learning import Fitted, Window, learn, posterior
+from nareg.spacetime._large.system import Process
+from nareg.spacetime._large.variances import Chains
+from nareg.spacetime._outliers import deletion_scores, limit_of, robust_spread
+from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._space import Space
+from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
+
+#: Unknowns of the windows that learning sees, and the fewest times in a window.
+UNKNOWNS, FEWEST_ROWS = 2_000_000, 24
+#: Readings that are hidden at most, and their share.
+HIDDEN, HIDDEN_SHARE = 20_000, 0.1
+#: Stations of the patch that a dense model is fitted to for a start, and iterations of that fit.
+PATCH, PATCH_ITERATIONS = 60, 12
+#: Iterations of EM: for the first field, for the other smoothness, which starts from its answer, and with all readings.
+ITERATIONS, WARM, AGAIN = 40, 20, 12
+#: Residual of the solves that predict hidden readings.
+PREDICTION_TOL = 1e-4
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """The process, how it was chosen, and the hidden readings with their predictions."""
+
+    fitted: Fitted
+    held_out: HeldOut | None
+    choices: list[tuple[str, float, float]]
+
+    @property
+    def process(self) -> Process:
+        return self.fitted.process
+
+
+def windows(T: int, n: int) -> list[slice]:
+    """Parts of the record that learning sees: all of it, or up to four windows spread over it."""
+    rows = max(FEWEST_ROWS, UNKNOWNS // n)
+    if rows >= T:
+        return [slice(0, T)]
+    count = int(np.clip(rows // (2 * FEWEST_ROWS), 1, 4))
+    length = rows // count
+    return [slice(int(start), int(start) + length) for start in np.linspace(0, T - length, count).astype(int)]
+
+
+def learn_large(
+    y: np.ndarray, graph: Graph, families: dict[int, Family], task: LearningTask, progress: StageClock, pool: ThreadPoolExecutor
+) -> Learned:
+    """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
+    parts = [y[p] for p in windows(*y.shape)]
+    count = sum(int(np.isfinite(p).sum()) for p in parts)
+    share = min(HIDDEN_SHARE, HIDDEN / max(count, 1))
+    masks = [hide(p, share, task.rng) for p in parts]
+    seeds = [int(seed) for seed in task.rng.integers(2**63, size=len(parts))]
+    seen = [np.where(m, np.nan, p) for p, m in zip(parts, masks, strict=True)]
+
+    def fit(readings: Sequence[np.ndarray], start: Process, iterations: int) -> Fitted:
+        given = [Window(np.ascontiguousarray(part.T), seed) for part, seed in zip(readings, seeds, strict=True)]
+        tick = lambda: progress.tick(1.0)  # noqa: E731
+        return learn(given, start, iterations=iterations, fixed_noise=task.noise is not None, pool=pool, tick=tick)
+
+    progress.enter("first guess from a patch of stations", 0.1, PATCH_ITERATIONS)
+    start = first_process(seen, graph, families[2], task)
+    progress.enter("learning the field and the noise", 0.6, ITERATIONS)
+    best = fit(seen, start, ITERATIONS)
+    if task.robust:
+        gross = [_gross(part, best.process, graph, pool) for part in seen]
+        if any(g.any() for g in gross):
+            seen = [np.where(g, np.nan, part) for g, part in zip(gross, seen, strict=True)]
+            best = fit(seen, best.process, AGAIN)
+    choices: list[tuple[str, float, float]] = []
+    held_out = None
+    if sum(int(m.sum()) for m in masks) >= FEWEST_HIDDEN:
+        progress.enter("comparing fields", 0.85, WARM)
+        other = fit(seen, replace(best.process, field=families[1].at(best.process.field.reach)), WARM)
+        predictions = [_held_out(parts, seen, masks, f.process, graph, pool) for f in (best, other)]
+        held_out = predictions[0]
+        before = held_out.errors
+        gain, error = improvement(before, predictions[1].errors, robust_scale(before))
+        choices.append(("field of smoothness 1", gain, error))
+        if gain > error:
+            best, held_out = other, predictions[1]
+    progress.enter("learning from all readings", 1.0, AGAIN)
+    whole = parts
+    if task.robust:
+        whole = [np.where(_gross(part, best.process, graph, pool), np.nan, part) for part in parts]
+    return Learned(fit(whole, best.process, AGAIN), held_out, choices)
+
+
+def first_process(parts: Sequence[np.ndarray], graph: Graph, family: Family, task: LearningTask) -> Process:
+    """A dense model of a patch of neighbors, or where that has too few readings a plain guess."""
+    counts = np.sum([np.isfinite(p).sum(axis=0) for p in parts], axis=0)
+    patch = neighborhood(graph, int(np.argmax(counts)), PATCH)
+    few = [p[:, patch] for p in parts]
+    few = [w[part] for w in few for part in windows_of(w, 1)]
+    few = [w for w in few if np.isfinite(w).sum() >= FEWEST_HIDDEN]
+    if not few:
+        level = float(np.nanvar(np.concatenate(parts))) or 1.0
+        return Process(family.at(2.0), 0.8, level / 2, np.full(graph.n_nodes, level / 2) if task.noise is None else task.noise)
+    noise = None if task.noise is None else task.noise[patch]
+    space = Space(graph.subgraph(patch).adjacency, None, "euclidean")
+    guess = first_guess(few, space, "graph", 1, noise)
+    fitted = maximize(few, space, guess, fixed_noise=noise is not None, iterations=PATCH_ITERATIONS).parameters
+    typical = float(np.exp(np.median(fitted.log_noise)))
+    everywhere = np.full(graph.n_nodes, typical) if task.noise is None else task.noise
+    reach = float(np.clip(np.exp(fitted.log_reach), 0.5, 50.0))
+    rho = float(np.clip(np.tanh(fitted.partials[0]), -0.99, 0.995))
+    return Process(family.at(reach), rho, float(np.exp(fitted.log_variance)), everywhere)
+
+
+def neighborhood(graph: Graph, center: int, size: int) -> np.ndarray:
+    """The first ``size`` nodes of a breadth-first search."""
+    from scipy.sparse.csgraph import breadth_first_order
+
+    order = breadth_first_order(graph.adjacency, center, directed=False, return_predecessors=False)
+    return np.sort(order[:size])
+
+
+def estimate(
+    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance (T, N) of the field given readings (T, N)."""
+    window = Window(np.ascontiguousarray(y.T), 0)
+    x = posterior(process, window, 0, tol, pool=pool)[0][:, 0]
+    weights = window.observed / process.noise[:, None]
+    var = Chains.of(process, weights.mean(axis=1), graph.adjacency).smoothed(weights)
+    return x.T, var.T
+
+
+@dataclass(frozen=True)
+class _Done:
+    x: np.ndarray
+    var: np.ndarray
+
+
+def _gross(y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor) -> np.ndarray:
+    """(T, N) True for readings that all others contradict."""
+    x, var = estimate(y, process, graph, pool, PREDICTION_TOL)
+    return gross_of(y, x, var, process.noise)
+
+
+def gross_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """The same, from an estimate."""
+    scores = scores_of(y, x, var, noise)
+    sizes = np.abs(scores / robust_spread(scores))
+    sizes[~np.isfinite(sizes)] = 0.0
+    return sizes > limit_of(sizes[:, (sizes > 0).any(axis=0)])
+
+
+def scores_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -> np.ndarray:
+    """Deletion residuals (T, N) in standard deviations, NaN without a reading."""
+    return deletion_scores(y, _Done(x, var), noise)  # type: ignore[arg-type]
+
+
+def _held_out(
+    parts: Sequence[np.ndarray], seen: Sequence[np.ndarray], masks: Sequence[np.ndarray], process: Process, graph: Graph,
+    pool: ThreadPoolExecutor,
+) -> HeldOut:  # fmt: skip
+    truth, x, std = [], [], []
+    for part, given, mask in zip(parts, seen, masks, strict=True):
+        mean, var = estimate(given, process, graph, pool, PREDICTION_TOL)
+        truth.append(part[mask])
+        x.append(mean[mask])
+        std.append(np.sqrt(var + process.noise)[mask])
+    return HeldOut(np.concatenate(truth), np.concatenate(x), np.concatenate(std))

@@ -1,0 +1,75 @@
+"""Models and streams of large networks in files: plain arrays and one JSON text in an .npz, no pickle."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from nareg.spacetime import _store
+from nareg.spacetime._large.field import SMOOTHNESS, Family
+from nareg.spacetime._large.system import Process
+
+if TYPE_CHECKING:
+    from nareg.spacetime._large.model import SparseSpaceTimeModel
+    from nareg.spacetime._large.stream import SparseStream
+
+
+def save(model: SparseSpaceTimeModel, path: str | os.PathLike[str]) -> None:
+    """Write a model; whole or not at all."""
+    _store.write(path, *_contents(model))
+
+
+def save_stream(stream: SparseStream, path: str | os.PathLike[str]) -> None:
+    """Write a stream with its model; whole or not at all."""
+    arrays, facts = _contents(stream.model)
+    state, extra = stream.snapshot()
+    names = {f"stream_{name}": array for name, array in state.items()}
+    _store.write(path, arrays | names, facts | {"format": _store.SPARSE_STREAM_FORMAT, "stream": extra})
+
+
+def _contents(model: SparseSpaceTimeModel) -> tuple[dict[str, Any], dict[str, Any]]:
+    arrays, facts = _store.common_contents(model)
+    process = model.process
+    facts |= {
+        "format": _store.SPARSE_FORMAT, "rho": process.rho, "variance": process.variance, "reach": process.field.reach,
+        "smoothness": process.field.family.smoothness,
+    }  # fmt: skip
+    return arrays, facts
+
+
+def model_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
+    """A model from the arrays and facts of a file."""
+    from nareg.spacetime._large.model import SparseSpaceTimeModel
+
+    common = _store.common(a, facts)
+    rho, smoothness = _store.number(facts, "rho"), facts["smoothness"]
+    variance, reach = _store.number(facts, "variance"), _store.number(facts, "reach")
+    _store.need(abs(rho) < 1 and variance > 0 and 0 < reach < 1e6, "its process is not stationary")
+    _store.need(smoothness in SMOOTHNESS, f"its smoothness is {smoothness!r}")
+    spatial = Family(common["graph"].adjacency, int(smoothness)).at(reach)
+    return SparseSpaceTimeModel(process=Process(spatial, rho, variance, common["unit_noise"]), **common)
+
+
+def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
+    """A stream from the arrays and facts of a file."""
+    from nareg.spacetime._large.stream import SparseStream
+
+    model, own = model_of(a, facts), facts["stream"]
+    robust = None if own["robust"] is None else _store.number(own, "robust")
+    _store.need(type(own["row"]) is int and own["row"] >= 0, "its row is not valid")
+    _store.need(robust is None or robust > 0, "its bound for outliers is not positive")
+    state = {name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}
+    stream = SparseStream(model, own["row"], robust, state["coverage"], state["start"])
+    n, W = model.n_nodes, len(state["values"])
+    shapes = {
+        "coverage": (n,), "start": (n,), "values": (W, n), "weights": (W, n), "x": (W, n), "told": (n,), "strikes": (n,),
+        "missing": (n,), "means": (len(state["means"]), n), "pivots": (2, n), "ends": (2, n),
+    }  # fmt: skip
+    kinds = {"strikes": "i", "missing": "b"}
+    for name, shape in shapes.items():
+        _store.need(state[name].shape == shape and state[name].dtype.kind == kinds.get(name, "f"), f"{name} has a wrong shape")
+        _store.need(bool(np.isfinite(state[name]).all()), f"{name} has a value that is not finite")
+    stream.restore(state)
+    return stream

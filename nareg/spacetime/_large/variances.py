@@ -1,0 +1,173 @@
+"""Variances of the smoothed field, station by station: exact for a steady coverage, a chain in time where it is not.
+
+With every station's mean coverage the system is diagonal in time's frequencies, and the diagonal of its inverse follows from
+selected inverses of sparse matrices in space. To each station that leaves a posterior that is (nearly) an autoregression of
+its own: its variance and its covariance from one time to the next are kept. Gaps then change the diagonal of that chain's
+precision, by the station's own readings exactly and by those of its neighbors in proportion to what they tell.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg.errors import SolverError
+from nareg.spacetime._large.system import TOO_SMALL, Process
+
+#: Values of the precision in time at which the inverses in space are computed; between them, in logarithms, lines serve.
+NODES = 8
+#: Autoregressions below this are none.
+SMALLEST_RHO = 1e-6
+#: Frequencies that a station's spectrum is summed over.
+FREQUENCIES = 256
+
+
+@dataclass(frozen=True, eq=False)
+class Chain:
+    """One autoregression in time per station: what its posterior is like where its readings, or none, are."""
+
+    others: np.ndarray  # (N,) information from other stations
+    increments: np.ndarray  # (N,) precision of the increments, for a unit process's
+
+    @classmethod
+    def of(cls, process: Process, spectra: np.ndarray, values: np.ndarray, waves: np.ndarray, own: np.ndarray) -> Chain:
+        """From spectra (F, N) at frequencies of cosine ``waves``, where a station's own information is ``own``."""
+        rho = process.rho
+        v0, v1 = spectra.mean(axis=0), waves @ spectra / len(waves)
+        if abs(rho) < SMALLEST_RHO:
+            return cls(np.clip(1 / v0 - own - 1 / process.variance, 0.0, None), np.full(v0.size, 1 / process.variance))
+        # the posterior's autoregression has the sign of the prior's
+        phi = np.sign(rho) * np.clip(np.sign(rho) * v1 / v0, 1e-6 * abs(rho), 0.9999)
+        increments = phi / ((1 - phi**2) * v0) * (1 - rho**2) / rho
+        alpha = (1 + phi**2) / ((1 - phi**2) * v0) - increments * (1 + rho**2) / (1 - rho**2)
+        return cls(np.clip(alpha - own, 0.0, None), increments)
+
+
+@dataclass(frozen=True, eq=False)
+class Chains:
+    """Chains of all stations, for their own mean coverage and without readings of their own."""
+
+    process: Process
+    seen: Chain
+    unseen: Chain
+    weights: sp.csr_array  # whose readings tell of a station; rows sum to 1 at the mean coverage
+
+    @classmethod
+    def of(cls, process: Process, coverage: np.ndarray, adjacency: sp.csr_array) -> Chains:
+        """``coverage`` (N,): mean over time of ``1 / r`` where there is a reading."""
+        rho = process.rho
+        waves = np.cos(np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
+        values = (1 + rho**2 - 2 * rho * waves) / (1 - rho**2)
+        spectra = _spectra(process, values, coverage)
+        alone = 1 / np.maximum(1 / spectra - coverage, 1e-9 / spectra)
+        reachable = sp.csr_array(adjacency + adjacency @ adjacency)
+        reachable.setdiag(0.0)
+        level = reachable @ coverage
+        weights = sp.csr_array(sp.diags_array(1 / np.where(level > 0, level, 1.0)) @ reachable)
+        seen = Chain.of(process, spectra, values, waves, coverage)
+        unseen = Chain.of(process, alone, values, waves, np.zeros_like(coverage))
+        return cls(process, seen, unseen, weights)
+
+    def smoothed(self, weights: np.ndarray) -> np.ndarray:
+        """(N, T) variances given all readings, for ``weights`` of ``1 / r`` where there is a reading."""
+        told = self.weights @ weights
+        result = self._pass(self.seen, weights, told)
+        missing = weights == 0
+        if missing.any():
+            result[missing] = self._pass(self.unseen, weights, told)[missing]
+        return result
+
+    def _pass(self, chain: Chain, weights: np.ndarray, told: np.ndarray) -> np.ndarray:
+        precision = self.increments(chain, told[:, :-1], told[:, 1:])
+        d = weights + chain.others[:, None] * told
+        d[:, :1] += 1 / self.process.variance if d.shape[1] == 1 else self.at_end * precision[:, :1]
+        if d.shape[1] > 1:
+            d[:, -1:] += self.at_end * precision[:, -1:]
+            d[:, :-1] += self.at_step * precision
+            d[:, 1:] += self.at_step * precision
+        square = (self.beside * precision) ** 2
+        forward, backward = d.copy(), d.copy()
+        for t in range(1, d.shape[1]):
+            forward[:, t] -= square[:, t - 1] / forward[:, t - 1]
+        for t in range(d.shape[1] - 2, -1, -1):
+            backward[:, t] -= square[:, t] / backward[:, t + 1]
+        return 1.0 / (forward + backward - d)
+
+    def increments(self, chain: Chain, before: np.ndarray, after: np.ndarray) -> np.ndarray:
+        """Precision of the increments between two times, at which others tell so much: the prior's if they tell nothing."""
+        prior = 1 / self.process.variance
+        share = 0.5 * (np.minimum(before, 1.0) + np.minimum(after, 1.0))
+        extra = chain.increments - prior
+        return prior + (extra[:, None] if share.ndim == 2 else extra) * share
+
+    # A unit process has ``at_step`` on the diagonal at both times of every step, ``at_end`` more at the record's two ends, and
+    # ``-beside`` between the two.
+    at_end = 0.5
+
+    @property
+    def at_step(self) -> float:
+        rho = self.process.rho
+        return 0.5 * (1 + rho**2) / (1 - rho**2)
+
+    @property
+    def beside(self) -> float:
+        return self.process.rho / (1 - self.process.rho**2)
+
+
+class Forward:
+    """Variances given all readings so far, one time after another."""
+
+    def __init__(self, chains: Chains):
+        self.chains = chains
+        self.pivots: list[np.ndarray] = []  # of the seen and the unseen chain, without what the record's end adds
+        self.ends: list[np.ndarray] = []
+        self.told = np.zeros(chains.process.field.n)
+        self.missing = np.ones(self.told.size, dtype=bool)
+
+    def step(self, weights: np.ndarray) -> None:
+        """The next time, with information ``weights`` (N,) of the readings."""
+        chains, prior = self.chains, 1 / self.chains.process.variance
+        told = chains.weights @ weights
+        pivots, ends = [], []
+        for k, chain in enumerate((chains.seen, chains.unseen)):
+            d = weights + chain.others * told
+            if not self.pivots:
+                pivots.append(d + chains.at_end * prior)
+                ends.append(np.full(d.size, chains.at_end * prior))
+                continue
+            precision = chains.increments(chain, self.told, told)
+            before = self.pivots[k] + chains.at_step * precision
+            pivots.append(d + chains.at_step * precision - (chains.beside * precision) ** 2 / before)
+            ends.append(chains.at_end * precision)
+        self.pivots, self.ends, self.told, self.missing = pivots, ends, told, weights == 0
+
+    def variance(self) -> np.ndarray:
+        """(N,) at the last time."""
+        seen, unseen = (1 / (pivot + end) for pivot, end in zip(self.pivots, self.ends, strict=True))
+        return np.where(self.missing, unseen, seen)
+
+
+def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray) -> np.ndarray:
+    """(F, N) variances of every station's field per frequency, for the precisions in time ``values``."""
+    low, high = values.min(), values.max()
+    nodes = np.geomspace(low, high, NODES if high > low * (1 + 1e-9) else 1)
+    logs = np.log([_inverse_diagonal(process, node / process.variance, coverage) for node in nodes])
+    if len(nodes) == 1:
+        return np.exp(np.repeat(logs, values.size, axis=0))
+    place = np.clip(np.searchsorted(nodes, values) - 1, 0, len(nodes) - 2)
+    share = (np.log(values / nodes[place]) / np.log(nodes[place + 1] / nodes[place]))[:, None]
+    return np.exp((1 - share) * logs[place] + share * logs[place + 1])
+
+
+def _inverse_diagonal(process: Process, precision: float, coverage: np.ndarray) -> np.ndarray:
+    """Diagonal of ``(precision Theta + diag(coverage))^-1``."""
+    spatial = process.field
+    entries = precision * spatial.entries
+    entries[: spatial.n] += coverage
+    done = spatial.family.elimination.factor(entries)
+    if done is None:
+        raise SolverError(TOO_SMALL)
+    diagonal: np.ndarray = spatial.family.elimination.inverse_entries(done[1])[: spatial.n]
+    return diagonal
