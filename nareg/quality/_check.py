@@ -72,8 +72,8 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     """
     if isinstance(model, SparseSpaceTimeModel):
         raise InputError(
-            f"model is one of the sparse engine, with {model.n_nodes} stations, but checks need dense covariances: check parts of "
-            "at most 500 stations, or take nareg.quality.scores."
+            f"model is one of the sparse engine, with {model.n_nodes} stations, but checks need dense covariances: check parts "
+            "of at most 500 stations, or take nareg.quality.scores."
         )
     if not isinstance(model, SpaceTimeModel):
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")

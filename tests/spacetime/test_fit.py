@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.errors import InputError, TooLargeError
+from nareg.errors import InputError
 from nareg.spacetime import fit
 from nareg.spacetime._space import Space
 from tests.spacetime.reference import network
@@ -238,12 +238,6 @@ def test_refused_in_a_sentence(what):
     with pytest.raises(InputError, match=message) as error:
         act()
     assert len(str(error.value)) < 300
-
-
-def test_more_stations_than_a_dense_filter_serves():
-    graph = nareg.graphs.grid((3, 167))
-    with pytest.raises(TooLargeError, match=r"501 stations, more than the 500 .* \(graph.subgraph\), or .*nareg.design.blind"):
-        fit(graph, np.zeros((501, 20)))
 
 
 def test_a_time_without_readings_in_observed():

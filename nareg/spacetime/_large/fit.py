@@ -65,7 +65,7 @@ def fit_sparse(
         status=Status.CONVERGED if learned.fitted.converged else Status.MAX_ITERATIONS, log_likelihood=value, readings=y,
         excluded=left_out, timings=track.timings(),
         details=FitDetails(
-            chosen, tuple(learned.choices), (), learned.fitted.steps[-1] if learned.fitted.steps else float("inf"),
+            chosen, tuple(learned.choices), (), abs(learned.fitted.gains[-1]) if learned.fitted.gains else float("inf"),
             0 if learned.held_out is None else int(learned.held_out.truth.size),
         ),
     )  # fmt: skip

@@ -26,8 +26,8 @@ UNKNOWNS, FEWEST_ROWS = 2_000_000, 24
 HIDDEN, HIDDEN_SHARE = 20_000, 0.1
 #: Stations of the patch that a dense model is fitted to for a start, and iterations of that fit.
 PATCH, PATCH_ITERATIONS = 60, 12
-#: Iterations of EM: for the first field, for the other smoothness, which starts from its answer, and with all readings.
-ITERATIONS, WARM, AGAIN = 40, 20, 12
+#: Iterations of scoring: for the first field, for the other smoothness, which starts from its answer, and with all readings.
+ITERATIONS, WARM, AGAIN = 25, 12, 8
 #: Residual of the solves that predict hidden readings.
 PREDICTION_TOL = 1e-4
 

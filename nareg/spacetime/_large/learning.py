@@ -1,44 +1,51 @@
-"""Maximum likelihood of the large model by EM, its expectations from the mean and a few draws of the field's error.
+"""Maximum likelihood of the large model by scoring; expectations are those of the mean and a few draws of the field's error.
 
-The random numbers of the draws are chosen once, so that an iteration is a smooth map, which Anderson's method accelerates.
-A step changes one autoregression, the field's reach and variance, and a noise variance per station, which is drawn to the
-network's as in the dense model.
+The gradient in the few parameters of the whole network is that of the expected complete-data likelihood (Fisher's identity),
+the curvature is Whittle's. The random numbers of the draws are chosen once, so that an iteration is a smooth map, which
+Anderson's method accelerates. Each station's noise variance follows EM around the network's, to which it is drawn as in the
+dense model.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
-from nareg.spacetime._large.field import Field
+from nareg.spacetime._large.information import eigenvalue_density, information
 from nareg.spacetime._large.system import Preconditioner, Process, System
 from nareg.spacetime._parametric import NOISE_RANGE, NOISE_SPREAD, REACH_PRIOR
 
 #: Draws of the field's error that an expectation averages.
 DRAWS = 2
 #: Residual of the solves of an iteration; their error is far below that of the draws.
-SOLVE_TOL = 1e-3
-#: A step that changes log variances, the reach and the autoregression (in atanh) by less has converged.
-CONVERGED = 5e-3
+SOLVE_TOL = 1e-4
+#: Converged is a step that adds less than this to the log-likelihood, and moves the stations' log noise by less.
+FLAT, STILL = 0.1, 0.02
+#: Width of differences in atanh(rho), and in the log of the reach.
+STEP, WIDE = 1e-5, 0.02
 #: Steps that Anderson's method remembers.
-MEMORY = 5
+MEMORY = 4
+#: Longest step of the accelerated iteration, in logarithms.
+LONGEST_STEP = 0.7
 #: A preconditioner serves until a parameter (in the optimizer's coordinates) has moved by this much.
 STALE = 0.4
 #: Bounds of atanh(rho), and of the log of the reach around the typical one, two edges.
 STEEPEST, REACHES = 4.5, (np.log(0.3), np.log(200.0))
 TYPICAL_REACH = float(np.log(2.0))
+#: Information of the weak priors on the shared parameters.
+PRIOR = np.array([0.0, 0.0, REACH_PRIOR**-2, 0.0])
 
 
 @dataclass
 class Fitted:
-    """Process of (nearly) largest likelihood, the size of the last step, and the steps taken."""
+    """Process of (nearly) largest likelihood, and what each step was expected to add to the log-likelihood."""
 
     process: Process
-    steps: list[float] = field(default_factory=list)
+    gains: list[float] = field(default_factory=list)
     converged: bool = False
 
 
@@ -87,26 +94,62 @@ def learn(
     windows: Sequence[Window], start: Process, *, iterations: int, fixed_noise: bool,
     pool: ThreadPoolExecutor | None = None, tick: Callable[[], None] | None = None,
 ) -> Fitted:  # fmt: skip
-    """At most ``iterations`` of EM from ``start``."""
+    """At most ``iterations`` of scoring from ``start``."""
     level = max(float(np.nanvar(np.concatenate([w.y.ravel() for w in windows]))), 1e-12)
     lower, upper = _bounds(start.field.n, level)
     memories = [_Memory() for _ in windows]
-    mixer = _Anderson(np.concatenate([np.full(3, np.sqrt(start.field.n)), np.ones(start.field.n)]))
-    now = Fitted(start)
+    density = eigenvalue_density(start.field.family.L, np.random.default_rng(windows[0].seed))
+    mixer, now = _Anderson(), Fitted(start)
     for _ in range(iterations):
-        theta = _pack(now.process)
-        following = _step(windows, now.process, memories, fixed_noise, pool)
-        change = _pack(following) - theta
-        globals_, stations = np.abs(change[:3]).max(), float(np.sqrt(np.mean(change[3:] ** 2)))
-        now.steps.append(float(max(globals_, stations)))
+        process = now.process
+        theta = _pack(process)
+        solved = [posterior(process, w, DRAWS, SOLVE_TOL, memory, pool) for w, memory in zip(windows, memories, strict=True)]
+        sums = _Sums(process, windows, solved)
+        gradient = _gradient(sums)
+        coverage = float(sums.counts @ (1 / process.noise)) / (process.field.n * sums.rows)
+        curvature = information(process, sums.rows, coverage, density) + np.diag(PRIOR)
+        free = slice(0, 3 if fixed_noise else 4)
+        step = np.zeros(4)
+        step[free] = np.linalg.solve(curvature[free, free], gradient[free])
+        noise = process.noise if fixed_noise else shrunk_noise(sums.counts, sums.squares, process.noise)
+        apart = np.log(noise) - np.log(noise).mean()
+        moved = float(np.sqrt(np.mean((apart - (theta[3:] - theta[3:].mean())) ** 2)))
+        now.gains.append(0.5 * float(gradient @ step))
         if tick is not None:
             tick()
-        if now.steps[-1] <= CONVERGED:
-            now.process, now.converged = following, True
+        if abs(now.gains[-1]) <= FLAT and moved <= STILL:
+            now.converged = True
             break
-        mixed = np.clip(mixer.next(theta, change), lower, upper)
-        now.process = _unpack(mixed, following, fixed_noise)
+        shared = mixer.next(_shared(theta), step)
+        mixed = np.concatenate([shared[:3], shared[3] + apart if not fixed_noise else theta[3:]])
+        now.process = _unpack(np.clip(mixed, lower, upper), process, fixed_noise)
     return now
+
+
+def _gradient(sums: _Sums) -> np.ndarray:
+    """Of the penalized log-likelihood in the shared parameters: that of the expected complete one (Fisher's identity)."""
+    process, n = sums.process, sums.process.field.n
+    a = np.arctanh(process.rho)
+    quadratic = sums.quadratic(process.rho) / process.variance
+
+    def in_time(moved: float) -> float:
+        rho = float(np.tanh(moved))
+        return -0.5 * (sums.quadratic(rho) / process.variance + n * (sums.rows - sums.starts) * np.log(1 - rho**2))
+
+    G, here = sums.pairs(process.rho), float(np.log(process.field.reach))
+
+    def in_space(moved: float) -> float:
+        spatial = process.field.family.at(float(np.exp(moved)))
+        return -0.5 * (float(G @ spatial.entries) / process.variance - sums.rows * spatial.log_det)
+
+    return np.array(
+        [
+            0.5 * (quadratic - n * sums.rows),
+            (in_time(a + STEP) - in_time(a - STEP)) / (2 * STEP),
+            (in_space(here + WIDE) - in_space(here - WIDE)) / (2 * WIDE) - PRIOR[2] * (here - TYPICAL_REACH),
+            0.5 * float(np.sum(sums.squares / process.noise - sums.counts)),
+        ]
+    )
 
 
 def _bounds(n: int, level: float) -> tuple[np.ndarray, np.ndarray]:
@@ -128,154 +171,104 @@ def _unpack(theta: np.ndarray, like: Process, fixed_noise: bool) -> Process:
     return Process(spatial, float(np.tanh(theta[1])), float(np.exp(theta[0])), noise)
 
 
+def _shared(theta: np.ndarray) -> np.ndarray:
+    """The parameters of the whole network: those of the field, and the mean log noise."""
+    return np.append(theta[:3], theta[3:].mean())
+
+
 class _Anderson:
-    """Anderson's acceleration: the combination of the last steps whose residual is least, in a weighted norm."""
+    """Anderson's acceleration: the combination of the last steps whose residual is least."""
 
-    def __init__(self, weights: np.ndarray):
-        self.weights = weights
+    def __init__(self) -> None:
         self.points: list[np.ndarray] = []
-        self.changes: list[np.ndarray] = []
+        self.steps: list[np.ndarray] = []
 
-    def next(self, theta: np.ndarray, change: np.ndarray) -> np.ndarray:
-        size = np.linalg.norm(self.weights * change)
-        if self.changes and size > 2 * np.linalg.norm(self.weights * self.changes[-1]):
-            self.points, self.changes = [], []  # the map is not what it was: begin again
-        self.points = [*self.points[-MEMORY:], theta]
-        self.changes = [*self.changes[-MEMORY:], change]
-        if len(self.points) == 1:
-            return theta + change
-        dF = np.column_stack([change - before for before in self.changes[:-1]]) * self.weights[:, None]
-        dX = np.column_stack([theta - before for before in self.points[:-1]])
-        gamma = np.linalg.lstsq(dF, self.weights * change, rcond=1e-8)[0]
-        moved = change - (dX + dF / self.weights[:, None]) @ gamma
-        # no further than so many plain steps, which leaves no room for a wild extrapolation
-        limit = 20 * size / max(float(np.linalg.norm(self.weights * moved)), 1e-300)
-        return theta + min(1.0, limit) * moved
+    def next(self, theta: np.ndarray, step: np.ndarray) -> np.ndarray:
+        """Where to go from ``theta``, whose plain step is ``step``."""
+        if self.steps and np.linalg.norm(step) > 2 * np.linalg.norm(self.steps[-1]):
+            self.points, self.steps = [], []  # too far: begin again
+        self.points, self.steps = [*self.points[-MEMORY:], theta], [*self.steps[-MEMORY:], step]
+        moved = step
+        if len(self.points) > 1:
+            dF = np.column_stack([after - before for before, after in itertools.pairwise(self.steps)])
+            dX = np.column_stack([after - before for before, after in itertools.pairwise(self.points)])
+            moved = step - (dX + dF) @ np.linalg.lstsq(dF, step, rcond=1e-3)[0]
+        return theta + moved * min(1.0, LONGEST_STEP / float(np.abs(moved).max() or 1.0))
 
 
-@dataclass
 class _Sums:
     """Expected sums over time that the next parameters need.
 
-    A sum over draws of the error is close to one over the fields that these resemble, whose expectation is known: a share of
-    the difference is added (a control variate). Where the readings tell little, the sums would else drown in their own noise,
-    as a step changes the parameters by no more than the readings tell.
+    A sum over draws of the error is close to one over the fields that these resemble, whose expectation is known: the
+    difference is added with a weight (a control variate). Most modes of a field are finer than the readings tell; their draws
+    are these fields' own, and would drown what the readings tell in noise.
     """
 
-    process: Process
-    rows: int = 0  # times
-    starts: int = 0  # windows
-    c0: float = 0.0  # x_t' Theta x_t
-    ends: float = 0.0  # the same at the first and last time of every window
-    c1: float = 0.0  # x_t' Theta x_{t+1}
-    parts: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list)  # the field (N, S, T), and weights of its draws
-    share: float = 0.0  # of the fields, in all sums
-    counts: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (N,) readings
-    squares: np.ndarray = field(default_factory=lambda: np.zeros(0))  # (N,) squared noise
+    def __init__(self, process: Process, windows: Sequence[Window], solved: Sequence[tuple[np.ndarray, np.ndarray]]):
+        n = process.field.n
+        self.process = process
+        self.rows, self.starts = sum(w.y.shape[1] for w in windows), len(windows)
+        #: Of the mean, of the draws' average, and of the fields': x_t' Theta x_t in all, at the ends, and x_t' Theta x_{t+1}.
+        self.forms = np.zeros((3, 3))
+        Theta = process.field.precision()
+        self.fields = [np.concatenate([X, prior], axis=1) for X, prior in solved]
+        self.counts, squares = np.zeros(n), np.zeros((3, n))
+        for window, Y in zip(windows, self.fields, strict=True):
+            TY = (Theta @ Y.reshape(n, -1)).reshape(Y.shape)
+            here = np.einsum("ist,ist->st", Y, TY)
+            ahead = np.einsum("ist,ist->s", Y[..., 1:], TY[..., :-1])
+            self.forms += _averaged(np.column_stack([here.sum(axis=1), here[:, 0] + here[:, -1], ahead]))
+            seen = window.observed
+            self.counts += seen.sum(axis=1)
+            squares += _averaged(np.einsum("ist,ist,it->si", Y, Y, seen.astype(float)))
+            squares[0] += np.where(seen, (window.y - Y[:, 0]) ** 2 - Y[:, 0] ** 2, 0.0).sum(axis=1)
+        #: Weight of the fields' expectation minus their sums, in forms of the precision: all modes count alike there.
+        self.weight = self._weight(*(self._of_unit_process(form, process.rho) for form in self.forms[1:]))
+        weight = self._weight(squares[1].sum(), squares[2].sum())
+        self.squares = squares[0] + squares[1] + weight * (process.variance * self.counts - squares[2])
 
-    def add(self, window: Window, X: np.ndarray, prior: np.ndarray, share: float) -> None:
-        """Take in the mean and the errors ``X`` of one window, and the fields that the errors resemble."""
-        process, n = self.process, self.process.field.n
-        Theta, T = process.field.precision(), X.shape[-1]
-        Y = np.concatenate([X, prior], axis=1)
-        weights = np.array([1.0] + [1 / DRAWS] * DRAWS + [-share / DRAWS] * DRAWS)
-        TY = (Theta @ Y.reshape(n, -1)).reshape(Y.shape)
-        c0 = np.einsum("ist,ist,s->t", Y, TY, weights) + share * n * process.variance
-        self.rows += T
-        self.starts += 1
-        self.c0 += float(c0.sum())
-        self.ends += float(c0[0] + c0[-1])
-        self.c1 += float(np.einsum("ist,ist,s->", Y[..., 1:], TY[..., :-1], weights))
-        self.c1 += share * n * process.variance * process.rho * (T - 1)
-        self.parts.append((Y, weights))
-        self.share = share
-        seen = window.observed
-        residual = np.where(seen, window.y - X[:, 0], 0.0)
-        counts = seen.sum(axis=1)
-        squares = (residual**2).sum(axis=1) + share * counts * process.variance
-        squares += np.einsum("ist,ist,it,s->i", Y[:, 1:], Y[:, 1:], seen.astype(float), weights[1:])
-        if self.starts == 1:
-            self.counts, self.squares = counts, squares
-        else:
-            self.counts, self.squares = self.counts + counts, self.squares + squares
+    @staticmethod
+    def _weight(draws: float, fields: float) -> float:
+        """The best weight is a mode's ratio of variances, squared and averaged over modes."""
+        return float(np.clip(draws / max(fields, 1e-300), 0.0, 1.0)) ** 2
+
+    @staticmethod
+    def _of_unit_process(forms: np.ndarray, rho: float) -> float:
+        return float(((1 + rho**2) * forms[0] - rho**2 * forms[1] - 2 * rho * forms[2]) / (1 - rho**2))
 
     def quadratic(self, rho: float) -> float:
-        """Of the precision of a unit process with this autoregression and the present field."""
-        return ((1 + rho**2) * self.c0 - rho**2 * self.ends - 2 * rho * self.c1) / (1 - rho**2)
+        """Expected quadratic form of the precision of a unit process with this autoregression and the present field."""
+        level = self.process.field.n * self.process.variance
+        steps = self.rows - self.starts
+        ends = self.starts + sum(Y.shape[-1] > 1 for Y in self.fields)
+        expected = level * np.array([self.rows, ends, steps * self.process.rho])
+        forms = self.forms[0] + self.forms[1] + self.weight * (expected - self.forms[2])
+        return self._of_unit_process(forms, rho)
 
     def pairs(self, rho: float) -> np.ndarray:
         """``sum_t e_it e_jt`` on the field's pattern, e being the innovations of a unit process with this autoregression."""
         process, spatial = self.process, self.process.field
         family, n = spatial.family, spatial.n
-        # innovations of a field whose own autoregression is another one
-        growth = 1 + (rho**2 - rho * process.rho) * 2 / (1 - rho**2)
+        # variance of these innovations where the field's own autoregression is another one
+        growth = (1 + rho**2 - 2 * rho * process.rho) / (1 - rho**2)
         rows = self.starts + growth * (self.rows - self.starts)
-        G = self.share * process.variance * rows * spatial.covariance
-        for Y, weights in self.parts:
+        G = self.weight * process.variance * rows * spatial.covariance
+        weights = np.array([1.0] + [1 / DRAWS] * DRAWS + [-self.weight / DRAWS] * DRAWS)
+        for Y in self.fields:
             E = Y.copy()
-            if Y.shape[-1] > 1:
-                E[..., 1:] = (Y[..., 1:] - rho * Y[..., :-1]) / np.sqrt(1 - rho**2)
+            E[..., 1:] = (Y[..., 1:] - rho * Y[..., :-1]) / np.sqrt(1 - rho**2)
             for sign in (1.0, -1.0):
                 some = sign * weights > 0
-                if some.any():
-                    F = (E[:, some] * np.sqrt(np.abs(weights[some]))[:, None]).reshape(n, -1)
-                    G[:n] += sign * np.einsum("it,it->i", F, F)
-                    G[n:] += sign * products(family.i, family.j, F)
+                F = (E[:, some] * np.sqrt(np.abs(weights[some]))[:, None]).reshape(n, -1)
+                G[:n] += sign * np.einsum("it,it->i", F, F)
+                G[n:] += sign * products(family.i, family.j, F)
         G[n:] *= 2
         return G
 
 
-def _step(
-    windows: Sequence[Window], process: Process, memories: list[_Memory], fixed_noise: bool, pool: ThreadPoolExecutor | None
-) -> Process:
-    """One expectation and maximization."""
-    n = process.field.n
-    sums = _Sums(process)
-    solved = [posterior(process, w, DRAWS, SOLVE_TOL, memory, pool) for w, memory in zip(windows, memories, strict=True)]
-    errors = sum(float(np.vdot(X[:, 1:], X[:, 1:])) for X, _ in solved)
-    share = min(errors / sum(float(np.vdot(prior, prior)) for _, prior in solved), 1.0) ** 2
-    for window, (X, prior) in zip(windows, solved, strict=True):
-        sums.add(window, X, prior, share)
-    rho = _best_rho(sums, n)
-    spatial, total = _best_reach(process.field, sums, rho)
-    noise = process.noise if fixed_noise else shrunk_noise(sums.counts, sums.squares, process.noise)
-    return Process(spatial, rho, total / (n * sums.rows), noise)
-
-
-def _best_rho(sums: _Sums, n: int) -> float:
-    """The autoregression of largest expected likelihood; the variance is the best for each."""
-    if sums.rows == sums.starts:
-        return 0.0
-
-    def loss(a: float) -> float:
-        rho = np.tanh(a)
-        value = n * sums.rows * np.log(max(sums.quadratic(rho), 1e-300))
-        return float(value + n * (sums.rows - sums.starts) * np.log(1 - rho**2))
-
-    return float(np.tanh(minimize_scalar(loss, bounds=(-STEEPEST, STEEPEST), method="bounded", options={"xatol": 1e-7}).x))
-
-
-def _best_reach(before: Field, sums: _Sums, rho: float) -> tuple[Field, float]:
-    """The field of largest expected likelihood, and the quadratic form of its precision."""
-    family, n, G = before.family, before.n, sums.pairs(rho)
-    tried: list[tuple[float, Field, float]] = []
-
-    def loss(log_reach: float) -> float:
-        spatial = before if log_reach == here else family.at(float(np.exp(log_reach)))
-        total = float(G @ spatial.entries)
-        value = 0.5 * sums.rows * (n * np.log(max(total, 1e-300)) - spatial.log_det)
-        value += 0.5 * ((log_reach - TYPICAL_REACH) / REACH_PRIOR) ** 2
-        tried.append((value, spatial, total))
-        return value
-
-    # one Newton step from a parabola through three reaches is enough for EM
-    here, width = float(np.log(before.reach)), 0.05
-    low, mid, high = (loss(here + shift) for shift in (-width, 0.0, width))
-    curvature, slope = (low - 2 * mid + high) / width**2, (high - low) / (2 * width)
-    move = -slope / curvature if curvature > 0 else -np.sign(slope) * 0.5
-    loss(float(np.clip(here + np.clip(move, -0.7, 0.7), *REACHES)))
-    _, spatial, total = min(tried, key=lambda entry: entry[0])
-    return spatial, total
+def _averaged(sums: np.ndarray) -> np.ndarray:
+    """Rows of the mean, of the draws and of the fields, with the draws' and the fields' averages."""
+    return np.array([sums[0], sums[1 : 1 + DRAWS].mean(axis=0), sums[1 + DRAWS :].mean(axis=0)])
 
 
 def products(i: np.ndarray, j: np.ndarray, E: np.ndarray) -> np.ndarray:

@@ -47,9 +47,9 @@ class Process:
     def through_time(self, X: np.ndarray) -> np.ndarray:
         """Product with T, for X (..., T)."""
         rho = self.rho
-        out = (1 + rho**2) * X
         if X.shape[-1] == 1:
-            return (1 - rho**2) / (1 - rho**2) * X
+            return X.copy()
+        out = (1 + rho**2) * X
         out[..., 0] = X[..., 0]
         out[..., -1] = X[..., -1]
         out[..., 1:] -= rho * X[..., :-1]
@@ -78,11 +78,11 @@ class Process:
         bands = np.zeros((2, T))
         bands[0, 1:] = -self.rho
         bands[1] = 1 + self.rho**2
-        bands[1, [0, -1]] = 1.0 if T > 1 else 1 - self.rho**2
-        bands *= self.variance**-1 / (1 - self.rho**2)
+        bands[1, [0, -1]] = 1.0
         for s in range(S):
-            through_space = self.field.factor.solve(np.asfortranarray(B[:, s]))
-            out[:, s] = solveh_banded(bands, through_space.T).T
+            through_space = self.variance * self.field.factor.solve(np.asfortranarray(B[:, s]))
+            through_time = solveh_banded(bands, through_space.T).T * (1 - self.rho**2) if T > 1 else through_space
+            out[:, s] = through_time
         return out
 
 
