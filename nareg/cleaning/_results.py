@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
+#: Where stations are not checked one by one, those with more than this share of bad readings are suspect.
+SUSPECT = 0.02
+
+
 @dataclass(frozen=True, eq=False)
 class Cleaned:
     """A cleaned network: frames with a row per time and a column per station, labeled as the readings are.
@@ -77,7 +81,9 @@ class Cleaned:
         if self.quality is not None:
             return tuple(dict.fromkeys(suspect.name for suspect in self.quality.suspects))
         flags = self.flags.to_numpy()
-        wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | (flags == Flag.BAD).any(axis=0)
+        bad = (flags == Flag.BAD).sum(axis=0)
+        # single wild readings make no station suspect
+        wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | (bad > SUSPECT * (flags != Flag.MISSING).sum(axis=0))
         return tuple(name for name, bad in zip(self.network.readings.names, wrong, strict=True) if bad)
 
     def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._large import cycles
 from nareg.spacetime._large.field import Family
 from nareg.spacetime._large.fitting import estimate, gross_of, learn_large, neighborhood
+from nareg.spacetime._large.learning import shrunk_noise
 from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.model import ROUGH, THREADS, SparseSpaceTimeModel
 from nareg.spacetime._results import FitDetails
@@ -24,6 +26,8 @@ from nareg.spacetime._transforms import Transform, TransformLike
 
 #: Stations of a patch by which a transform is chosen.
 TRANSFORM_PATCH = 60
+#: Rounds that look for gross outliers and improve the noise variances.
+ROUNDS = 2
 #: Bytes that a fit may take, and what it takes per reading and per entry of a sparse factor.
 MEMORY, PER_READING, PER_ENTRY = 64 * 2**30, 160, 12 * 20
 
@@ -45,11 +49,15 @@ def fit_sparse(
         rows = rows - seasonal.at(grid.seconds)
         learned = learn_large(rows, graph, families, task.in_unit(unit), track, pool)
         process = learned.process
-        track.enter("smoothing all readings", 1.0, 2)
         excluded = np.zeros(rows.shape, dtype=bool)
-        if task.robust:
-            x, var = estimate(rows, process, graph, pool, ROUGH)
-            excluded = gross_of(rows, x, var, process.noise)
+        track.enter("noise of every station from all readings", 1.0, ROUNDS + 1)
+        for _ in range(ROUNDS):
+            calm_rows = np.where(excluded, np.nan, rows)
+            x, var = estimate(calm_rows, process, graph, pool, ROUGH)
+            if task.robust:
+                excluded = gross_of(rows, x, var, np.where(excluded, np.inf, process.noise))
+            if task.noise is None:
+                process = replace(process, noise=_station_noise(np.where(excluded, np.nan, rows), x, var, process.noise))
             track.tick(1)
         rows = np.where(excluded, np.nan, rows)
         x, _ = estimate(rows, process, graph, pool, ROUGH)
@@ -69,6 +77,13 @@ def fit_sparse(
             0 if learned.held_out is None else int(learned.held_out.truth.size),
         ),
     )  # fmt: skip
+
+
+def _station_noise(rows: np.ndarray, x: np.ndarray, var: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """A step of EM in every station's noise variance, on the whole record."""
+    seen = np.isfinite(rows)
+    squares = np.where(seen, (rows - x) ** 2 + var, 0.0).sum(axis=0)
+    return shrunk_noise(seen.sum(axis=0), squares, before)
 
 
 def _chosen_transform(

@@ -21,7 +21,7 @@ from nareg.spacetime._space import Space
 from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
 
 #: Unknowns of the windows that learning sees, and the fewest times in a window.
-UNKNOWNS, FEWEST_ROWS = 2_000_000, 24
+UNKNOWNS, FEWEST_ROWS = 800_000, 24
 #: Readings that are hidden at most, and their share.
 HIDDEN, HIDDEN_SHARE = 20_000, 0.1
 #: Stations of the patch that a dense model is fitted to for a start, and iterations of that fit.
