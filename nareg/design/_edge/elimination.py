@@ -6,6 +6,8 @@ that takes ten times as long as the arithmetic.
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 
 from nareg._linear.factorization import fill_order, superlu
@@ -27,10 +29,17 @@ class Elimination:
         assert lu is not None
         L = lu.L.tocsc()
         L.sort_indices()
+        #: Where each node is in the order of elimination.
+        self.rank = rank
         self.indptr, self.indices = L.indptr.astype(np.int64), L.indices.astype(np.int64)
         stored = np.repeat(np.arange(n), np.diff(self.indptr)) * n + self.indices  # sorted: columns, then rows
         wanted = np.minimum(rank[i], rank[j]) * n + np.maximum(rank[i], rank[j])
         self.positions = np.concatenate([self.indptr[rank], np.searchsorted(stored, wanted)])
+
+    @cached_property
+    def compact(self) -> tuple[np.ndarray, np.ndarray]:
+        """``indptr`` and ``indices`` with 32 bits, for loops that wait for memory."""
+        return self.indptr.astype(np.int32), self.indices.astype(np.int32)
 
     def factor(self, entries: np.ndarray) -> tuple[float, np.ndarray] | None:
         """Log-determinant and factor (D on its diagonal); None where a pivot is not positive.

@@ -6,8 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
+import scipy.sparse as sp
 
+from nareg import _checks
 from nareg._linear.threads import one_thread
+from nareg.filters._costs import factor_size
 from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.results import Status
@@ -28,8 +31,10 @@ from nareg.spacetime._transforms import Transform, TransformLike
 TRANSFORM_PATCH = 60
 #: Rounds that look for gross outliers and improve the noise variances.
 ROUNDS = 2
-#: Bytes that a fit may take, and what it takes per reading and per entry of a sparse factor.
-MEMORY, PER_READING, PER_ENTRY = 64 * 2**30, 160, 12 * 20
+#: Bytes that a fit takes per reading, and per entry of a sparse factor, of which there are some.
+PER_READING, PER_ENTRY, FACTORS = 160, 16, 30
+#: Smaller networks fit anywhere, whatever their graph.
+SMALL = 2_000
 
 
 def fit_sparse(
@@ -37,6 +42,7 @@ def fit_sparse(
     wanted: str | tuple[str, ...], task: LearningTask, progress: ProgressCallback | None,
 ) -> SparseSpaceTimeModel:  # fmt: skip
     """Fit to readings ``calm`` (N, T), which are ``y`` without stuck and absurd ones."""
+    _check_size(graph, grid.length)
     track = StageClock(progress)
     with one_thread(), ThreadPoolExecutor(THREADS) as pool:
         law = _chosen_transform(transform, calm, grid, graph, wanted)
@@ -77,6 +83,22 @@ def fit_sparse(
             0 if learned.held_out is None else int(learned.held_out.truth.size),
         ),
     )  # fmt: skip
+
+
+def _check_size(graph: Graph, rows: int) -> None:
+    """Refuse, before anything is allocated, what would not fit into memory."""
+    remedy = "fit parts of the network (graph.subgraph), or fewer times"
+    n, degrees = graph.n_nodes, np.diff(graph.adjacency.indptr)
+    cells = PER_READING * float(n * rows)
+    _checks.memory(
+        "the sparse space-time model", cells + PER_ENTRY * float((degrees.astype(float) ** 2).sum()), alternative=remedy
+    )
+    if n > SMALL:
+        pattern = sp.csr_array(graph.adjacency + graph.adjacency @ graph.adjacency + sp.eye_array(n))
+        _checks.memory(
+            "the sparse space-time model, whose factors fill in on this graph,",
+            cells + FACTORS * PER_ENTRY * factor_size(pattern)[0], alternative=remedy,
+        )  # fmt: skip
 
 
 def _station_noise(rows: np.ndarray, x: np.ndarray, var: np.ndarray, before: np.ndarray) -> np.ndarray:

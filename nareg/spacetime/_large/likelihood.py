@@ -15,9 +15,9 @@ from scipy.linalg import eigh_tridiagonal
 from nareg.spacetime._large.system import Process, System, dots
 
 #: Probes of the determinant, and the most steps from each.
-PROBES, STEPS = 2, 25
+PROBES, STEPS = 1, 20
 #: Quadrature is done when the residual has fallen by so much.
-SMALL = 1e-4
+SMALL = 1e-3
 
 
 def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadPoolExecutor | None = None) -> float:

@@ -183,8 +183,8 @@ class SparseSpaceTimeModel(BaseModel):
 
     @property
     def memory(self) -> int:
-        """Steps after which the past no longer matters: its effect has fallen to 1e-8."""
-        return int(np.ceil(np.log(1e-8) / np.log(max(abs(self.process.rho), 0.1))))
+        """Steps after which the past no longer matters: its effect has fallen to 1e-6."""
+        return int(np.ceil(np.log(1e-6) / np.log(max(abs(self.process.rho), 0.1))))
 
     def _outliers(
         self, y: np.ndarray, pool: ThreadPoolExecutor, progress: ProgressCallback | None

@@ -14,13 +14,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from nareg._linear.factorization import Factor, factorize
 from nareg._linear.threads import one_thread
 from nareg.errors import SolverError
-from nareg.results import symmetric_from_entries
 from nareg.spacetime._large.system import TOO_SMALL, Process
 from nareg.spacetime._large.variances import Chains, Forward
 from nareg.spacetime._results import Update
@@ -33,7 +30,7 @@ if TYPE_CHECKING:
 #: Times that are smoothed together.
 WINDOW = 4
 #: Residual of an update's solve, and its most steps.
-TOL, STEPS = 1e-4, 50
+TOL, STEPS = 1e-3, 50
 #: Iterations of the Riccati recursion, and the spatial modes that the line is fitted to.
 RICCATI, MODES = 2000, 64
 
@@ -105,7 +102,7 @@ class SparseStream:
         self._x = np.zeros((0, model.n_nodes))
         self._start = process.rho * mean  # prediction of the oldest time that is kept
         self._means = [mean]  # filtered, of the times before and within the window
-        self._systems: dict[int, tuple[np.ndarray, list[Factor]]] = {}
+        self._systems: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     @property
     def time(self) -> np.datetime64 | float:
@@ -219,7 +216,8 @@ class SparseStream:
         D = np.eye(W)[1:] - rho * np.eye(W)[:-1]
         return D.T @ D
 
-    def _preconditioner(self, W: int) -> tuple[np.ndarray, list[Factor]]:
+    def _preconditioner(self, W: int) -> tuple[np.ndarray, np.ndarray]:
+        """Modes (W, W) of the window's times, and the factor of every mode's system in space, (W, entries)."""
         if W not in self._systems:
             process, prior = self.model.process, self._prior
             spatial, q = process.field, process.variance * (1 - process.rho**2)
@@ -230,19 +228,19 @@ class SparseStream:
             for value, u in zip(values, U.T, strict=True):
                 entries = max(value, 1e-12) / q * spatial.entries
                 entries[: spatial.n] += self._coverage + u[0] ** 2 * prior.f0
-                family = spatial.family
-                factor = factorize(sp.csc_array(symmetric_from_entries(entries, family.i, family.j)), definite=False)
-                if factor is None:
+                done = spatial.family.elimination.factor(entries)
+                if done is None:
                     raise SolverError(TOO_SMALL)
-                factors.append(factor)
-            self._systems[W] = U, factors
+                factors.append(done[1].astype(np.float32))  # half the memory to read, and a preconditioner still
+            self._systems[W] = U, np.array(factors)
         return self._systems[W]
 
     def _precondition(self, R: np.ndarray) -> np.ndarray:
+        from nareg.spacetime._large import kernels  # numba: imported when first needed
+
         U, factors = self._preconditioner(len(R))
-        turned = U.T @ R
-        solved = np.array([factor.solve(row) for factor, row in zip(factors, turned, strict=True)])
-        return U @ solved
+        how = self.model.process.field.family.elimination
+        return U @ kernels.solve_each(*how.compact, factors, how.rank, U.T @ R)
 
     def _solve(self) -> None:
         """Smooth the window, from the last solution on."""

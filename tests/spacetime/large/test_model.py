@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 import nareg
 from nareg.errors import InputError, TooLargeError
@@ -172,3 +173,12 @@ def test_dead_stations_and_parts_without_edges():
     assert np.isfinite(done.x).all()
     assert np.isfinite(done.std).all()
     assert done.std[35].min() > done.std[3].max()
+
+
+def test_what_would_not_fit_is_refused_before_anything_is_allocated():
+    star = np.zeros((1, 120_000))
+    hub = sp.csr_array(sp.block_array([[None, sp.csr_array(star[:, 1:] + 1)], [sp.csr_array(star[:, 1:] + 1).T, None]]))
+    readings = np.broadcast_to(np.array(1.0), (120_000, 2)).copy()
+    readings[0, 0] = 2.0
+    with pytest.raises(TooLargeError, match=r"needs about [\d.]+ GiB and this machine has .*graph\.subgraph"):
+        fit(nareg.Graph(hub), readings)
