@@ -1,15 +1,28 @@
 """Graph state-space models of sensor networks, learned from noisy readings with gaps.
 
 ``fit`` learns a model. Its ``smooth`` fills gaps and gives a standard deviation for every station and time; its ``stream``
-takes in new readings time by time.
+takes in new readings time by time. ``placement`` and ``removal`` rank sites and stations by the error that they save.
 """
 
 from __future__ import annotations
 
 from nareg.spacetime._fit import fit
 from nareg.spacetime._model import SpaceTimeModel
+from nareg.spacetime._placement import placement, removal
+from nareg.spacetime._ranking import SensorRanking
 from nareg.spacetime._results import Smoothed, Update
 from nareg.spacetime._store import load, load_stream
 from nareg.spacetime._stream import Stream
 
-__all__ = ["Smoothed", "SpaceTimeModel", "Stream", "Update", "fit", "load", "load_stream"]
+__all__ = [
+    "SensorRanking",
+    "Smoothed",
+    "SpaceTimeModel",
+    "Stream",
+    "Update",
+    "fit",
+    "load",
+    "load_stream",
+    "placement",
+    "removal",
+]
