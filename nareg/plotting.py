@@ -137,6 +137,7 @@ def ranking(sites: SensorRanking, *, ax: Axes | None = None, unit: str = "") -> 
     nodes = axes.collections[1]
     nodes.set_facecolor([("0.45" if reads else "white") for reads in sites.reads])
     nodes.set_edgecolor("0.45")
+    assert sites.graph.coordinates is not None
     x, y = sites.coordinates.T[::-1] if _is_geographic(sites.graph.coordinates) else sites.coordinates.T
     adds = sites.action == "add"
     style: dict[str, Any] = {"cmap": "cividis", "edgecolors": "0.2", "linewidths": 0.5, "zorder": 3}

@@ -74,7 +74,8 @@ def place(
     if picture is not None:
         from nareg import plotting
 
-        plotting.save(plotting.ranking(ranking, unit=unit).figure, picture)
+        axes = plotting.ranking(ranking, unit=unit)
+        plotting.save(axes.figure, picture)  # type: ignore[arg-type]
         written.append(picture)
     after = 100 * (ranking.mse_after[-1] / ranking.mse - 1)
     what = "without" if remove else "with"

@@ -100,7 +100,7 @@ def placement(
         at = np.empty(0, dtype=int)
     else:
         at = np.flatnonzero(~reads) if not reads.all() else np.arange(n)
-    labels = [_name(model, i) for i in at]
+    labels = [_name(model, int(i)) for i in at]
     if coordinates is not None:
         points = model.checked_places(coordinates)
         places = [f"place {k + 1}" for k in range(len(points))] if names is None else [str(name) for name in names]
@@ -180,7 +180,7 @@ def removal(
         i = int(at[np.argmin(reads[at])])
         raise InputError(f"station {_name(model, i)!r} has no reading: pass stations that read.")
     count = _checked_count(count, at.size)
-    labels = [_name(model, i) for i in at]
+    labels = [_name(model, int(i)) for i in at]
     return _rank(
         "remove", model, model.graph, information, at, labels, -information[at], model.n_nodes, count, progress, started
     )

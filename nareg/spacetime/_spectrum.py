@@ -150,8 +150,8 @@ def spectral_radius(dynamics: Dynamics) -> float:
         companion[:, 0] = np.column_stack([np.broadcast_to(A, n) for A in dynamics.blocks])
         companion[:, np.arange(1, p), np.arange(p - 1)] = 1.0
     else:
-        companion = np.eye(p * n, k=-n)
-        companion[:n] = dynamics.matrix()
+        companion = np.eye(p * n, k=-n)[None]
+        companion[0, :n] = dynamics.matrix()
     return float(np.abs(np.linalg.eigvals(companion)).max())
 
 
