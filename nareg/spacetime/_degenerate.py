@@ -49,8 +49,8 @@ def remarks(
 def _without_maximum(y: np.ndarray, rows: np.ndarray, learned: Learned, label: list[str], *, fixed_noise: bool) -> list[str]:
     if not _varies(y).any():
         return [
-            "every station reads one value at all times, so the likelihood has no maximum: it grows as field and noise vanish. "
-            "The estimate is that value; pass readings that vary."
+            "no station has two different readings, so the likelihood has no maximum: it grows as field and noise vanish. The "
+            "estimate is each station's mean; pass readings that vary."
         ]
     sentences = []
     level = max(float(np.nanvar(rows)), SMALLEST)

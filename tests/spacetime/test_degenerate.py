@@ -29,9 +29,9 @@ def without_network_mean(y: np.ndarray) -> np.ndarray:
 
 
 WITHOUT_MAXIMUM = {
-    "all equal": (lambda: np.full((5, 60), 3.3), "every station reads one value at all times"),
-    "all zero": (lambda: np.zeros((5, 60)), "every station reads one value at all times"),
-    "constant stations": (lambda: np.repeat(np.arange(5.0)[:, None], 60, axis=1), "every station reads one value"),
+    "all equal": (lambda: np.full((5, 60), 3.3), "no station has two different readings"),
+    "all zero": (lambda: np.zeros((5, 60)), "no station has two different readings"),
+    "constant stations": (lambda: np.repeat(np.arange(5.0)[:, None], 60, axis=1), "no station has two different readings"),
     "no noise": (smooth_curves, "the noise variance of each station runs to zero"),
     "no field": (lambda: without_network_mean(RNG(2).standard_normal((5, 150))), "the variance of the field runs to zero"),
 }
