@@ -55,7 +55,7 @@ def test_places_of_a_file_and_removal(saved, tmp_path):
         (["--noise-std", -1.0], "--noise-std is -1: it must be a finite number above 0"),
         (["--count", 5], "count is 5 but there are 2 sites"),
         (["--out", "sites.txt"], "the name must end in .csv"),
-        (["--picture", "sites.jpg"], "the name must end in .png"),
+        (["--picture", "sites.jpg"], "--picture sites.jpg: the name must end in .png"),
         (["--sites", "globe.csv"], "has another kind of coordinates than the model: write columns x and y"),
     ],
 )

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from nareg.cli.inputs import console, output, print_line, progress_bar
+from nareg.cli.inputs import console, errors, output, print_line, progress_bar
 from nareg.errors import InputError
 
 #: Sites that are shown; the table has all.
@@ -39,8 +39,8 @@ def place(
 
     read = [path for path in (model, sites) if path is not None]
     output(out, (".csv",), *read)
-    if picture is not None:
-        output(picture, (".png",), *read)
+    if picture is not None and picture.suffix.lower() != ".png":
+        raise InputError(f"--picture {picture}: the name must end in .png.")
     if remove and (sites is not None or noise_std is not None):
         raise InputError("--remove ranks stations of the model: omit --sites and --noise-std.")
     if noise_std is not None and not (np.isfinite(noise_std) and noise_std > 0):
@@ -50,6 +50,8 @@ def place(
     if places is not None and places.metric != fitted.graph.metric:
         wanted = "latitude and longitude" if fitted.graph.metric == "haversine" else "x and y"
         raise InputError(f"--sites {sites} has another kind of coordinates than the model: write columns {wanted}.")
+    for note in places.notes if places is not None else ():
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
     with progress_bar() as bar:
         line = bar.add_task("ranking sites", total=None)
         progress = lambda p: bar.update(line, completed=p.step, total=p.total)  # noqa: E731

@@ -16,7 +16,7 @@ from nareg.graph import Graph
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._ranking import SensorRanking
-from nareg.spacetime._spectrum import FEWEST, Change, ErrorSpectrum, greedy, mean_information
+from nareg.spacetime._spectrum import FEWEST, ErrorSpectrum, SensorChange, greedy, mean_information
 
 #: Nodes whose squared errors are averaged.
 Over: TypeAlias = Literal["stations", "all"]
@@ -195,7 +195,7 @@ def _rank(
     The model may have further places, which ``graph`` has not.
     """
     slopes = _slopes(model)
-    change = Change(at, added, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
+    change = SensorChange(at, added, np.where(np.arange(model.n_nodes) < scored, slopes / scored, 0.0))
     report: Callable[[int, int], None] | None = None
     if progress is not None:
         report = lambda done, total: progress(Progress("ranking sites", done, total, done / total))  # noqa: E731

@@ -28,13 +28,13 @@ from nareg.spacetime._dynamics import Dynamics, factor
 TOLERANCE = 1e-8
 #: Intervals of the half circle that the rule begins with, and the most.
 FEWEST, MOST = 16, 2**14
-#: The information of stations with gaps takes at most so many rounds, to this share of the largest.
-ROUNDS, SETTLED = 10, 1e-4
+#: The information of stations with gaps, itself an approximation, takes at most so many rounds, to this share of the largest.
+ROUNDS, SETTLED = 10, 1e-3
 REMEDY = "fit the model with dynamics='scalar'"
 
 
 @dataclass(frozen=True, eq=False)
-class Change:
+class SensorChange:
     """Sensors that come or go at M nodes, one at a time, and how much the error of each node counts."""
 
     nodes: np.ndarray  # (M,)
@@ -64,8 +64,9 @@ class ErrorSpectrum:
 
     @classmethod
     def of(
-        cls, dynamics: Dynamics, W: np.ndarray, change: Change, tick: Callable[[int, int], None] | None = None
-    ) -> ErrorSpectrum:
+        cls, dynamics: Dynamics, W: np.ndarray, change: SensorChange, tick: Callable[[int, int], None] | None = None,
+        tolerance: float = TOLERANCE,
+    ) -> ErrorSpectrum:  # fmt: skip
         """Average over the frequencies, with ever more of them until the means stay; ``tick`` is called with done and total.
 
         The trapezoidal rule on the circle converges geometrically. Its points are moved by the Mobius map that brings the
@@ -95,13 +96,13 @@ class ErrorSpectrum:
                 if tick is not None:
                     tick(len(columns), intervals + 1)
             now = total / (2 * intervals)
-            if before is not None and np.abs(now - before).max() <= TOLERANCE * now[: W.size].max():
+            if before is not None and np.abs(now - before).max() <= tolerance * now[: W.size].max():
                 return cls(now[: W.size], now[W.size :], np.array(weights) / (2 * intervals), columns)
             before, intervals = now, 2 * intervals
         raise SolverError(f"{MOST:,} frequencies do not resolve how slowly the field changes: {REMEDY}.")
 
 
-def greedy(spectrum: ErrorSpectrum, change: Change, count: int) -> tuple[np.ndarray, np.ndarray]:
+def greedy(spectrum: ErrorSpectrum, change: SensorChange, count: int) -> tuple[np.ndarray, np.ndarray]:
     """The change that lowers the error most, given it the next one, and so on; what each gains, given those before.
 
     Uses up the spectrum's columns. The gains of one round are exact and cost one pass over these, less than the bookkeeping of
@@ -131,10 +132,10 @@ def mean_information(dynamics: Dynamics, shares: np.ndarray, r: np.ndarray) -> n
     information: np.ndarray = shares / r
     if np.isin(shares, (0.0, 1.0)).all():
         return information
-    nothing = Change(np.empty(0, dtype=int), np.empty(0), np.zeros(r.size))
+    nothing = SensorChange(np.empty(0, dtype=int), np.empty(0), np.zeros(r.size))
     for _ in range(ROUNDS):
         before = information
-        errors = ErrorSpectrum.of(dynamics, before, nothing).errors
+        errors = ErrorSpectrum.of(dynamics, before, nothing, tolerance=SETTLED).errors
         others = 1.0 / np.maximum(1.0 / errors - before, np.finfo(float).tiny)
         information = np.where(shares == 1.0, 1.0 / r, shares / (r + (1 - shares) * others))
         if np.abs(information - before).max() <= SETTLED * information.max():

@@ -10,7 +10,7 @@ import nareg
 from nareg.errors import InputError, TooLargeError
 from nareg.spacetime import SpaceTimeModel, _transforms, placement, removal
 from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._spectrum import Change, ErrorSpectrum, spectral_radius
+from nareg.spacetime._spectrum import ErrorSpectrum, SensorChange, spectral_radius
 from tests.spacetime.reference import KINDS, dense, model_of, network, parameters, random_dynamics
 
 RNG = np.random.default_rng
@@ -136,7 +136,7 @@ def test_a_sensor_that_says_nothing_alone_can_say_much_beside_another():
     """The reduction of the error is not submodular: one sensor reads x + u, the other u, and only x counts."""
     covariance = np.array([[1.0, 0.0, 1.0], [0.0, 100.0, 100.0], [1.0, 100.0, 101.0 + 1e-3]])  # of x, u, x + u
     dynamics = Dynamics((np.asarray(0.0),), covariance, covariance)
-    sensor_of_u = Change(np.array([1]), np.array([100.0]), np.array([1.0, 0.0, 0.0]))
+    sensor_of_u = SensorChange(np.array([1]), np.array([100.0]), np.array([1.0, 0.0, 0.0]))
     alone = ErrorSpectrum.of(dynamics, np.zeros(3), sensor_of_u).gains[0]
     beside = ErrorSpectrum.of(dynamics, np.array([0.0, 0.0, 100.0]), sensor_of_u).gains[0]
     assert alone == pytest.approx(0.0, abs=1e-9)
