@@ -7,6 +7,7 @@
     python benchmarks/spacetime.py bands         coverage of 50, 90 and 99 % bands on hidden readings of six networks
     python benchmarks/spacetime.py faults        faults put into five networks: area under the precision-recall curve
     python benchmarks/spacetime.py stream        seconds per update of a stream, 60 and 500 stations
+    python benchmarks/spacetime.py placement     ten sites for a sensor: expected against realized fall of the error
 
 Prints a table and writes the rows to spacetime-results/<protocol>.csv. A run that was killed goes on where it stood;
 --fresh computes everything again. Random numbers come from the stated seeds. NAREG_DATA names the folder of the data sets.
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from _spacetime import points
 
-PROTOCOLS = ("stranger", "us", "aqi36", "graphtrss", "bands", "faults", "stream")
+PROTOCOLS = ("stranger", "us", "aqi36", "graphtrss", "bands", "faults", "stream", "placement")
 
 
 def main() -> None:

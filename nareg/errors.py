@@ -73,6 +73,10 @@ class AmplificationWarning(UserWarning):
         )
 
 
+class DegenerateFitWarning(UserWarning):
+    """The likelihood of a space-time model has no maximum for these readings; the message says what runs to zero."""
+
+
 class BusyError(NaregError, RuntimeError):
     """A model is busy with another call; nothing was changed. Call again when that call has returned."""
 

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
+from matplotlib.patheffects import withStroke
 
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike
 
+if TYPE_CHECKING:
+    from nareg.spacetime import SensorRanking
+
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D", "#A0522D")
 MARKERS = "osD^vP*Xh<"
+#: Chosen sites that a map's title names.
+NAMED = 3
 DASHES = ("-", "--", "-.", ":")
 STYLE = {
     "font.size": 10,
@@ -73,7 +79,7 @@ def network(
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when you build it.")
     axes = _axes(ax)
     first, second = graph.coordinates.T
-    geographic = bool((np.abs(first) <= 90).all() and (np.abs(second) <= 180).all() and np.ptp(first) > 0.01)
+    geographic = _is_geographic(graph.coordinates)
     x, y = (second, first) if geographic else (first, second)
     points = np.column_stack([x, y])
     i, j = graph.to_edge_index()[0]
@@ -102,6 +108,54 @@ def network(
     else:
         axes.set_aspect("equal")
     axes.grid(visible=False)
+    return axes
+
+
+def ranking(sites: SensorRanking, *, ax: Axes | None = None, unit: str = "") -> Axes:
+    """Map of sites for a sensor, colored by what each changes in the mean squared error; those that were chosen are numbered.
+
+    Parameters
+    ----------
+    sites : SensorRanking
+        From :func:`nareg.spacetime.placement` or :func:`nareg.spacetime.removal`.
+    ax : matplotlib Axes, optional
+    unit : str
+        Unit of the readings, for the title.
+
+    Examples
+    --------
+    >>> import numpy as np, nareg
+    >>> network = nareg.datasets.simulated(9, 100, faults=(), rng=np.random.default_rng(0))
+    >>> model = nareg.spacetime.fit(network.graph(), network.readings, times=network.times)
+    >>> axes = nareg.plotting.ranking(nareg.spacetime.placement(model, count=2), unit="°C")
+    """
+    if sites.coordinates is None or sites.coordinates.shape[1] != 2:
+        raise InputError(
+            "the sites have no two-dimensional coordinates: build the graph with Graph.from_knn, or read sites.summary()."
+        )
+    axes = network(sites.graph, ax=ax if ax is not None else _axes(None, 8, 5.2))
+    nodes = axes.collections[1]
+    nodes.set_facecolor([("0.45" if reads else "white") for reads in sites.reads])
+    nodes.set_edgecolor("0.45")
+    assert sites.graph.coordinates is not None
+    x, y = sites.coordinates.T[::-1] if _is_geographic(sites.graph.coordinates) else sites.coordinates.T
+    adds = sites.action == "add"
+    style: dict[str, Any] = {"cmap": "cividis", "edgecolors": "0.2", "linewidths": 0.5, "zorder": 3}
+    drawn = axes.scatter(x, y, c=sites.percent if adds else -sites.percent, s=58, **style)
+    label = f"{'fall' if adds else 'growth'} of the mean squared error (%)"
+    axes.figure.colorbar(drawn, ax=axes, label=label, shrink=0.8, pad=0.02)
+    chosen, orange = sites.order, OKABE_ITO[1]
+    axes.scatter(x[chosen], y[chosen], s=130, facecolors="none", edgecolors=orange, linewidths=1.8, zorder=4)
+    for k, i in enumerate(chosen, 1):
+        axes.annotate(
+            str(k), (x[i], y[i]), xytext=(7, 5), textcoords="offset points", color=orange, weight="bold", zorder=5,
+            path_effects=[withStroke(linewidth=2, foreground="white")],
+        )  # fmt: skip
+    title = "Sites for a new sensor" if adds else "Stations that may stop reading"
+    names = ", ".join(f"{k} {sites.names[i]}" for k, i in enumerate(chosen[:NAMED], 1))
+    more = f" and {chosen.size - NAMED} more" if chosen.size > NAMED else ""
+    error = f"{np.sqrt(sites.mse):.3g} {unit}".rstrip()
+    axes.set_title(f"{title}; expected error today {error}\n{names}{more}", fontsize=9)
     return axes
 
 
@@ -212,6 +266,12 @@ def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax
     axes.set_ylabel(ylabel)
     _legend_above(axes, 4)
     return axes
+
+
+def _is_geographic(coordinates: np.ndarray) -> bool:
+    """Whether these can all be latitude and longitude in degrees."""
+    first, second = coordinates.T
+    return bool((np.abs(first) <= 90).all() and (np.abs(second) <= 180).all() and np.ptp(first) > 0.01)
 
 
 def _axes(ax: Axes | None, *size: float) -> Axes:

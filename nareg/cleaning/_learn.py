@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from nareg import spacetime
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import plural
-from nareg.errors import SolverError, TooLargeError
+from nareg.errors import DegenerateFitWarning, SolverError, TooLargeError
 from nareg.progress import Progress, ProgressCallback
 from nareg.quality import Flag, Quality, check
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
@@ -100,10 +101,15 @@ def _fit(
         )
         return None
     try:
-        return spacetime.fit(
-            network.graph, y, times=network.readings.timestamps, noise="estimate" if noise is None else noise,
-            dynamics=dynamics, transform=transform, rng=rng, progress=progress,
-        )  # fmt: skip
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DegenerateFitWarning)  # it is one of the model's notes
+            model = spacetime.fit(
+                network.graph, y, times=network.readings.timestamps, noise="estimate" if noise is None else noise,
+                dynamics=dynamics, transform=transform, rng=rng, progress=progress,
+            )  # fmt: skip
     except (SolverError, TooLargeError, np.linalg.LinAlgError) as error:
         notes.append(f"The space-time model could not be fitted, so the best of the simple methods is used: {error}")
         return None
+    sentences = [f"{note[0].upper()}{note[1:]}" for note in model.details.notes]
+    notes += [sentence for sentence in sentences if sentence not in notes]
+    return model

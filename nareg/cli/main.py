@@ -1,4 +1,4 @@
-"""The command line: ``nareg clean | demo | design | denoise | interpolate | datasets | reproduce | unlearn | convert``.
+"""The command line: ``nareg clean | demo | design | denoise | interpolate | place | datasets | reproduce | unlearn | convert``.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -21,6 +21,7 @@ from nareg.cli.datasets import datasets_app
 from nareg.cli.demo import demo
 from nareg.cli.design import design
 from nareg.cli.inputs import console, errors
+from nareg.cli.place import place
 from nareg.cli.reproduce import reproduce
 from nareg.cli.unlearn import unlearn_app
 from nareg.errors import NaregError
@@ -49,6 +50,7 @@ COMMANDS: dict[Callable[..., None], str] = {
     design: "nareg design stations.csv readings.csv --noise 0.25 --out weights.csv",
     denoise: "nareg denoise stations.csv readings.csv --weights weights.csv --out clean.csv",
     interpolate: "nareg interpolate stations.csv readings.csv --weights design.npz --out filled.csv",
+    place: "nareg place model.npz --count 3 --picture sites.png",
     convert: "nareg convert edges.csv network.graph",
 }
 for command, example in COMMANDS.items():

@@ -1,7 +1,7 @@
 """Graph state-space models of sensor networks, learned from noisy readings with gaps.
 
 ``fit`` learns a model. Its ``smooth`` fills gaps and gives a standard deviation for every station and time; its ``stream``
-takes in new readings time by time.
+takes in new readings time by time. ``placement`` and ``removal`` rank sites and stations by the error that they save.
 """
 
 from __future__ import annotations
@@ -10,11 +10,14 @@ from nareg.spacetime._fit import fit
 from nareg.spacetime._large.model import SparseSpaceTimeModel
 from nareg.spacetime._large.stream import SparseStream
 from nareg.spacetime._model import SpaceTimeModel
+from nareg.spacetime._placement import placement, removal
+from nareg.spacetime._ranking import SensorRanking
 from nareg.spacetime._results import Smoothed, Update
 from nareg.spacetime._store import load, load_stream
 from nareg.spacetime._stream import Stream
 
 __all__ = [
+    "SensorRanking",
     "Smoothed",
     "SpaceTimeModel",
     "SparseSpaceTimeModel",
@@ -24,4 +27,6 @@ __all__ = [
     "fit",
     "load",
     "load_stream",
+    "placement",
+    "removal",
 ]

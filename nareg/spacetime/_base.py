@@ -66,7 +66,7 @@ class BaseModel:
         ]
         if self.excluded.any():
             lines.append(f"  {int(self.excluded.sum())} readings left out of the fit as gross outliers")
-        return "\n".join(lines)
+        return "\n".join([*lines, *(f"  {note}" for note in self.details.notes)])
 
     def to_unit(self, y: np.ndarray) -> np.ndarray:
         """Readings in the model's unit, with mean and cycles."""

@@ -16,6 +16,7 @@ from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
+from nareg.spacetime._degenerate import remarks
 from nareg.spacetime._em import DYNAMICS, DynamicsName
 from nareg.spacetime._families import windows_of
 from nareg.spacetime._inputs import checked_readings, masked
@@ -91,6 +92,11 @@ def fit(
     TooLargeError
         Above 500 stations with the dense engine, or where the sparse one would not fit into memory.
 
+    Warns
+    -----
+    DegenerateFitWarning
+        If the likelihood has no maximum: readings that do not vary, or look free of noise, or like nothing but noise.
+
     Notes
     -----
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
@@ -147,12 +153,15 @@ def fit(
         law = chosen_transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
         learned = learn(rows, space, task.in_unit(unit), track)
-    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, track.timings())
+    estimate = learned.estimate
+    field = float(estimate.dynamics.P0.diagonal()[: graph.n_nodes].mean())
+    notes = remarks(y, unusable.T, rows, estimate.r, field, graph.names, fixed_noise=variances is not None)
+    return _model(graph, y, grid, law, unit, seasonal, learned, unusable, notes, track.timings())
 
 
 def _model(
     graph: Graph, y: np.ndarray, grid: _times.TimeGrid, law: Transform, unit: float, cycles: _cycles.Cycles, learned: Learned,
-    unusable: np.ndarray, timings: dict[str, float],
+    unusable: np.ndarray, notes: tuple[str, ...], timings: dict[str, float],
 ) -> SpaceTimeModel:  # fmt: skip
     estimate, refinement = learned.estimate, learned.refinement
     excluded = unusable.T | learned.excluded[grid.rows].T
@@ -172,7 +181,7 @@ def _model(
         readings=y, excluded=excluded,
         details=FitDetails(
             chosen, tuple(learned.choices), tuple(estimate.objective), estimate.gradient,
-            0 if learned.held_out is None else int(learned.held_out.truth.size),
+            0 if learned.held_out is None else int(learned.held_out.truth.size), notes,
         ),
         timings=timings,
     )  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._em import Estimate, Refinement, Watch, refine
 from nareg.spacetime._holdout import HeldOut, improvement, robust_scale, winsorized_squares
-from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._parametric import SMALLEST, Parameters
 from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import Space
 from nareg.spacetime._tails import PASSES, heavy_tailed_pass
@@ -62,6 +62,8 @@ def best_refinement(
     task: LearningTask, progress: StageClock,
 ) -> tuple[Refinement | None, int, HeldOut | None, list[tuple[str, float, float]]]:  # fmt: skip
     """The refinement, and how many iterations of it, that predict the hidden readings best."""
+    if np.nanvar(seen) <= SMALLEST:  # constant readings leave nothing to refine
+        return None, 0, None, []
     windows = [seen[p] for p in parts]
     masks = [hidden[p] for p in parts]
     truth = np.concatenate([y[p][m] for p, m in zip(parts, masks, strict=True)])

@@ -30,6 +30,8 @@ class FitDetails:
         Its scaled gradient at the end.
     hidden : int
         Number of readings that were hidden to compare models.
+    notes : tuple of str
+        A sentence on each oddity of the readings: a likelihood without a maximum, a constant station, a single reading.
     """
 
     chosen: str = "parametric model"
@@ -37,6 +39,7 @@ class FitDetails:
     objective: tuple[float, ...] = ()
     gradient: float = float("inf")
     hidden: int = 0
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -31,6 +31,24 @@ def position(graph: Graph, station: str | int) -> int:
     if index >= graph.n_nodes:
         raise InputError(f"station is {index} but the model has {graph.n_nodes} stations: pass 0 to {graph.n_nodes - 1}.")
     return index
+
+
+def by_name(graph: Graph, readings: Mapping[str, float]) -> np.ndarray:
+    """(N,) readings of one time in the order of the stations, NaN where there is none."""
+    names = graph.names
+    if names is None:
+        raise InputError("y is a mapping but the model's stations have no names: pass an array with one reading per station.")
+    rows = {name: i for i, name in enumerate(names)}
+    unknown = [name for name in readings if name not in rows]
+    if unknown:
+        raise InputError(
+            f"y has a reading of station {unknown[0]!r}, which the model does not know: add it first with "
+            "add_station, or omit it."
+        )
+    y = np.full(graph.n_nodes, np.nan)
+    for name, value in readings.items():
+        y[rows[name]] = _checks.number(f"y[{name!r}]", value) if value == value else np.nan
+    return y
 
 
 def checked_places(graph: Graph, coordinates: ArrayLike) -> np.ndarray:

@@ -223,7 +223,8 @@ def _model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SpaceTimeModel:
 def _details(facts: dict[str, Any]) -> FitDetails:
     choices = tuple((str(name), float(value), float(error)) for name, value, error in facts["choices"])
     objective = tuple(map(float, facts["objective"]))
-    return FitDetails(str(facts["chosen"]), choices, objective, float(facts["gradient"]), int(facts["hidden"]))
+    notes = tuple(map(str, facts.get("notes", ())))
+    return FitDetails(str(facts["chosen"]), choices, objective, float(facts["gradient"]), int(facts["hidden"]), notes)
 
 
 def _grid(a: dict[str, np.ndarray], T: int, step: float) -> TimeGrid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.spacetime import _stations
 from nareg.spacetime._dynamics import leap
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._filter import Correction, correct, innovate, is_steady
@@ -51,22 +53,25 @@ class Stream:
         """Time of the last step."""
         return self.model.time_of(self._row)
 
-    def update(self, y: ArrayLike, *, time: Time | None = None) -> Update:
+    def update(self, y: ArrayLike | Mapping[str, float], *, time: Time | None = None) -> Update:
         """Correct the estimate by the readings of one time.
 
         Parameters
         ----------
-        y : (N,) array
-            Readings, NaN where there is none.
+        y : (N,) array or mapping
+            Readings, NaN where there is none; or names of stations with their readings.
         time : datetime64, str or number, optional
             Default: one step after the last.
 
         Raises
         ------
         InputError
-            If the number of stations differs, a reading is infinite, or the time is not after the last one.
+            If the number of stations differs, a station is unknown, a reading is infinite, or the time is not after the
+            last one.
         """
         model = self.model
+        if isinstance(y, Mapping):
+            y = _stations.by_name(model.graph, y)
         y = checked_update(y, model.n_nodes)
         row = self._row + 1 if time is None else checked_row(model, time, self._row)
         values = model.to_unit(y)
@@ -198,7 +203,10 @@ def checked_update(y: ArrayLike, n_nodes: int) -> np.ndarray:
     """Readings (N,) of one time, NaN where missing."""
     y = _checks.floats("y", y, ndim=(1,), finite=False).astype(float)
     if y.shape != (n_nodes,):
-        raise InputError(f"y has {y.size} readings but the model has {n_nodes} stations: pass one per station, NaN if missing.")
+        raise InputError(
+            f"y has {y.size} readings but the model has {n_nodes} stations: pass one per station, NaN if missing, or a mapping "
+            "of their names; a new station needs add_station, or in a large network another fit."
+        )
     if np.isinf(y).any():
         raise InputError(f"y[{int(np.flatnonzero(np.isinf(y))[0])}] is infinite: pass NaN for a missing reading.")
     return y

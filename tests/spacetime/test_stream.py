@@ -325,3 +325,19 @@ def test_dynamics_of_the_stations_left_are_the_regression_on_them():
     old = Dynamics(old.blocks, old.Q, P)
     new = restricted(old, np.array([0, 1, 3]))
     np.testing.assert_allclose(new.covariance_after(new.P0, 1.0), new.P0, atol=1e-9)
+
+
+def test_readings_by_name_are_the_array_and_a_stranger_is_named():
+    model = network(n=4, T=20)
+    one, two = model.stream(), model.stream()
+    by_name = one.update({"s2": 0.5, "s0": -0.25, "s1": np.nan})
+    np.testing.assert_array_equal(by_name.x, two.update(np.array([-0.25, np.nan, 0.5, np.nan])).x)
+    with pytest.raises(InputError, match="reading of station 'roof', which the model does not know: add it first"):
+        one.update({"s0": 1.0, "roof": 2.0})
+    with pytest.raises(InputError, match=r"y\['s1'\]"):
+        one.update({"s1": np.inf})
+    with pytest.raises(InputError, match=r"y has 5 readings but the model has 4 stations: .* with add_station"):
+        one.update(np.zeros(5))
+    np.testing.assert_array_equal(one.update(np.zeros(4)).x, two.update(np.zeros(4)).x)  # nothing was changed
+    with pytest.raises(InputError, match="stations have no names: pass an array"):
+        network(n=4, T=20, names=False).stream().update({"s0": 1.0})

@@ -16,6 +16,7 @@ from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
+from nareg.spacetime._degenerate import remarks
 from nareg.spacetime._large import cycles
 from nareg.spacetime._large.field import Family
 from nareg.spacetime._large.fitting import estimate, gross_of, learn_large, neighborhood
@@ -68,6 +69,15 @@ def fit_sparse(
         rows = np.where(excluded, np.nan, rows)
         x, _ = estimate(rows, process, graph, pool, ROUGH)
         value = log_likelihood(rows.T, x.T, process, pool)
+    notes = remarks(
+        y,
+        np.isfinite(y) & ~np.isfinite(calm),
+        rows,
+        process.noise,
+        process.variance,
+        graph.names,
+        fixed_noise=task.noise is not None,
+    )
     left_out = (np.isfinite(y) & ~np.isfinite(calm)) | excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~left_out]
     value += float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit))
@@ -80,7 +90,7 @@ def fit_sparse(
         excluded=left_out, timings=track.timings(),
         details=FitDetails(
             chosen, tuple(learned.choices), (), abs(learned.fitted.gains[-1]) if learned.fitted.gains else float("inf"),
-            0 if learned.held_out is None else int(learned.held_out.truth.size),
+            0 if learned.held_out is None else int(learned.held_out.truth.size), notes,
         ),
     )  # fmt: skip
 

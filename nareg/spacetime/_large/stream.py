@@ -9,6 +9,7 @@ of the last times counts exactly.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from numpy.typing import ArrayLike
 
 from nareg._linear.threads import one_thread
 from nareg.errors import SolverError
+from nareg.spacetime import _stations
 from nareg.spacetime._large.system import TOO_SMALL, Process
 from nareg.spacetime._large.variances import Chains, Forward
 from nareg.spacetime._results import Update
@@ -114,8 +116,8 @@ class SparseStream:
 
         Parameters
         ----------
-        y : (N,) array
-            Readings, NaN where there is none.
+        y : (N,) array or mapping
+            Readings, NaN where there is none; or readings by the stations' names.
         time : datetime64, str or number, optional
             Default: one step after the last.
 
@@ -130,6 +132,8 @@ class SparseStream:
             If the number of stations differs, a reading is infinite, or the time is not after the last one.
         """
         model = self.model
+        if isinstance(y, Mapping):
+            y = _stations.by_name(model.graph, y)
         y = checked_update(y, model.n_nodes)
         row = self._row + 1 if time is None else checked_row(model, time, self._row)
         values = model.to_unit(y)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg.errors import InputError, TooLargeError
+from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, _times, _transforms, fit, load
 from nareg.spacetime._bands import Bands
@@ -182,3 +182,25 @@ def test_what_would_not_fit_is_refused_before_anything_is_allocated():
     readings[0, 0] = 2.0
     with pytest.raises(TooLargeError, match=r"needs about [\d.]+ GiB and this machine has .*graph\.subgraph"):
         fit(nareg.Graph(hub), readings)
+
+
+def test_readings_that_do_not_vary_are_named():
+    y = np.repeat(np.arange(60.0)[:, None], 30, axis=1)
+    with pytest.warns(DegenerateFitWarning, match="no station has two different readings"):
+        done = fit(nareg.graphs.grid((6, 10)), y, engine="sparse", robust=False, rng=RNG(0)).smooth(robust=False)
+    np.testing.assert_allclose(done.x, y, atol=0.5)
+
+
+def test_placement_needs_the_dense_engine(case):
+    with pytest.raises(InputError, match=r"model is a SparseSpaceTimeModel.*engine='dense'"):
+        nareg.spacetime.placement(case[-1], stations=[1])
+
+
+def test_readings_by_name():
+    graph, p = process(n=40)
+    named = nareg.Graph(graph.adjacency, names=[f"s{i}" for i in range(40)])
+    _, y = readings(p, 60, RNG(0), 0.0)
+    one, two = (model_of(named, p, y).stream() for _ in range(2))
+    np.testing.assert_array_equal(one.update({"s3": 1.0}).x, two.update([1.0 if i == 3 else np.nan for i in range(40)]).x)
+    with pytest.raises(InputError, match="'s99', which the model does not know"):
+        one.update({"s99": 1.0})

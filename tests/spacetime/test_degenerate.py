@@ -1,0 +1,96 @@
+"""Readings that a likelihood has no maximum for are answered, and named in one sentence."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.errors import DegenerateFitWarning
+from nareg.spacetime import fit, load
+
+RNG = np.random.default_rng
+GRAPH = nareg.Graph.from_knn(RNG(0).random((5, 2)), 2, names=list("abcde"))
+
+
+def noisy(seed: int = 0, T: int = 120) -> np.ndarray:
+    rng = RNG(seed)
+    return np.cumsum(0.2 * rng.standard_normal((5, T)), axis=1) + 0.4 * rng.standard_normal((5, T))
+
+
+def smooth_curves() -> np.ndarray:
+    return np.cumsum(0.01 * np.cumsum(RNG(0).standard_normal((5, 120)), axis=1), axis=1)
+
+
+def without_network_mean(y: np.ndarray) -> np.ndarray:
+    return y - y.mean(axis=0)
+
+
+WITHOUT_MAXIMUM = {
+    "all equal": (lambda: np.full((5, 60), 3.3), "no station has two different readings"),
+    "all zero": (lambda: np.zeros((5, 60)), "no station has two different readings"),
+    "constant stations": (lambda: np.repeat(np.arange(5.0)[:, None], 60, axis=1), "no station has two different readings"),
+    "no noise": (smooth_curves, "the noise variance of each station runs to zero"),
+    "no field": (lambda: without_network_mean(RNG(2).standard_normal((5, 150))), "the variance of the field runs to zero"),
+}
+
+
+@pytest.mark.parametrize("what", WITHOUT_MAXIMUM)
+def test_a_likelihood_without_a_maximum_is_named(what, tmp_path):
+    readings, sentence = WITHOUT_MAXIMUM[what]
+    with pytest.warns(DegenerateFitWarning, match=sentence) as caught:
+        model = fit(GRAPH, readings(), rng=RNG(0))
+    assert len(caught) == 1
+    assert caught[0].filename == __file__
+    assert "the likelihood has no maximum" in model.details.notes[0]
+    assert len(model.details.notes[0]) < 250
+    assert model.details.notes[0] in model.summary()
+    smoothed = model.smooth()
+    assert np.isfinite(smoothed.x).all()
+    assert np.isfinite(smoothed.std).all()
+    model.save(tmp_path / "model.npz")
+    assert load(tmp_path / "model.npz").details.notes == model.details.notes
+
+
+@pytest.mark.parametrize("dynamics", ["auto", "full"])
+def test_constant_readings_are_their_own_estimate(dynamics):
+    with pytest.warns(DegenerateFitWarning):
+        model = fit(GRAPH, np.full((5, 60), 3.3), dynamics=dynamics)
+    np.testing.assert_allclose(model.smooth().x, 3.3)
+    np.testing.assert_allclose(model.forecast(3).x, 3.3)
+
+
+@pytest.mark.parametrize(("robust", "what"), [(True, "and is left out"), (False, "and bends the fit: remove it")])
+def test_a_constant_station_is_named(robust, what):
+    readings = noisy()
+    readings[2] = 5.0
+    model = fit(GRAPH, readings, robust=robust, dynamics="scalar", rng=RNG(0))
+    assert len(model.details.notes) == 1
+    assert f"station 'c' reads one value at all times {what}" in model.details.notes[0]
+
+
+def test_a_station_with_one_reading_is_named():
+    readings = noisy()
+    readings[[1, 3]] = np.nan
+    readings[[1, 3], 50] = 1.0
+    model = fit(GRAPH, readings, rng=RNG(0))
+    assert model.details.notes == ("each of the stations 'b', 'd' has one reading: its mean and its noise are the network's.",)
+    assert np.isfinite(model.smooth().x).all()
+
+
+@pytest.mark.parametrize("noise", ["estimate", 0.16])
+def test_sound_readings_are_not_remarked_on(noise):
+    readings = noisy()
+    readings[4] = np.nan
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = fit(GRAPH, readings, noise=noise, rng=RNG(0))
+    assert model.details.notes == ()
+
+
+def test_noise_that_the_user_says_is_zero_is_no_degenerate_fit():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fit(GRAPH, noisy(), noise=0.0, rng=RNG(0)).details.notes == ()

@@ -1,0 +1,97 @@
+"""A week without any reading, at all stations: the field goes back to its mean, and the band to the stationary one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nareg
+from nareg.spacetime import SpaceTimeModel, fit
+from tests.spacetime.reference import dense, model_of, network, parameters
+
+RNG = np.random.default_rng
+WEEK, BEFORE, AFTER = 168, 60, 60
+GAP = slice(BEFORE, BEFORE + WEEK)
+HOURS = np.datetime64("2024-03-01T00") + np.arange(BEFORE + WEEK + AFTER) * np.timedelta64(1, "h")
+
+
+def interrupted(phi: tuple[float, ...] = (0.9,)) -> SpaceTimeModel:
+    model = network(2, n=5, T=HOURS.size, gaps=0.05, phi=phi, times=HOURS, level=3.0)
+    model.readings[:, GAP] = np.nan
+    return model
+
+
+def stationary_std(model: SpaceTimeModel) -> np.ndarray:
+    return np.sqrt(model.dynamics.P0.diagonal()[: model.n_nodes])
+
+
+@pytest.mark.parametrize("phi", [(0.9,), (0.9, -0.4)])
+def test_the_smoother_is_the_dense_conditional_through_the_gap(phi):
+    model = interrupted(phi)
+    y = model.readings.T - 3.0
+    exact = dense(y, model.dynamics, model.unit_noise, np.ones(len(y)))
+    smoothed = model.smooth(robust=False)
+    np.testing.assert_allclose(smoothed.x, exact.mean[:, :5].T + 3.0, atol=1e-9)
+    std = np.sqrt(np.einsum("titi->it", exact.covariance[:, :5, :, :5]))
+    np.testing.assert_allclose(smoothed.std, std, rtol=1e-8)
+
+
+@pytest.mark.parametrize("phi", [(0.9,), (0.9, -0.4)])
+def test_the_band_widens_to_the_stationary_one_and_narrows_again(phi):
+    model = interrupted(phi)
+    smoothed = model.smooth()
+    limit = stationary_std(model)
+    middle = BEFORE + WEEK // 2
+    np.testing.assert_allclose(smoothed.std[:, middle], limit, rtol=1e-3)
+    np.testing.assert_allclose(smoothed.x[:, middle], 3.0, atol=1e-2)
+    assert (np.diff(smoothed.std[:, BEFORE - 1 : middle], axis=1) > -1e-9).all()
+    assert (np.diff(smoothed.std[:, middle : BEFORE + WEEK + 1], axis=1) < 1e-9).all()
+    assert (smoothed.std <= limit[:, None] * (1 + 1e-9)).all()
+    low, high = smoothed.interval(0.9)
+    np.testing.assert_allclose((high - low)[:, middle], 2 * 1.6449 * limit, rtol=1e-3)
+
+
+def test_a_forecast_of_a_week_meets_the_stationary_band():
+    model = interrupted()
+    ahead = model.forecast(WEEK)
+    np.testing.assert_allclose(ahead.std[:, -1], stationary_std(model), rtol=1e-6)
+    np.testing.assert_allclose(ahead.x[:, -1], 3.0, atol=1e-5)
+    assert (np.diff(ahead.std, axis=1) > -1e-12).all()
+    # a forecast right behind a gap knows nothing either
+    behind = model.forecast(1, readings=model.readings[:, : GAP.stop], times=HOURS[: GAP.stop])
+    np.testing.assert_allclose(behind.std[:, 0], stationary_std(model), rtol=1e-6)
+
+
+def test_a_stream_goes_on_behind_the_gap_as_the_filter_does():
+    """In one leap, and hour by hour without a reading."""
+    model = interrupted()
+    start = model_of(
+        model.graph, model.readings[:, :BEFORE], process=parameters(5, phi=(0.9,)), times=HOURS[:BEFORE], level=3.0
+    )
+    leaping, waiting = start.stream(robust=None), start.stream(robust=None)
+    for hour in HOURS[GAP]:
+        empty = waiting.update(np.full(5, np.nan), time=hour)
+    np.testing.assert_allclose(empty.std, stationary_std(model), rtol=1e-6)
+    for t in range(GAP.stop, HOURS.size):
+        one = leaping.update(model.readings[:, t], time=HOURS[t])
+        two = waiting.update(model.readings[:, t], time=HOURS[t])
+        np.testing.assert_allclose(one.x, two.x, atol=1e-9)
+        np.testing.assert_allclose(one.std, two.std, rtol=1e-9)
+    whole = model.stream(robust=None).update(np.full(5, np.nan))
+    np.testing.assert_allclose(leaping.update(np.full(5, np.nan)).x, whole.x, atol=1e-9)
+
+
+@pytest.mark.slow
+def test_a_fit_takes_a_week_without_readings():
+    """Daily cycle, gap and all: inside the gap the cycle goes on, and bands hold the truth."""
+    data = nareg.datasets.simulated(9, 600, faults=(), step_minutes=60, rng=RNG(3))
+    readings = data.readings.copy()
+    readings[:, 200 : 200 + WEEK] = np.nan
+    smoothed = fit(data.graph(), readings, times=data.times).smooth()
+    low, high = smoothed.interval(0.9)
+    inside = np.s_[:, 200 : 200 + WEEK]
+    covered = np.mean((data.truth[inside] >= low[inside]) & (data.truth[inside] <= high[inside]))
+    assert 0.75 < covered <= 1.0
+    assert smoothed.std[:, 284].mean() > 1.5 * smoothed.std[:, 100].mean()
+    around_mean = data.truth[inside] - data.truth.mean(axis=1, keepdims=True)
+    assert np.mean((smoothed.x[inside] - data.truth[inside]) ** 2) < np.mean(around_mean**2)
