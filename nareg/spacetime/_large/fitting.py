@@ -21,7 +21,7 @@ from nareg.spacetime._space import Space
 from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
 
 #: Unknowns of the windows that learning sees, and the fewest times in a window.
-UNKNOWNS, FEWEST_ROWS = 800_000, 24
+UNKNOWNS, FEWEST_ROWS = 500_000, 24
 #: Readings that are hidden at most, and their share.
 HIDDEN, HIDDEN_SHARE = 20_000, 0.1
 #: Stations of the patch that a dense model is fitted to for a start, and iterations of that fit.
@@ -50,7 +50,7 @@ def windows(T: int, n: int) -> list[slice]:
     rows = max(FEWEST_ROWS, UNKNOWNS // n)
     if rows >= T:
         return [slice(0, T)]
-    count = int(np.clip(rows // (2 * FEWEST_ROWS), 1, 4))
+    count = int(np.clip(rows // FEWEST_ROWS, 1, 4))
     length = rows // count
     return [slice(int(start), int(start) + length) for start in np.linspace(0, T - length, count).astype(int)]
 

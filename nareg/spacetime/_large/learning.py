@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from nareg.spacetime._large.field import Field
 from nareg.spacetime._large.information import eigenvalue_density, information
 from nareg.spacetime._large.system import Preconditioner, Process, System
 from nareg.spacetime._parametric import NOISE_RANGE, NOISE_SPREAD, REACH_PRIOR
@@ -26,7 +27,7 @@ SOLVE_TOL = 1e-4
 #: Converged is a step that adds less than this to the log-likelihood, and moves the stations' log noise by less.
 FLAT, STILL = 0.1, 0.02
 #: Width of differences in atanh(rho), and in the log of the reach.
-STEP, WIDE = 1e-5, 0.02
+STEP, WIDE = 1e-5, 1e-3
 #: Steps that Anderson's method remembers.
 MEMORY = 4
 #: Longest step of the accelerated iteration, in logarithms.
@@ -138,15 +139,15 @@ def _gradient(sums: _Sums) -> np.ndarray:
 
     G, here = sums.pairs(process.rho), float(np.log(process.field.reach))
 
-    def in_space(moved: float) -> float:
-        spatial = process.field.family.at(float(np.exp(moved)))
+    def in_space(spatial: Field) -> float:
         return -0.5 * (float(G @ spatial.entries) / process.variance - sums.rows * spatial.log_det)
 
     return np.array(
         [
             0.5 * (quadratic - n * sums.rows),
             (in_time(a + STEP) - in_time(a - STEP)) / (2 * STEP),
-            (in_space(here + WIDE) - in_space(here - WIDE)) / (2 * WIDE) - PRIOR[2] * (here - TYPICAL_REACH),
+            (in_space(process.field.family.at(float(np.exp(here + WIDE)))) - in_space(process.field)) / WIDE
+            - PRIOR[2] * (here - TYPICAL_REACH),
             0.5 * float(np.sum(sums.squares / process.noise - sums.counts)),
         ]
     )
