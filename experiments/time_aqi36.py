@@ -128,16 +128,16 @@ def draw(s: Settings, rows: list[Row]) -> Any:
 
 def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     mine = {name: column(rows, "mae", method=name)[0] for name in (OURS, OTHER_MONTHS, CLEAN) if name in s.methods}
-    said = "; ".join(f"{name}: {value:.2f}" for name, value in mine.items())
-    known = {name: value for name, value in PUBLISHED.items() if "rerun" not in name}
-    beaten = ", ".join(f"{name} ({value:g})" for name, value in known.items() if mine and min(mine.values()) < value)
+    said = "; ".join(f"{name}: {value:.2f}" for name, value in mine.items()) or "Without nareg's methods"
     alone = [value for name, value in mine.items() if name != OTHER_MONTHS]
+    known = {name: value for name, value in PUBLISHED.items() if "rerun" not in name}
+    below = {name: all(mean < value for mean in alone) for name, value in known.items()} if alone else {}
+    beaten = ", ".join(name for name, holds in below.items() if holds) or "none"
     return [
         Verdict("aim", grade([value <= AIM for value in alone], aim=True), f"{said}."),
         Verdict("hope", grade([value <= HOPE for value in alone], aim=True), f"{said}."),
-        Verdict("published", grade([mine and min(mine.values()) < value for value in known.values()], aim=True),
-                f"{said}. Below {beaten or 'none'} of {', '.join(known)}."),
-    ]  # fmt: skip
+        Verdict("published", grade(below.values(), aim=True), f"{said}. Both are below {beaten}."),
+    ]
 
 
 FIGURE = Figure(
