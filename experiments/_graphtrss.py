@@ -32,7 +32,7 @@ RECONSTRUCTION, SNAPSHOTS, FORECAST = "reconstruction", "entire snapshots", "for
 GRID = (1e-3, 1e-2, 2e-2, 5e-2, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 1e2, 2e2, 5e2)
 #: The mask by which the true error chooses, apart from those that are scored.
 SEARCH = 1_000_000
-PEERS = ("natural-neighbour", "graph regularisation", "Puy et al.", "Tikhonov", "Qiu et al.", "GraphTRSS")
+PEERS = ("natural-neighbor", "graph regularization", "Puy et al.", "Tikhonov", "Qiu et al.", "GraphTRSS")
 LINEAR, CHOSEN, OURS, ORACLE = "linear in time", "GraphTRSS, samples alone", "nareg.spacetime", "GraphTRSS, by the true error"
 #: From the samples alone, in the order of the tables.
 METHODS = (LINEAR, CHOSEN, OURS)
@@ -80,7 +80,8 @@ def published() -> dict[str, Any]:
 
 def known(dataset: str, kind: str) -> dict[str, Any]:
     """Published numbers: peer -> {"RMSE", "RMSE_sd", ...}, one per level."""
-    return {name: values for name, values in published()[dataset][kind].items() if name in PEERS}
+    names = {name.replace("bour", "bor").replace("aris", "ariz"): name for name in published()[dataset][kind]}
+    return {peer: published()[dataset][kind][names[peer]] for peer in PEERS if peer in names}
 
 
 def levels(dataset: str, kind: str, every: int = 1) -> list[float]:
@@ -244,7 +245,7 @@ def draw(s: Settings, rows: list[Row], kind: str) -> Any:
         for peer in known(dataset, kind):
             axis.plot(at, printed(dataset, kind, s.every, peer), "x" if peer == "GraphTRSS" else "-", color="0.75")
             axis.annotate(
-                peer.replace("neighbour", "neighbor").replace("regularis", "regulariz"),
+                peer,
                 (at[-1], printed(dataset, kind, s.every, peer)[-1]),
                 fontsize=6,
             )

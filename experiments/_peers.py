@@ -103,7 +103,7 @@ def separable_gp(coordinates: np.ndarray, y: np.ndarray) -> Dense:
 
     power = float(np.mean(Y**2))
     start = np.log([0.5 * power, np.median(arc[arc > 0]), 3.0, 0.5 * power])
-    found = minimize(negative_log_likelihood, start, method="L-BFGS-B", bounds=[(a - 9, a + 9) for a in start])
-    signal, U, V, Z = parts(found.x)
-    noise = float(np.exp(found.x[3]))
+    best = minimize(negative_log_likelihood, start, method="L-BFGS-B", bounds=[(a - 9, a + 9) for a in start])
+    signal, U, V, Z = parts(best.x)
+    noise = float(np.exp(best.x[3]))
     return Dense(level + U @ (signal / (signal + noise) * Z) @ V.T, noise)

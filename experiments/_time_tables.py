@@ -67,9 +67,9 @@ def graph_trss(kind: str) -> Callable[[Settings, list[Row]], dict[str, str]]:
         for dataset in s["datasets"]:
             at = g.levels(dataset, kind, s["every"])
             lines: list[list[Any]] = [
-                [f"published: {peer.replace('neighbour', 'neighbor')}", TRUTH if peer != "natural-neighbour" else "none",
+                [f"published: {peer}", TRUTH if peer != "natural-neighbor" else "none",
                  *g.printed(dataset, kind, s["every"], peer), ""]
-                for peer in ("natural-neighbour", "Tikhonov", "Qiu et al.", "GraphTRSS")
+                for peer in ("natural-neighbor", "Tikhonov", "Qiu et al.", "GraphTRSS")
             ]  # fmt: skip
             for method, who in ((g.ORACLE, TRUTH), (g.LINEAR, "none"), (g.CHOSEN, SAMPLES), (g.OURS, SAMPLES)):
                 means = g.means(rows, dataset, method, at)
