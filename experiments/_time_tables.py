@@ -113,8 +113,19 @@ def us(s: Settings, rows: list[Row]) -> dict[str, str]:
         ratio = f"{min(noise):.2f} to {max(noise):.2f}" if noise else ""
         seconds = float(np.mean(column(rows, "seconds", method=method)))
         lines.append([method, u.NEEDS[method], *values, ratio, seconds])
+    bands = [covered(rows, snr_db=snr) for snr in s["snr_db"]]
+    lines.append([f"{u.OURS}: its 90 % band covers", "", *bands, "", ""])
     header = ["method", "is told", *(f"{snr:g} dB" for snr in s["snr_db"]), "noise found / true", "seconds"]
-    return {"nmse": f"{s['draws']} draws of the noise.\n\n" + table(header, lines)}
+    return {"nmse": f"{drawn(s)} of the noise.\n\n" + table(header, lines)}
+
+
+def drawn(s: Settings) -> str:
+    return f"{s['draws']} draw{'s' * (s['draws'] > 1)}"
+
+
+def covered(rows: list[Row], **keys: Any) -> str:
+    """Share of the truth inside nareg.spacetime's bands of 90 % for the field."""
+    return f"{100 * mean_and_error(column(rows, 'band90', method=u.OURS, **keys))[0]:.0f} %"
 
 
 def learning(s: Settings, rows: list[Row]) -> dict[str, str]:
@@ -122,7 +133,11 @@ def learning(s: Settings, rows: list[Row]) -> dict[str, str]:
         [f"{snr:g} dB", method, *(float(time_learning.ratios(rows, method, snr, days).mean()) for days in s["days"])]
         for snr in s["snr_db"] for method in s["methods"] if method != u.BEST
     ]  # fmt: skip
-    return {"ratios": f"{s['draws']} draws.\n\n" + table(["SNR", "method", *(f"{days} days" for days in s["days"])], lines)}
+    lines += [
+        [f"{snr:g} dB", f"{u.OURS}: its 90 % band covers", *(covered(rows, snr_db=snr, days=days) for days in s["days"])]
+        for snr in s["snr_db"]
+    ]
+    return {"ratios": f"{drawn(s)}.\n\n" + table(["SNR", "method", *(f"{days} days" for days in s["days"])], lines)}
 
 
 def stream(s: Settings, rows: list[Row]) -> dict[str, str]:
@@ -133,7 +148,7 @@ def stream(s: Settings, rows: list[Row]) -> dict[str, str]:
         updates = [row["median_ms"] for row in chosen(rows, method=method) if row.get("median_ms") is not None]
         lines.append([method, *values, float(np.median(updates)) if updates else ""])
     header = ["method", *(f"{snr:g} dB" for snr in s["snr_db"]), "median ms per update"]
-    return {"nmse": f"{s['draws']} draws of the noise.\n\n" + table(header, lines)}
+    return {"nmse": f"{drawn(s)} of the noise.\n\n" + table(header, lines)}
 
 
 def edges(s: Settings, rows: list[Row]) -> dict[str, str]:

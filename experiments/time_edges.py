@@ -84,7 +84,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         axis.axvline(1, color="0.5", linewidth=1)
         axis.set(title=f"{snr:g} dB", xlabel="NMSE over the best single weight's")
     axes[0, 0].set_yticks(range(len(s.networks)), s.networks)
-    axes[0, -1].legend(fontsize=8)
+    axes[0, -1].legend(fontsize=8, loc="center left", bbox_to_anchor=(1, 0.5))
     return figure
 
 

@@ -68,7 +68,13 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     texts = "; ".join(
         f"{snr:g} dB: " + ", ".join(f"{means[snr, days]:.2f} at {days} days" for days in s.days) for snr in s.snr_db
     )
-    return [Verdict("aim", grade([ratio <= 1.01 for ratio in means.values()], aim=True), f"{texts}; {s.draws} draws.")]
+    return [
+        Verdict(
+            "aim",
+            grade([ratio <= 1.01 for ratio in means.values()], aim=True),
+            f"{texts}; {s.draws} draw{'s' * (s.draws > 1)}.",
+        )
+    ]
 
 
 FIGURE = Figure(

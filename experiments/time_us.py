@@ -65,7 +65,13 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     aimed = [snr for snr in s.snr_db if snr in AIMS]
     reached = {snr: nmse(rows, u.OURS, snr) for snr in aimed}
     texts = "; ".join(f"{snr:g} dB: {value:.4f} (aim {AIMS[snr]:g})" for snr, value in reached.items())
-    result = [Verdict("aim", grade([v <= AIMS[snr] for snr, v in reached.items()], aim=True), f"{texts}; {s.draws} draws.")]
+    result = [
+        Verdict(
+            "aim",
+            grade([v <= AIMS[snr] for snr, v in reached.items()], aim=True),
+            f"{texts}; {s.draws} draw{'s' * (s.draws > 1)}.",
+        )
+    ]
     peers = [m for m in s.methods if m != u.OURS and u.NEEDS[m] != "the truth"]
     best = {snr: min(peers, key=lambda m: nmse(rows, m, snr)) for snr in s.snr_db}
     said = "; ".join(
