@@ -200,8 +200,7 @@ def estimate(point: Point, whole: Task, kind: str) -> tuple[np.ndarray, Row]:
 
 def by_true_error(s: Settings, dataset: str, kind: str) -> list[Row]:
     """GraphTRSS as published: one pair of parameters, best by the mean squared error of one mask over all densities."""
-    at = levels(dataset, kind, s.every)
-    tasks = [task(dataset, kind, level, SEARCH) for level in at]
+    tasks = [task(dataset, kind, level, SEARCH) for level in levels(dataset, kind)]
 
     def loss(epsilon: float, weight: float) -> float:
         return float(np.mean([t.errors(graph_trss(dataset, t.samples, epsilon, weight))["rmse"] ** 2 for t in tasks]))
@@ -209,14 +208,12 @@ def by_true_error(s: Settings, dataset: str, kind: str) -> list[Row]:
     epsilon, weight = search(loss)
     rows = []
     for mask in range(1 if kind == FORECAST else s.masks):
-        for level in at:
+        for level in levels(dataset, kind, s.every):
             whole = task(dataset, kind, level, s.seed + mask)
             begun = time.perf_counter()
             errors = whole.errors(graph_trss(dataset, whole.samples, epsilon, weight))
-            seconds = time.perf_counter() - begun
-            rows.append(
-                {"level": level, "mask": s.seed + mask, **errors, "epsilon": epsilon, "weight": weight, "seconds": seconds}
-            )
+            parameters = {"epsilon": epsilon, "weight": weight, "seconds": time.perf_counter() - begun}
+            rows.append({"level": level, "mask": s.seed + mask, **errors, **parameters})
     return rows
 
 
