@@ -49,3 +49,4 @@ def test_parameters_by_the_true_error_and_from_samples_are_in_rows_of_their_own(
     published = g.printed(dataset, kind, 1, "GraphTRSS")
     assert f"| published: GraphTRSS | true error | {published[0]:.3g} |" in text
     assert f"| nareg.spacetime over published GraphTRSS |  | {4 / published[0]:.3g} |" in text
+    assert "| nareg.spacetime over GraphTRSS by the true error, same masks |  | 4 | " in text
