@@ -46,6 +46,6 @@ def judge(s: g.Settings, rows: list[Row]) -> list[Verdict]:
 
 
 FIGURE = Figure(
-    "time-graphtrss", "Reconstruction from random samples", g.Settings(), g.Settings(masks=1, every=4), points, compute, draw,
-    judge, **g.PARTS,
+    "time-graphtrss", "Reconstruction from random samples", g.Settings(), g.Settings(masks=1, peer_masks=2, every=4), points,
+    compute, draw, judge, **g.PARTS,
 )  # fmt: skip

@@ -33,7 +33,7 @@ FIGURE = Figure(
     "time-snapshots",
     "Whole snapshots missing",
     g.Settings(),
-    g.Settings(masks=1, every=4),
+    g.Settings(masks=1, peer_masks=2, every=4),
     points,
     compute,
     draw,

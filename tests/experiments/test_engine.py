@@ -108,9 +108,9 @@ TINY = {
     "unlearning-residues": {"r_max": (1e-5, 1e-12, 0.0), "timed": 2, "removals": 2, "scale": 0.005},
     "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
-    "time-graphtrss": {"datasets": ("pm25-california",), "masks": 1, "every": 100},
-    "time-snapshots": {"datasets": ("pm25-california",), "masks": 1, "every": 100},
-    "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "every": 100},
+    "time-graphtrss": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
+    "time-snapshots": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
+    "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
     "time-aqi36": {"methods": ("linear in time", "network mean")},
     "time-us": {"snr_db": (0.0,), "methods": ("best single weight", "one weight, GCV", "nareg.spacetime"), "draws": 1},
     "time-learning": {
