@@ -68,13 +68,14 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     """NMSE of the second half by method and SNR."""
     import matplotlib.pyplot as plt
 
-    figure, axis = plt.subplots(figsize=(6.4, 4), layout="constrained")
+    figure, axis = plt.subplots(figsize=(8, 5), layout="constrained")
     for k, name in enumerate((STREAM, STREAM_PLAIN, BATCH, REFIT)):
         values = [mean_and_error(column(rows, "nmse", method=name, snr_db=snr))[0] for snr in s.snr_db]
         axis.bar(np.arange(len(values)) + 0.2 * (k - 1.5), values, 0.18, label=name)
     axis.set_xticks(range(len(s.snr_db)), [f"{snr:g} dB" for snr in s.snr_db])
-    axis.set(yscale="log", ylabel="NMSE over the second half of the year")
-    axis.legend(fontsize=8)
+    axis.set(yscale="log", title="US network, days that come one by one", ylabel="NMSE over the second half of the year")
+    axis.grid(axis="y", alpha=0.4)
+    axis.legend(fontsize=9)
     return figure
 
 
