@@ -52,7 +52,10 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         values = [nmse(rows, method, snr) for method in s.methods]
         colors = ["C0" if m == u.OURS else "0.6" if u.NEEDS[m] == "the truth" else "C1" for m in s.methods]
         axis.barh(np.arange(len(values)), values, color=colors)
-        axis.set(title=f"{snr:g} dB", xscale="log", xlabel="NMSE over all days")
+        most = 1.2 * nmse(rows, s.methods[0], snr)  # what is worse than any weight is cut off
+        for k, value in enumerate(values):
+            axis.text(0.02 * most, k, f"{value:.3g}", va="center", color="w", fontsize=9)
+        axis.set(title=f"{snr:g} dB", xlim=(0, most), xlabel="NMSE over all days")
         if snr in AIMS:
             axis.axvline(AIMS[snr], color="C0", linestyle="--")
     axes[0, 0].set_yticks(np.arange(len(s.methods)), s.methods)
