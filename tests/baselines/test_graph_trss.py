@@ -55,6 +55,19 @@ def test_silent_stations_end_where_conjugate_gradients_from_zero_do(rng):
     np.testing.assert_allclose(x[[2, 5]].mean(axis=1), 0, atol=1e-12)
 
 
+def test_without_epsilon_the_level_of_a_time_without_samples_is_free(rng):
+    """Why epsilon is positive: Qiu et al.'s method, which has none, has no unique solution for whole snapshots."""
+    graph = nareg.graphs.grid((3, 3))
+    seen = rng.random((9, 6)) < 0.7
+    seen[:, 4] = False
+    L, D = graph.laplacian().toarray(), np.diff(np.eye(6), axis=0).T
+    A = np.diag(seen.T.ravel().astype(float)) + 0.3 * np.kron(D @ D.T, L)
+    level = np.zeros((6, 9))
+    level[4] = 1.0
+    np.testing.assert_allclose(A @ level.ravel(), 0, atol=1e-12)
+    assert np.linalg.norm(system(graph, seen, 0.3, 0.1) @ level.ravel()) > 0.01
+
+
 def test_mask_replaces_missing_values(rng):
     graph = nareg.graphs.grid((2, 3))
     y = rng.standard_normal((6, 5))
