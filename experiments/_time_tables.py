@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ def runs(name: str, record: dict[str, Any]) -> str:
     """The command, and the commit that it was run at."""
     full = asdict(load(name).full)
     changed = {key: value for key, value in record["settings"].items() if value != _listed(full[key])}
-    options = "".join(f" --set {key}={_text(value)}" for key, value in changed.items())
+    options = "".join(f" --set {quote(f'{key}={_text(value)}')}" for key, value in changed.items())
     rest = " The full protocol leaves the settings out." if changed else ""
     return f"`nareg reproduce {name}{options}` at commit `{record['commit']}`.{rest}"
 
