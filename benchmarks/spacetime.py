@@ -1,9 +1,6 @@
 """Methods in space and time against what anybody would use: one command per protocol.
 
     python benchmarks/spacetime.py stranger      ten simulated files with noise, gaps and faulty sensors
-    python benchmarks/spacetime.py us            a year of noisy readings of the US network, -10, 0 and 10 dB
-    python benchmarks/spacetime.py aqi36         20,434 held-out readings of PM2.5 in Beijing
-    python benchmarks/spacetime.py graphtrss     PM2.5 and sea-surface temperature against GraphTRSS's published errors
     python benchmarks/spacetime.py bands         coverage of 50, 90 and 99 % bands on hidden readings of six networks
     python benchmarks/spacetime.py faults        faults put into five networks: area under the precision-recall curve
     python benchmarks/spacetime.py stream        seconds per update of a stream, 60 and 500 stations
@@ -11,6 +8,7 @@
 
 Prints a table and writes the rows to spacetime-results/<protocol>.csv. A run that was killed goes on where it stood;
 --fresh computes everything again. Random numbers come from the stated seeds. NAREG_DATA names the folder of the data sets.
+Protocols with published numbers (US network, AQI-36, GraphTRSS) are experiments: `nareg reproduce time-all`.
 """
 
 from __future__ import annotations
@@ -21,7 +19,7 @@ from pathlib import Path
 
 from _spacetime import points
 
-PROTOCOLS = ("stranger", "us", "aqi36", "graphtrss", "bands", "faults", "stream", "placement")
+PROTOCOLS = ("stranger", "bands", "faults", "stream", "placement")
 
 
 def main() -> None:

@@ -1,6 +1,6 @@
 """``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
-GROUP is "node-adaptive", "gnn", "herta" or "unlearning". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
+GROUP is "node-adaptive", "gnn", "herta", "unlearning" or "time". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
 claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on
 them is written by hand. What OUT has nothing of stays as it is: runs take hours. Pages but those of "node-adaptive" name the
 commit that a table comes from.
@@ -18,6 +18,7 @@ from typing import Any
 
 from PIL import Image
 
+from experiments import _time_tables
 from experiments._engine import fingerprint, load
 from experiments._figure import Row, chosen, column, mean_and_error
 from experiments._main import GROUPS
@@ -29,17 +30,18 @@ PAGES = {
     "gnn": ("results/gnn.md", "results/gnn-reproduction.md"),
     "herta": ("results/herta.md",),
     "unlearning": ("results/unlearning.md",),
+    "time": ("results/who-wins-where.md",),
 }
 
 #: Stands where an experiment has not been run in full.
 NOT_RUN = "*Not run in full yet.*"
 
 
-def fragment(record: dict[str, Any], *, papers: bool = False) -> str:
+def fragment(record: dict[str, Any], *, papers: bool = False, header: str = "the paper says") -> str:
     """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
     lines = [f"![{record['title']}](../images/{record['figure']}.png)", ""]
     if record["verdicts"]:
-        lines += ["| the paper says | verdict | measured |", "|---|---|---|"]
+        lines += [f"| {header} | verdict | measured |", "|---|---|---|"]
     for v in record["verdicts"]:
         measured = " ".join(f"{v['measured']} {v['why']}".split())  # one line: it is a table's cell
         lines.append(f"| {v['text']} ({place(v, papers)}) | **{v['finding']}** | {measured} |")
@@ -58,7 +60,7 @@ def place(verdict: dict[str, Any], paper: bool) -> str:
 
 def heading(name: str) -> str:
     """Of an experiment's section on its page."""
-    return name if name.startswith(("gnn", "herta", "unlearning")) else name.replace("fig", "Figure ").capitalize()
+    return name if name.startswith(("gnn", "herta", "unlearning", "time")) else name.replace("fig", "Figure ").capitalize()
 
 
 def overview(figures: dict[str, dict[str, Any]], names: Iterable[str], pages: str) -> str:
@@ -125,12 +127,15 @@ def write(group: str, out: Path, docs: Path) -> None:
     figures = {name: json.loads((out / f"{name}.json").read_text()) for name in run}
     for name, record in figures.items():
         figure = load(name)
-        if record["fingerprint"] != fingerprint(figure, figure.full):
+        # full runs of this group take days: others are shown with what they were run with
+        settings = type(figure.full)(**record["settings"]) if group == "time" else figure.full
+        if record["fingerprint"] != fingerprint(figure, settings):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colors are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
     pages = {docs / page: (docs / page).read_text() for page in PAGES[group]}
-    parts = {name: fragment(record, papers=group == "gnn") for name, record in figures.items()}
+    header = "claim or aim" if group == "time" else "the paper says"
+    parts = {name: fragment(record, papers=group in ("gnn", "time"), header=header) for name, record in figures.items()}
     parts["overview"] = overview(figures, GROUPS[group], "".join(pages.values()))
     if group == "gnn":
         from experiments import _tables  # needs torch
@@ -145,6 +150,8 @@ def write(group: str, out: Path, docs: Path) -> None:
             f"{name}-runs": f"Seeds from {record['settings']['seed']}, commit `{record['commit']}`."
             for name, record in figures.items()
         }
+    elif group == "time":
+        parts |= _time_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif "beyond" in figures:
         parts |= rankings(out)
     for path, text in pages.items():

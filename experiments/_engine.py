@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 #: ``progress(points done, points in all)``
 Progress = Callable[[int, int], None]
 #: Modules of the library that no row comes from: command line and display.
-NOT_COMPUTING = ("__main__.py", "cleaning", "cli", "demo", "plotting.py")
-#: Packages that only experiments named after them compute with.
-OF_THEIR_OWN = ("herta", "unlearning")
+NOT_COMPUTING = ("__main__.py", "cli", "demo", "plotting.py")
+#: Packages that few experiments compute with -> how the names of these start.
+OF_THEIR_OWN = {"herta": "herta", "unlearning": "unlearning", "cleaning": "time-aqi36"}
 #: Digits of a number in the CSV.
 DIGITS = 12
 
@@ -62,7 +62,7 @@ def sources() -> dict[str, str]:
 def fingerprint(figure: Figure, settings: Any) -> str:
     """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, numpy and scipy."""
     own = (figure.module, "_figure", *figure.helpers)
-    others = tuple(part for part in OF_THEIR_OWN if not figure.name.startswith(part))
+    others = tuple(part for part, start in OF_THEIR_OWN.items() if not figure.name.startswith(start))
     apart = tuple(f"nareg/{part}/" for part in (*figure.apart_from, *others))
     facts = {
         "figure": figure.name,

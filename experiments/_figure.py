@@ -25,6 +25,10 @@ class Finding(StrEnum):
     IN_PART = "reproduced in part"
     NOT = "not reproduced"
     NOT_RUN = "not run"
+    #: Of an aim that this project sets itself.
+    MET = "met"
+    MET_IN_PART = "met in part"
+    NOT_MET = "not met"
 
 
 @dataclass(frozen=True)
@@ -81,12 +85,15 @@ def check_snr(snr_db: tuple[float, ...]) -> None:
         raise InputError(f"snr_db is {snr_db}: give two or more in rising order, the first below 0 dB and the last not.")
 
 
-def grade(holds: Any) -> Finding:
-    """Reproduced where all of the parts hold, in part where any does; not run where there are none."""
+def grade(holds: Any, *, aim: bool = False) -> Finding:
+    """Reproduced (an ``aim`` met) where all of the parts hold, in part where any does; not run where there are none."""
     parts = [bool(part) for part in holds]
     if not parts:
         return Finding.NOT_RUN
-    return Finding.REPRODUCED if all(parts) else Finding.IN_PART if any(parts) else Finding.NOT
+    whole, in_part, none = (
+        (Finding.MET, Finding.MET_IN_PART, Finding.NOT_MET) if aim else (Finding.REPRODUCED, Finding.IN_PART, Finding.NOT)
+    )
+    return whole if all(parts) else in_part if any(parts) else none
 
 
 def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:

@@ -32,11 +32,18 @@ UNLEARNING = (
     "unlearning-residues",
     "unlearning-deep",
 )
-FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING
+#: The field's benchmarks from noisy readings alone. "time" and "time-all" stand for all of them.
+TIME = (
+    "time-graphtrss", "time-snapshots", "time-forecast", "time-aqi36", "time-us", "time-learning", "time-stream", "time-edges",
+)  # fmt: skip
+FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING + TIME
 #: Those that compute in NumPy and compiled loops alone: a torch device changes nothing.
-WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds")
+WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", *TIME)
 #: Names that stand for several.
-GROUPS = {"all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING}
+GROUPS = {
+    "all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING, "time": TIME,
+    "time-all": TIME,
+}  # fmt: skip
 #: ``progress(figure, points done, points in all)``
 Progress = Callable[[str, int, int], None]
 
@@ -55,7 +62,7 @@ class Done:
 
 
 def wanted(names: Sequence[str]) -> list[str]:
-    """Experiments by name; "all", "node-adaptive", "gnn", "herta" and "unlearning" for several."""
+    """Experiments by name; those of GROUPS stand for several."""
     named = [one for name in names for one in GROUPS.get(name, (name,))]
     unknown = [name for name in named if name not in FIGURES]
     if unknown:

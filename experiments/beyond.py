@@ -86,22 +86,22 @@ def points(s: Settings) -> list[Point]:
     ]
 
 
-def signals_of(name: str, s: Settings) -> tuple[Any, np.ndarray]:
+def signals_of(name: str, blocks: int, most_times: int) -> tuple[datasets.SensorNetwork, np.ndarray]:
     """The network of stations and times without a gap that has the most readings."""
     network = datasets.load(name)
     order = np.argsort(-network.observed.mean(axis=1), kind="stable")
     together = np.cumprod(network.observed[order], axis=0).sum(axis=1)  # times that the first k stations all have
-    size = np.arange(1, order.size + 1) * np.minimum(together, s.most_times)
-    size[(together < 4 * s.blocks) | (np.arange(order.size) < 2 * network.neighbors)] = 0
+    size = np.arange(1, order.size + 1) * np.minimum(together, most_times)
+    size[(together < 4 * blocks) | (np.arange(order.size) < 2 * network.neighbors)] = 0
     if not size.any():
-        raise InputError(f"{name} has too few times with a reading at every station for {s.blocks} blocks.")
+        raise InputError(f"{name} has too few times with a reading at every station for {blocks} blocks.")
     network = network.select(np.sort(order[: int(np.argmax(size)) + 1]))
-    return network, network.signals[:, network.observed.all(axis=0)][:, : s.most_times]
+    return network, network.signals[:, network.observed.all(axis=0)][:, :most_times]
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
     """All methods on the test blocks, with and without a reading at every station."""
-    network, raw = signals_of(point["network"], s)
+    network, raw = signals_of(point["network"], s.blocks, s.most_times)
     graph, n, T = network.graph, network.n_nodes, raw.shape[1]
     rng = np.random.default_rng([s.seed, n, int(10 * point["snr_db"]) + 1000])
     snr = 10 ** (point["snr_db"] / 10)
@@ -130,18 +130,18 @@ def compute(s: Settings, point: Point) -> list[Row]:
             H["kriging"] = gaussian(K, noise, seen)
             H["PCA"] = principal_components(train, noise, seen)
             H["Wiener filter"] = wiener(R, noise, seen)
-            error = {name: _nmse(h, test, noise) for name, h in H.items()}
+            error = {name: nmse(h, test, noise) for name, h in H.items()}
             over = {name: e / error[SINGLE] for name, e in error.items()}
             if seen is None:  # it has no data term that leaves out stations
                 error[TV] = total_variation(graph, few, noise, rng)
-                over[TV] = error[TV] / _nmse(H[SINGLE], few, noise)
+                over[TV] = error[TV] / nmse(H[SINGLE], few, noise)
             else:
                 filters = (matrix(graph, weights[SINGLE].rescaled(factor), seen) for factor in np.geomspace(0.1, 10, 21))
-                error[SUBSET] = _nmse(min(filters, key=lambda h: risk(h, R, noise)), test, noise)
+                error[SUBSET] = nmse(min(filters, key=lambda h: risk(h, R, noise)), test, noise)
                 fit = seen / noise if unequal else seen.astype(float)  # no data term where nothing is read
                 for name, of in ((EXACT_SUBSET, design.exact), (EDGE_SUBSET, design.edge)):
                     solution = of(graph, signals=train, noise=noise, fit=fit)
-                    error[name] = _nmse(matrix(graph, solution, seen), test, noise)
+                    error[name] = nmse(matrix(graph, solution, seen), test, noise)
                 over |= {name: error[name] / error[SINGLE] for name in (SUBSET, EXACT_SUBSET, EDGE_SUBSET)}
             for name in (name for name in NEEDS if name in error):
                 solved = weights.get(name)
@@ -151,7 +151,7 @@ def compute(s: Settings, point: Point) -> list[Row]:
     return rows
 
 
-def _nmse(H: np.ndarray, X: np.ndarray, noise: np.ndarray) -> float:
+def nmse(H: np.ndarray, X: np.ndarray, noise: np.ndarray) -> float:
     """Expected squared error over all signals, over their power."""
     squared = float(np.sum((H @ X - X) ** 2)) + float(np.sum(H**2 * noise)) * X.shape[1]
     return squared / float(np.sum(X**2))

@@ -1,6 +1,7 @@
 """Baselines to compare with: kernel ridge, kriging, total variation, and simple ones such as a rolling mean."""
 
 from nareg.baselines._bandlimited import bandlimited
+from nareg.baselines._graph_trss import graph_trss
 from nareg.baselines._kernel_ridge import kernel_ridge
 from nareg.baselines._kriging import Kriging, kriging
 from nareg.baselines._lmmse import lmmse
@@ -11,6 +12,7 @@ from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_m
 __all__ = [
     "Kriging",
     "bandlimited",
+    "graph_trss",
     "interpolate_in_time",
     "kernel_ridge",
     "kriging",

@@ -14,10 +14,13 @@ from nareg.cli import inputs
 from nareg.cli.inputs import console, errors, progress_bar
 from nareg.errors import InputError
 
+#: Of a finding; the others are yellow.
+COLORS = {"reproduced": "green", "met": "green", "not reproduced": "red", "not met": "red"}
+
 
 def reproduce(
     figures: Annotated[
-        list[str], typer.Argument(help="fig1, gnn-noise, ...; or groups: node-adaptive, gnn, herta, unlearning, all.")
+        list[str], typer.Argument(help="fig1, gnn-noise, ...; or groups: node-adaptive, gnn, herta, unlearning, time, all.")
     ],
     quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: two minutes instead of twenty.")] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on their number.", min=1)] = None,
@@ -72,7 +75,7 @@ def reproduce(
     for d in done:
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
         for v in d.verdicts:
-            color = {"reproduced": "green", "not reproduced": "red"}.get(v.finding, "yellow")
+            color = COLORS.get(v.finding, "yellow")
             console.print(f"  [{color}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
         console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
     if report and done:

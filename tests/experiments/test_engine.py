@@ -108,8 +108,24 @@ TINY = {
     "unlearning-residues": {"r_max": (1e-5, 1e-12, 0.0), "timed": 2, "removals": 2, "scale": 0.005},
     "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
     "unlearning-edges": {"datasets": ("cora",), "methods": ("nareg", "retrained"), "removals": 4, "every": 2, "trials": 1},
+    "time-graphtrss": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
+    "time-snapshots": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
+    "time-forecast": {"datasets": ("pm25-california",), "masks": 1, "peer_masks": 2, "every": 100},
+    "time-aqi36": {"methods": ("linear in time", "network mean")},
+    "time-us": {"snr_db": (0.0,), "methods": ("best single weight", "one weight, GCV", "nareg.spacetime"), "draws": 1},
+    "time-learning": {
+        "snr_db": (0.0,),
+        "days": (10, 20),
+        "methods": ("best single weight", "kriging", "nareg.spacetime"),
+        "draws": 1,
+    },
+    "time-stream": {"snr_db": (0.0,), "fitted": 60, "draws": 1},
+    "time-edges": {"networks": ("molene",), "snr_db": (0.0,), "blocks": 10, "most_times": 80, "repeats": 1},
 }
-NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING} - {
+NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HERTA, *_main.UNLEARNING, *_main.TIME} - {
+    "time-us",
+    "time-learning",
+    "time-stream",
     "gnn-products",
     "herta-large",
     "herta-cost",
@@ -119,8 +135,11 @@ NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HE
 }
 
 
-#: Whole trainings, a minute each.
-LONG = {"gnn-adaptive", "gnn-flips", "gnn-tuned", "gnn-rows", "gnn-noise-signed", "gnn-coauthor"}
+#: Whole trainings and fits, a minute each.
+LONG = {
+    "gnn-adaptive", "gnn-flips", "gnn-tuned", "gnn-rows", "gnn-noise-signed", "gnn-coauthor", "time-snapshots", "time-forecast",
+    "time-stream",
+}  # fmt: skip
 #: Seconds each.
 QUICK = {"fig1", "fig5", "theory"}
 
