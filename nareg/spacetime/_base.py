@@ -89,6 +89,10 @@ class BaseModel:
         """(N,) mean and cycles in a row of the grid."""
         return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
 
+    def offset_variance_at(self, row: int) -> np.ndarray:
+        """(N,) their variance."""
+        return self.cycles.variance_at(self.grid.seconds_of(np.array([row])))[0]
+
     def time_of(self, row: int) -> np.datetime64 | float:
         """Time of a row of the grid."""
         return self.grid.time_of(row)

@@ -8,6 +8,7 @@ frequencies beside the cycle's own, where there is weather and noise but no cycl
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -40,6 +41,7 @@ class Cycles:
     ranges: np.ndarray  # (K,) range of the coefficient's field in the unit of the distances; 0: all stations share one
     dual: np.ndarray  # (K, N): coefficient at a place = common + correlation with the stations @ dual
     variance: np.ndarray  # (K,) variance of the coefficient's field around common
+    spread: np.ndarray  # (K, N) variance of each station's coefficient given its readings
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -51,6 +53,10 @@ class Cycles:
     def at(self, seconds: np.ndarray) -> np.ndarray:
         """Mean and cycles of every station, (T, N)."""
         return self.basis(seconds) @ self.level
+
+    def variance_at(self, seconds: np.ndarray) -> np.ndarray:
+        """Variance of mean and cycles of every station, (T, N)."""
+        return self.basis(seconds) ** 2 @ self.spread
 
     def at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
         """Coefficients (K, M) at places without a station."""
@@ -70,7 +76,7 @@ class Cycles:
                 K = space.correlation(space.families[0], float(reach))
                 K.flat[:: space.n + 1] += JITTER
                 dual[k] = np.linalg.solve(K, level[k] - self.common[k])
-        return replace(self, level=level, dual=dual)
+        return replace(self, level=level, dual=dual, spread=self.spread[:, stations])
 
 
 def _waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
@@ -105,7 +111,7 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     """Means and cycles of readings (T, N), NaN where missing."""
     names, harmonics = find(seconds, step, dated, wanted)
     N = y.shape[1]
-    empty = Cycles(names, harmonics, np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+    empty = none(names, harmonics)
     B = empty.basis(seconds)
     K = B.shape[1]
     X = np.column_stack([B, beside(seconds, step, names)])
@@ -128,8 +134,14 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     power = float(np.median(np.mean(powers, axis=1))) if powers else float(np.nanvar(y)) if observed.any() else 1.0
     errors = spreads * power
     parts = [_shrink(coefficients[k], errors[k], space) for k in range(K)]
-    level, common, ranges, dual, variance = (np.array(part) for part in zip(*parts, strict=True))
-    return Cycles(names, harmonics, level, common, ranges, dual, variance)
+    return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
+
+
+def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:
+    """Means and cycles that are zero and known."""
+    K = 1 + 2 * sum(harmonics)
+    zero, zeros = np.zeros(K), np.zeros((K, stations))
+    return Cycles(names, harmonics, zeros, zero, zero, zeros, zero, zeros)
 
 
 def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
@@ -141,23 +153,31 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
     return np.column_stack(_waves(seconds - seconds[0], span, tuple(free)))
 
 
-def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> tuple[np.ndarray, float, float, np.ndarray, float]:
-    """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood."""
+Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray]
+
+
+def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
+    """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood.
+
+    Returns them, the network's own, the range, the dual, the variance of the field, and the coefficients' variances (N,).
+    """
     N = b.size
     known = np.flatnonzero(np.isfinite(b))
     dual = np.zeros(N)
     if known.size == 0:
-        return np.zeros(N), 0.0, 0.0, dual, 0.0
+        return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N)
     z, v = b[known], np.maximum(error[known], 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300))
     total = float(z.var())
     if known.size < 3 or total == 0:
         common = float(np.average(z, weights=v.min() / v))
         level = np.full(N, common)
         level[known] = z
-        return level, common, 0.0, dual, 0.0
+        spread = np.full(N, float(v.mean()))
+        spread[known] = v
+        return level, common, 0.0, dual, 0.0, spread
     family = space.families[0]
     largest = float(space.distances.max()) if family != "graph" else 8.0
-    best: tuple[float, float, float, float, np.ndarray, np.ndarray] | None = None
+    best: tuple[float, float, float, float, np.ndarray, np.ndarray, Any] | None = None
     for reach in (share * (largest or 1.0) for share in RANGES):
         whole = space.correlation(family, reach)
         for share in SHARES:
@@ -169,8 +189,12 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> tuple[np.ndarray,
             alpha = cho_solve(factor, z - common)
             score = 2 * float(np.log(np.diag(factor[0])).sum()) + float((z - common) @ alpha) + float(np.log(ones.sum()))
             if best is None or score < best[0]:
-                best = (score, reach, signal, common, signal * alpha, whole[:, known])
+                best = (score, reach, signal, common, signal * alpha, whole[:, known], factor)
     assert best is not None
-    _, reach, signal, common, weights, cross = best
+    _, reach, signal, common, weights, cross, factor = best
     dual[known] = weights
-    return common + cross @ weights, common, reach if signal else 0.0, dual, signal
+    ones = cho_solve(factor, np.ones(known.size))
+    told = signal * cross
+    # of the field given the coefficients, and of the network's own, which is estimated with them
+    spread = signal - np.einsum("ij,ji->i", told, cho_solve(factor, told.T)) + (1 - told @ ones) ** 2 / ones.sum()
+    return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0)

@@ -59,7 +59,8 @@ def smooth(
     """The field at the times of the readings."""
     done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress)
     seen = given.grid.rows
-    return smoothed(model, done.x[seen] + given.offset[seen], done.var[seen], given.grid.values, done, given, started)
+    var = done.var[seen] + model.cycles.variance_at(given.grid.seconds_of(seen))
+    return smoothed(model, done.x[seen] + given.offset[seen], var, given.grid.values, done, given, started)
 
 
 def forecast(model: SpaceTimeModel, steps: int, given: GridReadings, started: float) -> Smoothed:
@@ -69,7 +70,8 @@ def forecast(model: SpaceTimeModel, steps: int, given: GridReadings, started: fl
     offset = model.cycles.at(grid.seconds_of(np.arange(len(longer))))
     done = smoothing_pass(model, longer - offset, robust=False, smooth=False)
     times = np.array([grid.time_of(last + k) for k in range(steps)])
-    return smoothed(model, (done.x + offset)[last:], done.var[last:], times, done, given, started)
+    var = done.var[last:] + model.cycles.variance_at(grid.seconds_of(np.arange(last, len(longer))))
+    return smoothed(model, (done.x + offset)[last:], var, times, done, given, started)
 
 
 def simulate(model: SpaceTimeModel, rng: np.random.Generator, n_times: int) -> tuple[np.ndarray, np.ndarray]:

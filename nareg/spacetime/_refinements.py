@@ -65,6 +65,7 @@ def best_refinement(
     if np.nanvar(seen) <= SMALLEST:  # constant readings leave nothing to refine
         return None, 0, None, []
     windows = [seen[p] for p in parts]
+    extra = np.zeros(y.shape) if task.offset_variance is None else task.offset_variance
     masks = [hidden[p] for p in parts]
     truth = np.concatenate([y[p][m] for p, m in zip(parts, masks, strict=True)])
     rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
@@ -75,7 +76,7 @@ def best_refinement(
 
     def predict(passes: list[Pass], r: np.ndarray) -> HeldOut:
         x = np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
-        var = np.concatenate([(p.var + r)[m] for p, m in zip(passes, masks, strict=True)])
+        var = np.concatenate([(p.var + r + extra[w])[m] for p, w, m in zip(passes, parts, masks, strict=True)])
         return HeldOut(truth, x, np.sqrt(var))
 
     def whole(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
@@ -83,7 +84,7 @@ def best_refinement(
         if not hidden.any():
             return None
         done = heavy_tailed_pass(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
-        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r)[hidden]))
+        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r + extra)[hidden]))
 
     passes = [run(w, start, parameters.noise) for w in windows]
     best, best_iterations, chosen = predict(passes, parameters.noise), 0, None

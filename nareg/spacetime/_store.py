@@ -73,8 +73,8 @@ def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
         "weight": coo.data, "times": g.values, "rows": g.rows, "noise": model.unit_noise, "level": c.level,
-        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "readings": model.readings,
-        "excluded": model.excluded,
+        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread,
+        "readings": model.readings, "excluded": model.excluded,
     }  # fmt: skip
     if model.graph.coordinates is not None:
         arrays["coordinates"] = model.graph.coordinates
@@ -173,10 +173,14 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     K = 1 + 2 * sum(harmonics)
     floats = {
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
+        "spread": (K, n),
     }  # fmt: skip
     for name, shape in floats.items():
         array(a, name, shape)
-    need((a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all(), "it has negative variances")
+    need(
+        (a["noise"] > 0).all() and (a["ranges"] >= 0).all() and (a["variance"] >= 0).all() and (a["spread"] >= 0).all(),
+        "it has negative variances",
+    )
     need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
     graph = Graph(
         sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
@@ -187,7 +191,7 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     need(min(unit, step) > 0, "its unit or step are not positive")
     return {
         "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
-        "cycles": Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance"))),
+        "cycles": Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance", "spread"))),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
         "details": _details(facts["details"]),

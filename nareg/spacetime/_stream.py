@@ -91,7 +91,8 @@ class Stream:
             now = np.where(clipped, expected + np.sign(scores) * self._robust * np.sqrt(F), now)
             now[self._strikes > PATIENCE] = np.nan
         log_likelihood = self._correct(now)
-        mean, std = model.to_mean(self._z[: model.n_nodes] + offset, self._P.diagonal()[: model.n_nodes])
+        var = self._P.diagonal()[: model.n_nodes] + model.offset_variance_at(row)
+        mean, std = model.to_mean(self._z[: model.n_nodes] + offset, var)
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 
     def add_station(self, name: str | None, coordinates: ArrayLike) -> None:

@@ -23,10 +23,12 @@ class LearningTask:
     noise: np.ndarray | None  # (N,) known noise variances
     robust: bool  # leave gross outliers out of the fit
     rng: np.random.Generator
+    offset_variance: np.ndarray | None = None  # (T, N) variance of the means and cycles that were removed
 
-    def in_unit(self, unit: float) -> LearningTask:
-        """The same for readings divided by ``unit``."""
-        return self if self.noise is None else replace(self, noise=np.maximum(self.noise / unit**2, FLOOR))
+    def of_rows(self, unit: float, offset_variance: np.ndarray) -> LearningTask:
+        """The same for readings divided by ``unit``, from which uncertain means and cycles were removed."""
+        noise = None if self.noise is None else np.maximum(self.noise / unit**2, FLOOR)
+        return replace(self, noise=noise, offset_variance=offset_variance)
 
 
 @dataclass

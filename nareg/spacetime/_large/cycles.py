@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from nareg._linear.factorization import superlu
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find
+from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none
 from nareg.spacetime._large.field import Family
 
 #: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
@@ -19,15 +19,15 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: Fa
     """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by."""
     names, harmonics = find(seconds, step, dated, wanted)
     n = y.shape[1]
-    empty = Cycles(names, harmonics, np.empty(0), np.empty(0), np.empty(0), np.empty(0), np.empty(0))
+    empty = none(names, harmonics)
     B = empty.basis(seconds)
     K = B.shape[1]
     X = np.column_stack([B, beside(seconds, step, names)])
     coefficients, spreads, power = _least_squares(y, X, K)
     parts = [_shrunk(coefficients[k], spreads[k] * power, family) for k in range(K)]
-    level, common = np.array([part[0] for part in parts]), np.array([part[1] for part in parts])
+    level, common, spread = (np.array(part) for part in zip(*parts, strict=True))
     # a place without a station has the network's own level: no dense correlation is stored
-    return Cycles(names, harmonics, level, common, np.zeros(K), np.zeros((K, n)), np.zeros(K))
+    return Cycles(names, harmonics, level, common, np.zeros(K), np.zeros((K, n)), np.zeros(K), spread)
 
 
 def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np.ndarray, float]:
@@ -58,20 +58,21 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
     return coefficients, spreads, power
 
 
-def _shrunk(b: np.ndarray, error: np.ndarray, family: Family) -> tuple[np.ndarray, float]:
-    """Coefficients at all stations from noisy ones at some, and the network's own, by the likelihood's best field."""
+def _shrunk(b: np.ndarray, error: np.ndarray, family: Family) -> tuple[np.ndarray, float, np.ndarray]:
+    """Coefficients at all stations from noisy ones at some, the network's own, and variances, by the likeliest field."""
     n = b.size
     known = np.isfinite(b)
     if not known.any():
-        return np.zeros(n), 0.0
+        return np.zeros(n), 0.0, np.zeros(n)
     z = np.where(known, b, 0.0)
     floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
     weights = np.where(known, 1 / np.maximum(np.where(known, error, 1.0), floor), 0.0)
     common = float(weights @ z / weights.sum())
     total = float(np.var(b[known]))
     if known.sum() < 3 or total == 0:
-        return np.where(known, z, common), common
-    best_score, best = _score_without_field(z, weights, common), (np.full(n, common), common)
+        return np.where(known, z, common), common, np.where(known, 1 / np.maximum(weights, 1e-300), 1 / weights.sum())
+    best_score = _score_without_field(z, weights, common)
+    best = np.full(n, common), common, np.full(n, 1 / weights.sum())
     for reach in REACHES:
         spatial = family.at(reach)
         for share in SHARES[1:]:
@@ -91,7 +92,10 @@ def _shrunk(b: np.ndarray, error: np.ndarray, family: Family) -> tuple[np.ndarra
             score = log_det + quadratic + float(np.log(ones.sum()))
             if score < best_score:
                 best_score = score
-                best = (middle + inner[:, 1] - middle * inner[:, 0], middle)
+                done = family.elimination.factor(entries)
+                diagonal = np.zeros(n) if done is None else family.elimination.inverse_entries(done[1])[:n]
+                spread = diagonal + (1 - inner[:, 0]) ** 2 / ones.sum()
+                best = (middle + inner[:, 1] - middle * inner[:, 0], middle, spread)
     return best
 
 

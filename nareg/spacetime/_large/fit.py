@@ -54,7 +54,7 @@ def fit_sparse(
         rows = grid.on_rows(values / unit)
         seasonal = cycles.fit(rows, grid.seconds, grid.step, grid.dated, families[2], wanted)
         rows = rows - seasonal.at(grid.seconds)
-        learned = learn_large(rows, graph, families, task.in_unit(unit), track, pool)
+        learned = learn_large(rows, graph, families, task.of_rows(unit, seasonal.variance_at(grid.seconds)), track, pool)
         process = learned.process
         excluded = np.zeros(rows.shape, dtype=bool)
         track.enter("noise of every station from all readings", 1.0, ROUNDS + 1)

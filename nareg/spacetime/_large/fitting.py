@@ -59,7 +59,10 @@ def learn_large(
     y: np.ndarray, graph: Graph, families: dict[int, Family], task: LearningTask, progress: StageClock, pool: ThreadPoolExecutor
 ) -> Learned:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
-    parts = [y[p] for p in windows(*y.shape)]
+    slices = windows(*y.shape)
+    parts = [y[p] for p in slices]
+    spread = np.zeros(y.shape) if task.offset_variance is None else task.offset_variance
+    extra = [spread[p] for p in slices]
     count = sum(int(np.isfinite(p).sum()) for p in parts)
     share = min(HIDDEN_SHARE, HIDDEN / max(count, 1))
     masks = [hide(p, share, task.rng) for p in parts]
@@ -85,7 +88,7 @@ def learn_large(
     if sum(int(m.sum()) for m in masks) >= FEWEST_HIDDEN:
         progress.enter("comparing fields", 0.85, WARM)
         other = fit(seen, replace(best.process, field=families[1].at(best.process.field.reach)), WARM)
-        predictions = [_held_out(parts, seen, masks, f.process, graph, pool) for f in (best, other)]
+        predictions = [_held_out(parts, seen, masks, extra, f.process, graph, pool) for f in (best, other)]
         held_out = predictions[0]
         before = held_out.errors
         gain, error = improvement(before, predictions[1].errors, robust_scale(before))
@@ -165,13 +168,13 @@ def scores_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) 
 
 
 def _held_out(
-    parts: Sequence[np.ndarray], seen: Sequence[np.ndarray], masks: Sequence[np.ndarray], process: Process, graph: Graph,
-    pool: ThreadPoolExecutor,
+    parts: Sequence[np.ndarray], seen: Sequence[np.ndarray], masks: Sequence[np.ndarray], extra: Sequence[np.ndarray],
+    process: Process, graph: Graph, pool: ThreadPoolExecutor,
 ) -> HeldOut:  # fmt: skip
     truth, x, std = [], [], []
-    for part, given, mask in zip(parts, seen, masks, strict=True):
+    for part, given, mask, more in zip(parts, seen, masks, extra, strict=True):
         mean, var = estimate(given, process, graph, pool, PREDICTION_TOL)
         truth.append(part[mask])
         x.append(mean[mask])
-        std.append(np.sqrt(var + process.noise)[mask])
+        std.append(np.sqrt(var + process.noise + more)[mask])
     return HeldOut(np.concatenate(truth), np.concatenate(x), np.concatenate(std))

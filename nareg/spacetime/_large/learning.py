@@ -1,14 +1,12 @@
 """Maximum likelihood of the large model by scoring; expectations are those of the mean and a few draws of the field's error.
 
 The gradient in the few parameters of the whole network is that of the expected complete-data likelihood (Fisher's identity),
-the curvature is Whittle's. The random numbers of the draws are chosen once, so that an iteration is a smooth map, which
-Anderson's method accelerates. Each station's noise variance follows EM around the network's, to which it is drawn as in the
-dense model.
+the curvature is Whittle's. The random numbers of the draws are chosen once, so that the gradient is a smooth function.
+Each station's noise variance follows EM around the network's, to which it is drawn as in the dense model.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -20,18 +18,18 @@ from nareg.spacetime._large.information import eigenvalue_density, information
 from nareg.spacetime._large.system import Preconditioner, Process, System
 from nareg.spacetime._parametric import NOISE_RANGE, NOISE_SPREAD, REACH_PRIOR
 
-#: Draws of the field's error that an expectation averages.
-DRAWS = 2
+#: Pairs of draws of the field's error that an expectation averages: as many as make this many cells, within limits. Their noise
+#: in the gradient is some two of its standard errors over the root of the pairs; in large networks these are small.
+CELLS, PAIRS = 1_000_000, (1, 16)
 #: Residual of the solves of an iteration; their error is far below that of the draws.
 SOLVE_TOL = 1e-4
 #: Converged is a step that adds less than this to the log-likelihood, and moves the stations' log noise by less.
 FLAT, STILL = 0.1, 0.02
-#: Width of differences in atanh(rho), and in the log of the reach.
-STEP, WIDE = 1e-5, 1e-3
-#: Steps that Anderson's method remembers.
-MEMORY = 4
-#: Longest step of the accelerated iteration, in logarithms.
-LONGEST_STEP = 0.7
+#: Widths of the difference on both sides in atanh(rho), and on one side in the log of the reach: the curvature of the complete
+#: data, of which half such a width is the error, is that of all modes, told or not.
+STEP, WIDE = 1e-5, 1e-6
+#: Longest step in a parameter, all of which are logarithms or the like, and factors that scoring steps are multiplied by.
+LONGEST_STEP, FACTORS = 0.7, (0.2, 3.0)
 #: A preconditioner serves until a parameter (in the optimizer's coordinates) has moved by this much.
 STALE = 0.4
 #: Bounds of atanh(rho), and of the log of the reach around the typical one, two edges.
@@ -72,10 +70,13 @@ class _Memory:
 
 
 def posterior(
-    process: Process, window: Window, draws: int, tol: float, memory: _Memory | None = None,
+    process: Process, window: Window, pairs: int, tol: float, memory: _Memory | None = None,
     pool: ThreadPoolExecutor | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
-    """Mean and ``draws`` errors of the field, (N, 1 + draws, T); and ``draws`` fields that resemble these errors."""
+    """Mean and ``pairs`` times two errors of the field, (N, 1 + 2 pairs, T); and ``pairs`` fields that resemble these errors.
+
+    Two errors of a pair share the draw of the prior, and have opposite draws of the noise.
+    """
     memory = memory or _Memory()
     theta = _pack(process)
     if memory.theta is None or np.abs(theta - memory.theta).max() > STALE:
@@ -83,9 +84,9 @@ def posterior(
     system = System(process, window.observed, memory.preconditioner)
     memory.preconditioner = system.preconditioner
     B, prior = system.right_side(window.y)[:, None, :], np.zeros((process.field.n, 0, window.y.shape[1]))
-    if draws:
-        noise, prior = system.perturbation(draws, np.random.default_rng(window.seed))
-        B = np.concatenate([B, noise + prior], axis=1)
+    if pairs:
+        noise, prior = system.perturbation(pairs, np.random.default_rng(window.seed))
+        B = np.concatenate([B, prior + noise, prior - noise], axis=1)
         prior = process.prior_solve(prior)
     memory.X, _ = system.solve(B, tol, memory.X, pool)
     return memory.X, prior
@@ -99,12 +100,13 @@ def learn(
     level = max(float(np.nanvar(np.concatenate([w.y.ravel() for w in windows]))), 1e-12)
     lower, upper = _bounds(start.field.n, level)
     memories = [_Memory() for _ in windows]
+    pairs = int(np.clip(CELLS // sum(w.y.size for w in windows), *PAIRS))
     density = eigenvalue_density(start.field.family.L, np.random.default_rng(windows[0].seed))
-    mixer, now = _Anderson(), Fitted(start)
+    length, now = _Length(), Fitted(start)
     for _ in range(iterations):
         process = now.process
         theta = _pack(process)
-        solved = [posterior(process, w, DRAWS, SOLVE_TOL, memory, pool) for w, memory in zip(windows, memories, strict=True)]
+        solved = [posterior(process, w, pairs, SOLVE_TOL, memory, pool) for w, memory in zip(windows, memories, strict=True)]
         sums = _Sums(process, windows, solved)
         gradient = _gradient(sums)
         coverage = float(sums.counts @ (1 / process.noise)) / (process.field.n * sums.rows)
@@ -121,7 +123,7 @@ def learn(
         if abs(now.gains[-1]) <= FLAT and moved <= STILL:
             now.converged = True
             break
-        shared = mixer.next(_shared(theta), step)
+        shared = _shared(theta) + length.scaled(step, gradient)
         mixed = np.concatenate([shared[:3], shared[3] + apart if not fixed_noise else theta[3:]])
         now.process = _unpack(np.clip(mixed, lower, upper), process, fixed_noise)
     return now
@@ -177,24 +179,24 @@ def _shared(theta: np.ndarray) -> np.ndarray:
     return np.append(theta[:3], theta[3:].mean())
 
 
-class _Anderson:
-    """Anderson's acceleration: the combination of the last steps whose residual is least."""
+class _Length:
+    """How far to go along scoring steps: the slope at the end of the last one tells whether it was too long or too short."""
 
     def __init__(self) -> None:
-        self.points: list[np.ndarray] = []
-        self.steps: list[np.ndarray] = []
+        self.factor = 1.0
+        self.before: tuple[np.ndarray, float] | None = None  # the last step, and the slope at its start
 
-    def next(self, theta: np.ndarray, step: np.ndarray) -> np.ndarray:
-        """Where to go from ``theta``, whose plain step is ``step``."""
-        if self.steps and np.linalg.norm(step) > 2 * np.linalg.norm(self.steps[-1]):
-            self.points, self.steps = [], []  # too far: begin again
-        self.points, self.steps = [*self.points[-MEMORY:], theta], [*self.steps[-MEMORY:], step]
-        moved = step
-        if len(self.points) > 1:
-            dF = np.column_stack([after - before for before, after in itertools.pairwise(self.steps)])
-            dX = np.column_stack([after - before for before, after in itertools.pairwise(self.points)])
-            moved = step - (dX + dF) @ np.linalg.lstsq(dF, step, rcond=1e-3)[0]
-        return theta + moved * min(1.0, LONGEST_STEP / float(np.abs(moved).max() or 1.0))
+    def scaled(self, step: np.ndarray, gradient: np.ndarray) -> np.ndarray:
+        """The step to take, at most :data:`LONGEST_STEP` in each parameter."""
+        if self.before is not None:
+            last, slope = self.before
+            left = float(gradient @ last) / max(slope, 1e-300)
+            # a parabola through both slopes has its top at 1 / (1 - left) times the last step
+            self.factor = float(np.clip(self.factor / (1 - np.clip(left, -1.0, 0.5)), *FACTORS))
+        taken = step * self.factor
+        taken *= min(1.0, LONGEST_STEP / float(np.abs(taken).max() or 1.0))
+        self.before = taken, float(gradient @ taken)
+        return taken
 
 
 class _Sums:
@@ -213,20 +215,26 @@ class _Sums:
         self.forms = np.zeros((3, 3))
         Theta = process.field.precision()
         self.fields = [np.concatenate([X, prior], axis=1) for X, prior in solved]
+        self.draws = 2 * solved[0][1].shape[1]
         self.counts, squares = np.zeros(n), np.zeros((3, n))
         for window, Y in zip(windows, self.fields, strict=True):
             TY = (Theta @ Y.reshape(n, -1)).reshape(Y.shape)
             here = np.einsum("ist,ist->st", Y, TY)
             ahead = np.einsum("ist,ist->s", Y[..., 1:], TY[..., :-1])
-            self.forms += _averaged(np.column_stack([here.sum(axis=1), here[:, 0] + here[:, -1], ahead]))
+            self.forms += self._averaged(np.column_stack([here.sum(axis=1), here[:, 0] + here[:, -1], ahead]))
             seen = window.observed
             self.counts += seen.sum(axis=1)
-            squares += _averaged(np.einsum("ist,ist,it->si", Y, Y, seen.astype(float)))
+            squares += self._averaged(np.einsum("ist,ist,it->si", Y, Y, seen.astype(float)))
             squares[0] += np.where(seen, (window.y - Y[:, 0]) ** 2 - Y[:, 0] ** 2, 0.0).sum(axis=1)
         #: Weight of the fields' expectation minus their sums, in forms of the precision: all modes count alike there.
         self.weight = self._weight(*(self._of_unit_process(form, process.rho) for form in self.forms[1:]))
         weight = self._weight(squares[1].sum(), squares[2].sum())
         self.squares = squares[0] + squares[1] + weight * (process.variance * self.counts - squares[2])
+
+    def _averaged(self, sums: np.ndarray) -> np.ndarray:
+        """Of sums of the mean, the draws and the fields: the mean's, and the averages of the others'."""
+        first = 1 + self.draws
+        return np.array([sums[0], sums[1:first].mean(axis=0), sums[first:].mean(axis=0)])
 
     @staticmethod
     def _weight(draws: float, fields: float) -> float:
@@ -254,7 +262,8 @@ class _Sums:
         growth = (1 + rho**2 - 2 * rho * process.rho) / (1 - rho**2)
         rows = self.starts + growth * (self.rows - self.starts)
         G = self.weight * process.variance * rows * spatial.covariance
-        weights = np.array([1.0] + [1 / DRAWS] * DRAWS + [-self.weight / DRAWS] * DRAWS)
+        draws, fields = self.draws, self.draws // 2
+        weights = np.array([1.0] + [1 / draws] * draws + [-self.weight / fields] * fields)
         for Y in self.fields:
             E = Y.copy()
             E[..., 1:] = (Y[..., 1:] - rho * Y[..., :-1]) / np.sqrt(1 - rho**2)
@@ -265,11 +274,6 @@ class _Sums:
                 G[n:] += sign * products(family.i, family.j, F)
         G[n:] *= 2
         return G
-
-
-def _averaged(sums: np.ndarray) -> np.ndarray:
-    """Rows of the mean, of the draws and of the fields, with the draws' and the fields' averages."""
-    return np.array([sums[0], sums[1 : 1 + DRAWS].mean(axis=0), sums[1 + DRAWS :].mean(axis=0)])
 
 
 def products(i: np.ndarray, j: np.ndarray, E: np.ndarray) -> np.ndarray:

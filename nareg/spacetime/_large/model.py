@@ -93,7 +93,8 @@ class SparseSpaceTimeModel(BaseModel):
         if progress is not None:
             progress(Progress("smoothing", fraction=1.0))
         rows = given.grid.rows
-        return self._result(x[rows] + given.offset[rows], var[rows], given, value, calm, started)
+        spread = self.cycles.variance_at(given.grid.seconds_of(rows))
+        return self._result(x[rows] + given.offset[rows], var[rows] + spread, given, value, calm, started)
 
     def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """Forecast the field at the next ``steps`` steps of the grid after the last reading.
@@ -120,9 +121,10 @@ class SparseSpaceTimeModel(BaseModel):
         with one_thread(), ThreadPoolExecutor(THREADS) as pool:
             x, var = estimate(y, self.process, self.graph, pool, TOL)
         decay = self.process.rho ** np.arange(1, steps + 1)[:, None]
-        offset = self.cycles.at(given.grid.seconds_of(len(given.rows) + np.arange(steps)))
+        seconds = given.grid.seconds_of(len(given.rows) + np.arange(steps))
+        offset = self.cycles.at(seconds)
         variance = self.process.variance
-        ahead = decay**2 * var[-1] + variance * (1 - decay**2)
+        ahead = decay**2 * var[-1] + variance * (1 - decay**2) + self.cycles.variance_at(seconds)
         times_ahead = np.array([given.grid.time_of(len(given.rows) + k) for k in range(steps)])
         return self._smoothed(decay * x[-1] + offset, ahead, times_ahead, float("nan"), started)
 

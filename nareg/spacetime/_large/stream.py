@@ -158,7 +158,7 @@ class SparseStream:
         self.count(weights)
         with one_thread():
             self.push(np.nan_to_num(now), weights)
-        mean, std = model.to_mean(self._means[-1] + offset, self._forward.variance())
+        mean, std = model.to_mean(self._means[-1] + offset, self._forward.variance() + model.offset_variance_at(row))
         return Update(mean, std, y - model.to_readings(expected + offset), scores, clipped, float("nan"))
 
     def count(self, weights: np.ndarray) -> None:

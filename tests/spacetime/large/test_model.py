@@ -11,7 +11,7 @@ from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, _times, _transforms, fit, load
 from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import Cycles
+from nareg.spacetime._cycles import none
 from tests.spacetime.large.reference import dense, process, readings
 
 RNG = np.random.default_rng
@@ -20,10 +20,9 @@ RNG = np.random.default_rng
 def model_of(graph, p, y) -> SparseSpaceTimeModel:
     """A model whose process is known."""
     n, T = y.shape
-    zero = np.zeros(1)
     return SparseSpaceTimeModel(
         graph=graph, transform=_transforms.none(), unit=1.0, unit_noise=p.noise, process=p, bands=Bands(),
-        cycles=Cycles((), (), np.zeros((1, n)), zero, zero, np.zeros((1, n)), zero), grid=_times.grid(np.arange(float(T))),
+        cycles=none(stations=n), grid=_times.grid(np.arange(float(T))),
         status=Status.CONVERGED, log_likelihood=0.0, readings=y, excluded=np.zeros(y.shape, dtype=bool),
     )  # fmt: skip
 
