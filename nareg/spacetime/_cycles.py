@@ -23,6 +23,8 @@ FEWEST_PERIODS = {"day": 1.9, "year": 0.9}
 FEWEST_STEPS = 6
 #: Readings per function of time that a station needs for a cycle of its own.
 FEWEST_PER_WAVE = 3
+#: Largest autoregression that a record without enough readings for waves is taken to have.
+SLOWEST = 0.9
 #: Harmonics per cycle, where there are enough steps per period.
 HARMONICS = {"day": 2, "year": 1}
 #: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
@@ -79,6 +81,16 @@ class Cycles:
         return replace(self, level=level, dual=dual, spread=self.spread[:, stations])
 
 
+def with_offsets(var: np.ndarray, offsets: np.ndarray, noise: np.ndarray, seen: np.ndarray) -> np.ndarray:
+    """Variances of the field with its mean and cycles, from both; where a reading is ``seen``, at most its noise variance.
+
+    The sum takes field and offset for independent. It is too much where readings correct the offset, and a reading by itself
+    has the field within its noise.
+    """
+    total = var + offsets
+    return np.where(seen, np.minimum(total, np.maximum(var, noise)), total)
+
+
 def _waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
     angle = 2 * np.pi * seconds / period
     return [wave(k * angle) for k in multiples for wave in (np.cos, np.sin)]
@@ -131,7 +143,7 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
             powers.append(solution[K:] ** 2 / np.diag(inverse)[K:])
         elif count:
             coefficients[0, i], spreads[0, i] = y[seen, i].mean(), 1.0 / count
-    power = float(np.median(np.mean(powers, axis=1))) if powers else float(np.nanvar(y)) if observed.any() else 1.0
+    power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)
     errors = spreads * power
     parts = [_shrink(coefficients[k], errors[k], space) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
@@ -142,6 +154,20 @@ def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations:
     K = 1 + 2 * sum(harmonics)
     zero, zeros = np.zeros(K), np.zeros((K, stations))
     return Cycles(names, harmonics, zeros, zero, zero, zeros, zero, zeros)
+
+
+def slow_power(y: np.ndarray) -> float:
+    """Power at the slowest frequencies of readings (T, N) around their stations' means, as that of an autoregression."""
+    counts = np.isfinite(y).sum(axis=0)
+    if not (counts > 1).any():
+        return float(np.nanvar(y)) if counts.any() else 1.0
+    rest = y - np.where(counts > 0, np.nansum(y, axis=0) / np.maximum(counts, 1), 0.0)
+    variance = float(np.nansum(rest**2) / (counts - 1)[counts > 1].sum())
+    neighbors = rest[1:] * rest[:-1]
+    pairs = int(np.isfinite(neighbors).sum())
+    rho = float(np.nansum(neighbors)) / pairs / variance if pairs and variance > 0 else 0.0
+    rho = float(np.clip(rho, 0.0, SLOWEST))
+    return variance * (1 + rho) / (1 - rho)
 
 
 def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
+from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._inputs import GridReadings
 from nareg.spacetime._results import Smoothed
@@ -59,7 +60,8 @@ def smooth(
     """The field at the times of the readings."""
     done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress)
     seen = given.grid.rows
-    var = done.var[seen] + model.cycles.variance_at(given.grid.seconds_of(seen))
+    offsets = model.cycles.variance_at(given.grid.seconds_of(seen))
+    var = with_offsets(done.var[seen], offsets, model.unit_noise, np.isfinite(done.innovations[seen]))
     return smoothed(model, done.x[seen] + given.offset[seen], var, given.grid.values, done, given, started)
 
 

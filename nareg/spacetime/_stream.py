@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime import _stations
+from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._dynamics import leap
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._filter import Correction, correct, innovate, is_steady
@@ -91,7 +92,9 @@ class Stream:
             now = np.where(clipped, expected + np.sign(scores) * self._robust * np.sqrt(F), now)
             now[self._strikes > PATIENCE] = np.nan
         log_likelihood = self._correct(now)
-        var = self._P.diagonal()[: model.n_nodes] + model.offset_variance_at(row)
+        var = with_offsets(
+            self._P.diagonal()[: model.n_nodes], model.offset_variance_at(row), model.unit_noise, np.isfinite(now)
+        )
         mean, std = model.to_mean(self._z[: model.n_nodes] + offset, var)
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 

@@ -99,3 +99,25 @@ def test_cycles_of_the_stations_that_stay():
     less = cycles.restricted(Space.of(part), keep)
     np.testing.assert_array_equal(less.at(seconds), cycles.at(seconds)[:, keep])
     np.testing.assert_allclose(less.at_points(Space.of(part), part.coordinates), less.level, atol=1e-3)
+
+
+def test_the_variance_of_levels_covers_their_errors():
+    """Levels of white readings around a smooth field: the standardized errors have variance one."""
+    coordinates = np.random.default_rng(0).random((60, 2))
+    space = Space.of(nareg.Graph.from_knn(coordinates, 6))
+    scores = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        level = 3 * np.sin(4 * coordinates[:, 0] + rng.uniform(0, 6))
+        y = level + rng.standard_normal((25, 60))
+        y[:, :5] = np.nan
+        found = _cycles.fit(y, np.arange(25.0), 1.0, False, space, ())
+        scores.append((found.level[0] - level)[5:] / np.sqrt(found.spread[0][5:]))
+        np.testing.assert_array_equal(found.variance_at(np.arange(3.0)), np.repeat(found.spread, 3, axis=0))
+    assert 0.6 < np.mean(np.square(scores)) < 1.6
+
+
+def test_offsets_widen_a_band_but_not_beyond_a_readings_own_noise():
+    var, offsets, noise = np.array([[0.1, 0.1, 0.4]]), np.array([[0.5, 0.5, 0.5]]), np.array([0.2, 0.2, 0.2])
+    total = _cycles.with_offsets(var, offsets, noise, np.array([[True, False, True]]))
+    np.testing.assert_allclose(total, [[0.2, 0.6, 0.4]])

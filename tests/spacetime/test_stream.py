@@ -336,7 +336,7 @@ def test_readings_by_name_are_the_array_and_a_stranger_is_named():
         one.update({"s0": 1.0, "roof": 2.0})
     with pytest.raises(InputError, match=r"y\['s1'\]"):
         one.update({"s1": np.inf})
-    with pytest.raises(InputError, match=r"y has 5 readings but the model has 4 stations: .* with add_station"):
+    with pytest.raises(InputError, match=r"y has 5 readings but the model has 4 stations: .* needs add_station"):
         one.update(np.zeros(5))
     np.testing.assert_array_equal(one.update(np.zeros(4)).x, two.update(np.zeros(4)).x)  # nothing was changed
     with pytest.raises(InputError, match="stations have no names: pass an array"):

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from nareg._linear.factorization import superlu
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none
+from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none, slow_power
 from nareg.spacetime._large.field import Family
 
 #: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
@@ -40,7 +40,7 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
     right = X.T @ np.where(observed, y, 0.0)
     coefficients, spreads = np.full((K, n), np.nan), np.full((K, n), np.nan)
     rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
-    power = float(np.nanvar(y)) if observed.any() else 1.0
+    power = slow_power(y)
     if rich.size:
         normal = np.zeros((rich.size, m, m))
         normal[:, first, second] = normal[:, second, first] = products[:, rich].T

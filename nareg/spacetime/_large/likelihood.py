@@ -14,8 +14,8 @@ from scipy.linalg import eigh_tridiagonal
 
 from nareg.spacetime._large.system import Process, System, dots
 
-#: Probes of the determinant, and the most steps from each.
-PROBES, STEPS = 1, 20
+#: Probes of the determinant: as many as make this many cells, within limits; and the most steps from each.
+CELLS, PROBES, STEPS = 1_000_000, (1, 16), 20
 #: Quadrature is done when the residual has fallen by so much.
 SMALL = 1e-3
 
@@ -35,7 +35,8 @@ def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadP
 
 def _relative(system: System, rng: np.random.Generator, pool: ThreadPoolExecutor | None) -> float:
     """``log det M^-1 (P + C)``, averaged over probes."""
-    R = system.preconditioner.noise(PROBES, rng)
+    probes = int(np.clip(CELLS // system.observed.size, *PROBES))
+    R = system.preconditioner.noise(probes, rng)
     Z = system.preconditioner.solve(R, pool)
     size = rz = dots(R, Z)
     P = Z.copy()
@@ -53,10 +54,10 @@ def _relative(system: System, rng: np.random.Generator, pool: ThreadPoolExecutor
         if (rz <= SMALL**2 * size).all():
             break
     total = 0.0
-    for s in range(PROBES):
+    for s in range(probes):
         a, b = np.array(alphas)[:, s], np.array(betas)[:, s]
         diagonal = 1 / a
         diagonal[1:] += b[:-1] / a[:-1]
         values, vectors = eigh_tridiagonal(diagonal, np.sqrt(b[:-1]) / a[:-1])
-        total += float(size[s] * (vectors[0] ** 2 @ np.log(np.maximum(values, 1e-300)))) / PROBES
+        total += float(size[s] * (vectors[0] ** 2 @ np.log(np.maximum(values, 1e-300)))) / probes
     return total

@@ -15,6 +15,7 @@ from nareg._linear.threads import one_thread
 from nareg.errors import InputError
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
+from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._large.fitting import estimate, gross_of, scores_of
 from nareg.spacetime._large.likelihood import log_likelihood
@@ -93,8 +94,9 @@ class SparseSpaceTimeModel(BaseModel):
         if progress is not None:
             progress(Progress("smoothing", fraction=1.0))
         rows = given.grid.rows
-        spread = self.cycles.variance_at(given.grid.seconds_of(rows))
-        return self._result(x[rows] + given.offset[rows], var[rows] + spread, given, value, calm, started)
+        offsets = self.cycles.variance_at(given.grid.seconds_of(rows))
+        var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
+        return self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
 
     def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
         """Forecast the field at the next ``steps`` steps of the grid after the last reading.

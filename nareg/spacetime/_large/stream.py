@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from nareg._linear.threads import one_thread
 from nareg.errors import SolverError
 from nareg.spacetime import _stations
+from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._large.system import TOO_SMALL, Process
 from nareg.spacetime._large.variances import Chains, Forward
 from nareg.spacetime._results import Update
@@ -158,7 +159,8 @@ class SparseStream:
         self.count(weights)
         with one_thread():
             self.push(np.nan_to_num(now), weights)
-        mean, std = model.to_mean(self._means[-1] + offset, self._forward.variance() + model.offset_variance_at(row))
+        var = with_offsets(self._forward.variance(), model.offset_variance_at(row), model.unit_noise, np.isfinite(now))
+        mean, std = model.to_mean(self._means[-1] + offset, var)
         return Update(mean, std, y - model.to_readings(expected + offset), scores, clipped, float("nan"))
 
     def count(self, weights: np.ndarray) -> None:

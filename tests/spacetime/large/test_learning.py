@@ -22,14 +22,15 @@ def fitted(seed=0, T=150, noise=0.5, gaps=0.2, smoothness=2, fixed=False, **opti
 
 @pytest.mark.parametrize("smoothness", [1, 2])
 def test_the_process_is_found(smoothness):
-    truth, _, done = fitted(smoothness=smoothness)
+    truth, y, done = fitted(smoothness=smoothness)
     found = done.process
     assert done.converged
     assert np.arctanh(found.rho) == pytest.approx(np.arctanh(truth.rho), abs=0.1)
     assert np.log(found.variance) == pytest.approx(np.log(truth.variance), abs=0.25)
     assert np.log(found.field.reach) == pytest.approx(np.log(truth.field.reach), abs=0.25)
     assert np.log(found.noise / truth.noise).std() < 0.25
-    assert abs(np.log(found.noise / truth.noise).mean()) < 0.05
+    assert abs(np.log(found.noise / truth.noise).mean()) < 0.1
+    assert dense(found, y).log_likelihood > dense(truth, y).log_likelihood
 
 
 @pytest.mark.parametrize("noise", [0.05, 0.5, 10.0])
