@@ -109,9 +109,8 @@ def main() -> None:
         f"Python {platform.python_version()}, numpy {version('numpy')}, nareg {version('nareg')}; {options.nodes} stations, "
         f"{options.times} snapshots, {options.gaps:.0%} gaps\n"
     )
-    print(
-        "| truth | seconds | of the processor | GiB | shrink | edge | blind | true precision |\n|---|---|---|---|---|---|---|---|"
-    )
+    print("| truth | seconds | of the processor | GiB | shrink | edge | blind | true precision |")
+    print("|---" * 8 + "|")
     for truth in ("edges", "field"):
         print(measure(truth, options.nodes, options.times, options.gaps), flush=True)
 

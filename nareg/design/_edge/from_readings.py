@@ -240,8 +240,10 @@ def design(
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     unit = float(variance.mean())
-    likelihood: Callable[[list[EqualGaps]], Marginal] = partial(MarginalObjective.of, support, unit / variance)
-    if not dense:
+    likelihood: Callable[[list[EqualGaps]], Marginal]
+    if dense:
+        likelihood = partial(MarginalObjective.of, support, unit / variance)
+    else:
         clean = EdgeLikelihood(base, support)
         SparseMarginal.check_memory(clean, Y.shape[1])
         likelihood = partial(SparseMarginal, clean, unit / variance)

@@ -64,8 +64,9 @@ class Reached:
 class Marginal(Protocol):
     """The marginal likelihood f of some readings, by dense matrices or sparse factors."""
 
-    #: How its steps are found.
-    label: str
+    @property
+    def label(self) -> str:
+        """How its steps are found."""
 
     @property
     def n_times(self) -> int: ...
