@@ -19,7 +19,7 @@ from scipy.optimize import minimize
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, Reached, patterns
+from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
 from nareg.design._edge.result import EdgeOutcome
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
@@ -68,7 +68,7 @@ class _Reporter:
             self._progress(Progress("proximal steps", done, self._total, done / self._total))
 
 
-def _status(reached: Reached | None) -> Status:
+def _status(reached: StepEnd | None) -> Status:
     """How the last step ended; None where the start is kept."""
     if reached is None:
         return Status.NO_IMPROVEMENT
@@ -114,7 +114,7 @@ class FromReadings:
         start = self._two_parameters(data)
         tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
         choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
-        reached: Reached | None = None
+        reached: StepEnd | None = None
         steps = 0
         try:
             if shrink is None and data.n_times >= FEWEST:
@@ -175,7 +175,7 @@ class FromReadings:
 
     def _path(
         self, data: Marginal, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float
-    ) -> Iterator[Reached]:
+    ) -> Iterator[StepEnd]:
         """Proximal steps from the start to these times; only the last one has to reach the tolerance."""
         u, before = start, 0.0
         for k, time in enumerate(times):

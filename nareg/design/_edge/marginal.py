@@ -52,7 +52,7 @@ def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Equa
 
 
 @dataclass(frozen=True)
-class Reached:
+class StepEnd:
     """Where a step ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / N``."""
 
     u: np.ndarray
@@ -77,7 +77,7 @@ class Marginal(Protocol):
     def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
         """F of every time of other readings."""
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> Reached:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
         """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
 
 
@@ -131,12 +131,12 @@ class MarginalObjective:
         point = self.at(u)
         return (np.inf, np.zeros_like(u)) if point is None else (point.value, self.slope(point))
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> Reached:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
         point = self.at(u)
         assert point is not None
         objective = replace(self, R=point.P, a=a)
         end = newton(objective, u, nonnegative=nonnegative, tolerance=tolerance, max_iterations=MAX_ITERATIONS)
-        return Reached(end.point.u, end.gradient_norm, end.iterations, end.message)
+        return StepEnd(end.point.u, end.gradient_norm, end.iterations, end.message)
 
     def _full(self, Theta: np.ndarray) -> tuple[np.ndarray, float] | None:
         K = Theta.copy()

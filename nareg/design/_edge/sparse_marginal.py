@@ -17,7 +17,7 @@ from nareg import _checks
 from nareg._linear.lbfgs import Pair
 from nareg.design._edge.anderson import Anderson
 from nareg.design._edge.lbfgs import ConeDescent
-from nareg.design._edge.marginal import EqualGaps, Reached
+from nareg.design._edge.marginal import EqualGaps, StepEnd
 from nareg.design._edge.newton import SMALLEST_PIVOT
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._risk.probes import probes
@@ -104,7 +104,7 @@ class SparseMarginal:
             parts.append(log_dets[batch.which] - prior[0] - np.einsum("it,it->t", batch.b, m))
         return np.concatenate(parts)
 
-    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> Reached:
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
         """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``.
 
         With m this function's gradient plus ``v_k^T Theta^-1 v_k`` at a point, ``u . m - log det Theta`` lies above it and
@@ -117,7 +117,7 @@ class SparseMarginal:
         floor = np.zeros_like(u) if nonnegative else None
         stiffness = self.clean.stiffness(u, self._probes)
         stiffness = np.maximum(stiffness, 1e-6 * np.median(stiffness))
-        mixture, reached, least = Anderson(stiffness), Reached(u, np.inf, 0, ""), np.inf
+        mixture, reached, least = Anderson(stiffness), StepEnd(u, np.inf, 0, ""), np.inf
         try:
             while True:
                 now = self._value(u)
