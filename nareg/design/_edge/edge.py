@@ -117,10 +117,10 @@ def edge(
 
     From measurements the marginal likelihood of the readings is followed from the best ``S = kappa I + beta L`` by proximal
     steps, each near the model before in the Kullback-Leibler sense. ``"auto"`` stops where the likelihood of held-out times
-    is largest, in four folds of consecutive times. Above 2000 nodes and edges the steps are found by
-    expectation-maximization, with exact sparse factors, one per pattern of gaps. ``held_out_risk`` is twice the negative log-likelihood of held-out times,
-    per time and without constants. After steps that add up to s the design reports ``1 / (1 + s)`` as ``shrink``; 0 is maximum
-    likelihood.
+    is largest, in four folds of consecutive times. ``held_out_risk`` is twice their negative log-likelihood, per time and
+    without constants. After steps that add up to s the design reports ``1 / (1 + s)`` as ``shrink``; 0 is maximum
+    likelihood. Above 2000 nodes and edges the steps are found by expectation-maximization, with exact sparse factors, one per
+    pattern of gaps.
     Noise cannot be told from roughness by snapshots alone: noise variances that are wrong make wrong weights.
 
     With ``groups`` ``u = Z v``: an unknown v is the row sum of a group's nodes, or the mean weight of the edges of a pair of
@@ -205,8 +205,8 @@ def _refuse_filled_factors(base: Penalty, support: Support) -> None:
     if not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
         raise TooLargeError(
             f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
-            "criterion='risk' with clean signals, nareg.design.blind with measurements that have no gaps, or a part of the network "
-            "(graph.subgraph)."
+            "criterion='risk' with clean signals, nareg.design.blind with measurements that have no gaps, or a part of the "
+            "network (graph.subgraph)."
         )
 
 
