@@ -65,6 +65,7 @@ NEEDS = {
     EXACT_PLAIN: "clean history, noise",
     EXACT_SUBSET: "clean history, noise",
     "edge": "clean history, noise",
+    "edge from readings": "noisy readings, noise",
     EDGE_SUBSET: "clean history, noise",
     "kernel ridge, published": "nothing",
     "kernel ridge, tuned": "clean history, noise",
@@ -187,6 +188,7 @@ def known_readings(graph: Graph, readings: np.ndarray, noise: np.ndarray, unequa
         "one weight, GCV": design.node_invariant(graph, rule="gcv", **gcv),
         "one weight, SURE": design.node_invariant(graph, rule="sure", **given),
         "blind": design.blind(graph, **given),
+        "edge from readings": design.edge(graph, **given),
     }
 
 

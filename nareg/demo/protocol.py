@@ -121,6 +121,10 @@ QUICK: dict[str, tuple[str, Designer]] = {
     "blind": ("noisy readings, noise", lambda t: design.blind(t.graph, measurements=t.train_noisy, noise=t.noise)),
     "exact": ("clean history, noise", lambda t: design.exact(t.graph, signals=t.train, noise=t.noise)),
     "edge": ("clean history, noise", lambda t: design.edge(t.graph, signals=t.train, noise=t.noise)),
+    "edge from readings": (
+        "noisy readings, noise",
+        lambda t: design.edge(t.graph, measurements=t.train_noisy, noise=t.noise),
+    ),
 }
 
 #: Designs by semidefinite programming: minutes each at this size.
@@ -161,6 +165,10 @@ UNEQUAL: dict[str, tuple[str, Designer]] = {
         "clean history, noise per station",
         lambda t: design.edge(t.graph, signals=t.train, noise=t.noise, fit="noise"),
     ),
+    "edge from readings, noise-weighted fit": (
+        "noisy readings, noise per station",
+        lambda t: design.edge(t.graph, measurements=t.train_noisy, noise=t.noise, fit="noise"),
+    ),
 }
 
 
@@ -198,7 +206,8 @@ def run(settings: DemoSettings | None = None, *, progress: ProgressCallback | No
     plan += [(task(snr_db, "equal"), methods) for snr_db in settings.snr_db]
     plan += [(task(settings.reference_db, "unequal"), UNEQUAL)]
     shown = {
-        name: QUICK[name] for name in ("one weight, best", "one weight, SURE", "relaxation (SDR)", "blind", "exact", "edge")
+        name: QUICK[name]
+        for name in ("one weight, best", "one weight, SURE", "relaxation (SDR)", "blind", "exact", "edge", "edge from readings")
     }
     plan += [(task(settings.reference_db, "equal", split), shown) for split in list(_SPLITS)[1:]]
     total, done = sum(len(chosen) for _, chosen in plan), 0

@@ -41,7 +41,7 @@ def write(result: DemoResult, folder: Path) -> Path:
         unequal=table(result, "unequal"),
         best=_best,
         splits={split: table(result, "equal", split) for split in dict.fromkeys(s.split for s in result.scores)},
-        compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact", "edge"),
+        compared=("one weight, SURE", "one weight, best", "relaxation (SDR)", "blind", "exact", "edge", "edge from readings"),
     )
     with atomic_write(folder / "report.html") as handle:
         handle.write(page.encode())

@@ -11,7 +11,7 @@ import nareg
 from nareg.design._edge.marginal import MarginalObjective, patterns
 from nareg.design._edge.shared import support_of
 from nareg.design._risk.groups import Groups
-from nareg.errors import InputError, TooLargeError
+from nareg.errors import InputError
 from nareg.results import Status
 
 
@@ -226,9 +226,3 @@ def test_what_cannot_be_designed_is_refused(change, error, words, field):
     g, _, _, Y = field
     with pytest.raises(error, match=words):
         nareg.design.edge(g, **{"measurements": Y, "noise": 1.0, **change})
-
-
-def test_large_networks_are_refused_with_the_way_out(rng):
-    g = nareg.graphs.grid((30, 30))
-    with pytest.raises(TooLargeError, match=r"at most 2000 nodes and edges together.*nareg.design.blind"):
-        nareg.design.edge(g, measurements=rng.standard_normal((900, 3)), noise=0.5)

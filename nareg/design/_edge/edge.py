@@ -20,6 +20,7 @@ from nareg.design._edge.dense import DenseDesign
 from nareg.design._edge.result import pack
 from nareg.design._edge.shared import support_of
 from nareg.design._edge.sparse_risk import EdgeRisk
+from nareg.design._edge.support import Support
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
@@ -116,8 +117,10 @@ def edge(
 
     From measurements the marginal likelihood of the readings is followed from the best ``S = kappa I + beta L`` by proximal
     steps, each near the model before in the Kullback-Leibler sense. ``"auto"`` stops where the likelihood of held-out times
-    is largest, in four folds of consecutive times; then ``held_out_risk`` is twice their negative log-likelihood per time,
-    without constants. After steps that add up to s the design reports ``1 / (1 + s)`` as ``shrink``; 0 is maximum likelihood.
+    is largest, in four folds of consecutive times. ``held_out_risk`` is twice their negative log-likelihood, per time and
+    without constants. After steps that add up to s the design reports ``1 / (1 + s)`` as ``shrink``; 0 is maximum
+    likelihood. Above 2000 nodes and edges the steps are found by expectation-maximization, with exact sparse factors, one per
+    pattern of gaps.
     Noise cannot be told from roughness by snapshots alone: noise variances that are wrong make wrong weights.
 
     With ``groups`` ``u = Z v``: an unknown v is the row sum of a group's nodes, or the mean weight of the edges of a pair of
@@ -159,22 +162,21 @@ def edge(
     if structure == "laplacian":
         _refuse_other_operators(base)
     if blind:
-        _refuse_beside_readings(signals, second_moment, criterion, backend, unknowns)
+        _refuse_beside_readings(signals, second_moment, criterion, backend)
+        if unknowns > DENSE_UNKNOWNS:
+            _refuse_filled_factors(base, support)
         with few_threads(base.n_nodes):
             outcome, c, stored = from_readings.design(
                 base, support, measurements, observed, noise, fit, nonnegative=structure == "laplacian", shrink=amount,
-                progress=progress,
+                dense=unknowns <= DENSE_UNKNOWNS, progress=progress,
             )  # fmt: skip
         return pack(outcome, base, (i, j), c, stored, settings, started)
     if observed is not None:
         raise InputError("observed is given without measurements: clean signals have no gaps; pass measurements=.")
     data: dict[str, Any] = {"signals": signals, "second_moment": second_moment, "noise": noise, "fit": fit}
     if unknowns > DENSE_UNKNOWNS or backend != "scipy":
-        if criterion == "likelihood" and not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
-            raise TooLargeError(
-                f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
-                "criterion='risk', or a part of the network (graph.subgraph)."
-            )
+        if criterion == "likelihood":
+            _refuse_filled_factors(base, support)
         outcome, c, stored = sparse.design(
             base, support, **data, by_risk=criterion == "risk", nonnegative=structure == "laplacian", shrink=amount,
             rng=generator, backend=backend, progress=progress,
@@ -190,15 +192,21 @@ def edge(
     return pack(outcome, base, (i, j), task.c, task.fit, settings, started)
 
 
-def _refuse_beside_readings(signals: Any, second_moment: Any, criterion: str, backend: SolverBackend, unknowns: int) -> None:
+def _refuse_beside_readings(signals: Any, second_moment: Any, criterion: str, backend: SolverBackend) -> None:
     if signals is not None or second_moment is not None:
         raise InputError("measurements are given beside clean signals (or second_moment): pass one of them.")
     if criterion == "risk":
         raise InputError("criterion is 'risk' but measurements are noisy: pass criterion='likelihood', or leave it out.")
-    if unknowns > DENSE_UNKNOWNS or backend != "scipy":
+    if check_solver_backend(backend) != "scipy":
+        raise InputError("measurements need sparse factors, which torch has not: pass backend='scipy'.")
+
+
+def _refuse_filled_factors(base: Penalty, support: Support) -> None:
+    if not EdgeRisk(base, support, np.ones(base.n_nodes)).systems.factorizes:
         raise TooLargeError(
-            f"edge weights from measurements are designed for at most {DENSE_UNKNOWNS} nodes and edges together, with "
-            f"backend='scipy', and the graph has {unknowns}: use nareg.design.blind, or a part of the network (graph.subgraph)."
+            f"criterion='likelihood' on {base.n_nodes} nodes needs a sparse factor, which would fill up on this graph: use "
+            "criterion='risk' with clean signals, nareg.design.blind with measurements that have no gaps, or a part of the "
+            "network (graph.subgraph)."
         )
 
 

@@ -19,7 +19,7 @@ class Elimination:
 
     def __init__(self, n: int, i: np.ndarray, j: np.ndarray) -> None:
         pattern = symmetric_from_entries(np.ones(n + i.size), i, j)
-        order = fill_order(pattern)
+        self.order = order = fill_order(pattern)
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n)
         # diagonally dominant: eliminated as it stands, nothing cancels

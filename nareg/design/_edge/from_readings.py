@@ -9,8 +9,9 @@ weight, of any strength.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ from scipy.optimize import minimize
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
-from nareg.design._edge.marginal import EqualGaps, MarginalObjective, patterns
-from nareg.design._edge.newton import Reached, newton
+from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
 from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.sparse_likelihood import EdgeLikelihood
+from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
 from nareg.design._risk.problem import STATIONARY, fit_weights
 from nareg.errors import InputError
@@ -37,7 +39,6 @@ FEWEST = 4
 ENOUGH = 2
 #: A proximal step on the way ends at this relative gradient, the last one at the other.
 ROUGH, FINAL = 1e-3, 0.1 * STATIONARY
-MAX_ITERATIONS = 100
 #: Belief about ``kappa / (beta lambda_max)`` where the readings do not tell it: its logarithm is normal.
 KAPPA, KAPPA_SCATTER = 1e-3, 1.5
 #: Smallest of these: the matrix stays far from singular in float64.
@@ -67,7 +68,7 @@ class _Reporter:
             self._progress(Progress("proximal steps", done, self._total, done / self._total))
 
 
-def _status(reached: Reached | None) -> Status:
+def _status(reached: StepEnd | None) -> Status:
     """How the last step ended; None where the start is kept."""
     if reached is None:
         return Status.NO_IMPROVEMENT
@@ -101,6 +102,7 @@ class FromReadings:
     seen: np.ndarray | None
     c: np.ndarray
     nonnegative: bool
+    likelihood: Callable[[list[EqualGaps]], Marginal]
 
     def _at(self, times: np.ndarray) -> list[EqualGaps]:
         """The readings of some times."""
@@ -108,11 +110,11 @@ class FromReadings:
 
     def solve(self, shrink: float | None, progress: ProgressCallback | None) -> EdgeOutcome:
         """The precision matrix for an amount of shrinkage; None chooses it by held-out times."""
-        data = MarginalObjective.of(self.support, self.c, self._at(np.arange(self.Y.shape[1])))
+        data = self.likelihood(self._at(np.arange(self.Y.shape[1])))
         start = self._two_parameters(data)
         tell = _Reporter(progress, len(TIMES) * (1 if shrink is not None else 1 + FOLDS))
         choice, interrupted = _Choice(1.0 if shrink is None else shrink), False
-        reached: Reached | None = None
+        reached: StepEnd | None = None
         steps = 0
         try:
             if shrink is None and data.n_times >= FEWEST:
@@ -121,32 +123,31 @@ class FromReadings:
                 steps += reached.iterations
         except KeyboardInterrupt:
             interrupted = True
-        first, last = data.at(start), None if reached is None else data.at(reached.point.u)
-        assert first is not None
-        keeps_start = reached is None or last is None or last.value >= first.value
-        point = first if keeps_start else last
-        assert point is not None
+        first, last = (
+            np.inf if u is None else data.value_and_slope(u)[0] for u in (start, None if reached is None else reached.u)
+        )
+        keeps_start = reached is None or last >= first
         interrupted = interrupted or (reached is not None and reached.message == "interrupted")
         details: DesignDetails = {
             "shrink": 1.0 if keeps_start else choice.amount,
             "held_out_risk": choice.held_out,
             "held_out_scalar_risk": choice.held_out_start,
             "held_out_error": choice.error,
-            "best_two_parameter_likelihood": first.value,
+            "best_two_parameter_likelihood": first,
             "degrees_of_freedom": self.support.size,
             "iterations": steps,
         }
         return EdgeOutcome(
-            entries=self.support.entries(point.u),
-            objective=point.value,
+            entries=self.support.entries(start if keeps_start or reached is None else reached.u),
+            objective=min(first, last),
             status=Status.INTERRUPTED if interrupted else _status(None if keeps_start else reached),
-            solver="proximal steps, damped Newton" + (", projected" if self.nonnegative else ""),
+            solver=f"proximal steps, {data.label}" + (", projected" if self.nonnegative else ""),
             message="the best kappa I + beta L is kept" if keeps_start else _message(choice.amount),
             gradient_norm=None if keeps_start or reached is None else reached.gradient_norm,
             details=details,
         )
 
-    def _two_parameters(self, data: MarginalObjective) -> np.ndarray:
+    def _two_parameters(self, data: Marginal) -> np.ndarray:
         """The best ``kappa I + beta L``, with the belief about kappa."""
         L = self.support.of_operator(self.base.L)
         span = 2 * float(self.base.L.diagonal().max())
@@ -158,14 +159,13 @@ class FromReadings:
 
         def value_and_gradient(logs: np.ndarray) -> tuple[float, np.ndarray]:
             u = u_of(logs)
-            point = data.at(u)
-            if point is None:
+            value, slope = data.value_and_slope(u)
+            if not np.isfinite(value):
                 return np.inf, np.zeros(2)
-            slope = data.slope(point)
             away = (logs[1] - np.log(KAPPA)) / KAPPA_SCATTER
             along = size * np.exp(logs.sum()) * float(slope @ self.support.identity)
             gradient = np.array([slope @ u, along + 2 * away / (KAPPA_SCATTER * data.n_times)])
-            return point.value + away**2 / data.n_times, gradient
+            return value + away**2 / data.n_times, gradient
 
         starts = [np.array([x, np.log(KAPPA)]) for x in (-3.0, 0.0, 3.0)]
         best = min(starts, key=lambda logs: value_and_gradient(logs)[0])
@@ -174,23 +174,19 @@ class FromReadings:
         return u_of(fitted.x)
 
     def _path(
-        self, data: MarginalObjective, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float
-    ) -> Iterator[Reached]:
+        self, data: Marginal, start: np.ndarray, times: list[float], tell: _Reporter, *, tolerance: float
+    ) -> Iterator[StepEnd]:
         """Proximal steps from the start to these times; only the last one has to reach the tolerance."""
         u, before = start, 0.0
         for k, time in enumerate(times):
-            point = data.at(u)
-            assert point is not None
-            step = replace(data, R=point.P, a=0.0 if np.isinf(time) else 1.0 / (1.0 + time - before))
+            a = 0.0 if np.isinf(time) else 1.0 / (1.0 + time - before)
             last = k == len(times) - 1
-            reached = newton(
-                step, u, nonnegative=self.nonnegative, tolerance=tolerance if last else ROUGH, max_iterations=MAX_ITERATIONS
-            )
+            reached = data.step(u, a, nonnegative=self.nonnegative, tolerance=tolerance if last else ROUGH)
             tell.step()
             yield reached
             if reached.message == "interrupted":
                 return
-            u, before = reached.point.u, time
+            u, before = reached.u, time
 
     def _chosen(self, tell: _Reporter) -> _Choice:
         """The amount of shrinkage with the least mean deviance of held-out times, each fold judged on its own."""
@@ -211,19 +207,19 @@ class FromReadings:
 
     def _held_out(self, trained: np.ndarray, held_out: np.ndarray, tell: _Reporter) -> Iterator[np.ndarray]:
         """Deviances of held-out times at the start and after every step."""
-        data = MarginalObjective.of(self.support, self.c, self._at(trained))
+        data = self.likelihood(self._at(trained))
         judged = self._at(held_out)
         start = self._two_parameters(data)
         yield data.deviances(start, judged)
         for reached in self._path(data, start, list(TIMES), tell, tolerance=ROUGH):
             if reached.message == "interrupted":
                 raise KeyboardInterrupt
-            yield data.deviances(reached.point.u, judged)
+            yield data.deviances(reached.u, judged)
 
 
 def design(
     base: Penalty, support: Support, measurements: Any, observed: Any, noise: Any, fit: Any, *, nonnegative: bool,
-    shrink: float | None, progress: ProgressCallback | None,
+    shrink: float | None, dense: bool, progress: ProgressCallback | None,
 ) -> tuple[EdgeOutcome, np.ndarray, np.ndarray | None]:  # fmt: skip
     """Outcome, data term, and the data term as the design stores it."""
     n = base.n_nodes
@@ -244,7 +240,14 @@ def design(
     c = fit_weights(fit, variance, n)
     refuse_singular(FilterSystem(S=base.L, c=c, w=np.ones(n), penalty=base))
     unit = float(variance.mean())
-    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative)
+    likelihood: Callable[[list[EqualGaps]], Marginal]
+    if dense:
+        likelihood = partial(MarginalObjective.of, support, unit / variance)
+    else:
+        clean = EdgeLikelihood(base, support)
+        SparseMarginal.check_memory(clean, Y.shape[1])
+        likelihood = partial(SparseMarginal, clean, unit / variance)
+    task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative, likelihood)
     outcome = task.solve(shrink, progress)
     # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
     scale = float(np.mean(c * variance)) / unit

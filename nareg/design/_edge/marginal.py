@@ -13,12 +13,15 @@ and its expected Hessian ``mean_t (v_k^T G_t v_l)^2`` with ``G_t = Theta^-1 - P_
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 
-from nareg.design._edge.newton import NewtonPoint, inverse
+from nareg.design._edge.newton import NewtonPoint, inverse, newton
 from nareg.design._edge.support import Support
+
+MAX_ITERATIONS = 100
 
 
 @dataclass(frozen=True)
@@ -49,6 +52,36 @@ def patterns(Y: np.ndarray, seen: np.ndarray | None, c: np.ndarray) -> list[Equa
 
 
 @dataclass(frozen=True)
+class StepEnd:
+    """Where a step ended; ``gradient_norm`` is relative: ``||projected gradient|| ||u|| / N``."""
+
+    u: np.ndarray
+    gradient_norm: float
+    iterations: int
+    message: str
+
+
+class Marginal(Protocol):
+    """The marginal likelihood f of some readings, by dense matrices or sparse factors."""
+
+    @property
+    def label(self) -> str:
+        """How its steps are found."""
+
+    @property
+    def n_times(self) -> int: ...
+
+    def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        """F and its gradient; infinite outside the cone."""
+
+    def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
+        """F of every time of other readings."""
+
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
+        """Minimize ``(1 - a) f + a (tr(Theta R) - log det Theta)`` with ``R = Theta(u)^-1``."""
+
+
+@dataclass(frozen=True)
 class MarginalPoint(NewtonPoint):
     """A point with ``P = Theta^-1``, the mean of ``P_t``, and that of ``m_t m_t^T``."""
 
@@ -66,6 +99,7 @@ class MarginalObjective:
     n_times: int
     R: np.ndarray
     a: float
+    label: str = "damped Newton"
 
     @classmethod
     def of(cls, support: Support, c: np.ndarray, readings: list[EqualGaps]) -> MarginalObjective:
@@ -92,6 +126,17 @@ class MarginalObjective:
         value = (1 - self.a) * (value - prior[1]) + self.a * (float(np.sum(Theta * self.R)) - prior[1])
         # a likelihood moves with the unit of the readings: what counts is its change per node
         return MarginalPoint(u, value, prior[0], float(self.support.n), posterior, means)
+
+    def value_and_slope(self, u: np.ndarray) -> tuple[float, np.ndarray]:
+        point = self.at(u)
+        return (np.inf, np.zeros_like(u)) if point is None else (point.value, self.slope(point))
+
+    def step(self, u: np.ndarray, a: float, *, nonnegative: bool, tolerance: float) -> StepEnd:
+        point = self.at(u)
+        assert point is not None
+        objective = replace(self, R=point.P, a=a)
+        end = newton(objective, u, nonnegative=nonnegative, tolerance=tolerance, max_iterations=MAX_ITERATIONS)
+        return StepEnd(end.point.u, end.gradient_norm, end.iterations, end.message)
 
     def _full(self, Theta: np.ndarray) -> tuple[np.ndarray, float] | None:
         K = Theta.copy()

@@ -117,6 +117,4 @@ class EdgeLikelihood(ColumnRisk):
 
     def _inverse_products(self, factor: np.ndarray) -> np.ndarray:
         """``v_k^T Theta^-1 v_k`` of every node and edge."""
-        n, s = self.support.n, self.support
-        entries = self.elimination.inverse_entries(factor)
-        return np.concatenate([entries[:n], entries[s.i] + entries[s.j] - 2 * entries[n:]])
+        return self.support.differences(self.elimination.inverse_entries(factor))

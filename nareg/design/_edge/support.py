@@ -68,10 +68,14 @@ class Support:
         """Derivatives by the unknowns from those by the number of every node and edge."""
         return each
 
+    def differences(self, entries: np.ndarray) -> np.ndarray:
+        """``v_k^T M v_k`` for every node and edge, from M's N diagonal entries and those between the ends of edges."""
+        d = entries[: self.n]
+        return np.concatenate([d, d[self.i] + d[self.j] - 2 * entries[self.n :]])
+
     def gather(self, M: np.ndarray) -> np.ndarray:
         """``v_k^T M v_k`` for symmetric M."""
-        d = np.diagonal(M)
-        return self.reduce(np.concatenate([d, d[self.i] + d[self.j] - 2 * M[self.i, self.j]]))
+        return self.reduce(self.differences(np.concatenate([np.diagonal(M), M[self.i, self.j]])))
 
     def column_products(self, A: np.ndarray, U: np.ndarray) -> np.ndarray:
         """``sum over columns (v_k^T a)(v_k^T u)``."""
