@@ -15,7 +15,7 @@ import time
 import numpy as np
 
 import nareg
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.system import Process
 
 RHO, REACH, VARIANCE, NOISE, GAPS = 0.93, 6.0, 2.0, 0.5, 0.2
@@ -25,7 +25,7 @@ def network(n: int, T: int, rng: np.random.Generator) -> tuple[nareg.Graph, np.n
     """Graph, truth and readings (N, T), and the process that they were drawn from."""
     graph = nareg.Graph.from_knn(rng.random((n, 2)), 8)
     noise = NOISE * np.exp(0.4 * rng.standard_normal(n))
-    process = Process(Family(graph.adjacency, 2).at(REACH), RHO, VARIANCE, noise)
+    process = Process(FieldFamily(graph.adjacency, 2).at(REACH), RHO, VARIANCE, noise)
     truth = process.draw(T, rng)
     readings = truth + np.sqrt(noise)[:, None] * rng.standard_normal(truth.shape)
     readings[rng.random(truth.shape) < GAPS] = np.nan
@@ -57,11 +57,11 @@ def main() -> None:
     seconds = time.perf_counter() - start
     report(f"fit {seconds:.1f} s: " + ", ".join(f"{name} {value:.1f}" for name, value in model.timings.items()))
     print(model.summary())
-    found = model.process
+    fitted = model.process
     scale = model.unit**2
     print(
-        f"rho {found.rho:.4f} (true {RHO}), variance {found.variance * scale:.3f} ({VARIANCE}), reach {found.field.reach:.2f} "
-        f"({REACH}), noise: mean log ratio {np.log(model.noise / process.noise).mean():.3f}, "
+        f"rho {fitted.rho:.4f} (true {RHO}), variance {fitted.variance * scale:.3f} ({VARIANCE}), "
+        f"reach {fitted.field.reach:.2f} ({REACH}), noise: mean log ratio {np.log(model.noise / process.noise).mean():.3f}, "
         f"spread {np.log(model.noise / process.noise).std():.3f}"
     )
     start = time.perf_counter()

@@ -220,7 +220,7 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
     _, reach, signal, common, weights, cross, factor = best
     dual[known] = weights
     ones = cho_solve(factor, np.ones(known.size))
-    told = signal * cross
+    weighted = signal * cross
     # of the field given the coefficients, and of the network's own, which is estimated with them
-    spread = signal - np.einsum("ij,ji->i", told, cho_solve(factor, told.T)) + (1 - told @ ones) ** 2 / ones.sum()
+    spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
     return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0)

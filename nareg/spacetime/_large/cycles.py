@@ -8,14 +8,16 @@ import scipy.sparse as sp
 from nareg._linear.factorization import superlu
 from nareg.results import symmetric_from_entries
 from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none, slow_power
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 
 #: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
 REACHES = (1.0, 4.0, 16.0)
 SHARES = (0.0, 0.3, 0.7, 0.95)
 
 
-def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: Family, wanted: str | tuple[str, ...]) -> Cycles:
+def fit(
+    y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, family: FieldFamily, wanted: str | tuple[str, ...]
+) -> Cycles:
     """Means and cycles of readings (T, N), NaN where missing. ``family`` is the field that coefficients are shrunk by."""
     names, harmonics = find(seconds, step, dated, wanted)
     n = y.shape[1]
@@ -58,7 +60,7 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
     return coefficients, spreads, power
 
 
-def _shrunk(b: np.ndarray, error: np.ndarray, family: Family) -> tuple[np.ndarray, float, np.ndarray]:
+def _shrunk(b: np.ndarray, error: np.ndarray, family: FieldFamily) -> tuple[np.ndarray, float, np.ndarray]:
     """Coefficients at all stations from noisy ones at some, the network's own, and variances, by the likeliest field."""
     n = b.size
     known = np.isfinite(b)

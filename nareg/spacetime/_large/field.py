@@ -20,7 +20,7 @@ from nareg.results import symmetric_from_entries
 SMOOTHNESS = (1, 2)
 
 
-class Family:
+class FieldFamily:
     """All fields of one smoothness on a graph. What their precisions share, the pattern and its elimination, is found once."""
 
     def __init__(self, adjacency: sp.csr_array, smoothness: int):
@@ -46,8 +46,8 @@ class Family:
         rows = np.repeat(np.arange(self.n), np.diff(matrix.indptr))
         key, wanted = rows * self.n + matrix.indices, self.i * self.n + self.j
         place = np.minimum(np.searchsorted(key, wanted), max(key.size - 1, 0))
-        found = key[place] == wanted if key.size else np.zeros(wanted.size, dtype=bool)
-        values = np.where(found, matrix.data[place] if key.size else 0.0, 0.0)
+        present = key[place] == wanted if key.size else np.zeros(wanted.size, dtype=bool)
+        values = np.where(present, matrix.data[place] if key.size else 0.0, 0.0)
         return np.concatenate([matrix.diagonal(), values])
 
     def entries(self, reach: float) -> np.ndarray:
@@ -65,7 +65,7 @@ class Family:
         """Entries of ``diag(scale) K diag(scale)``."""
         return entries * np.concatenate([scale**2, scale[self.i] * scale[self.j]])
 
-    def at(self, reach: float) -> Field:
+    def at(self, reach: float) -> GraphField:
         """The field of one reach, in edges."""
         entries = self.entries(reach)
         done = self.elimination.factor(entries)
@@ -75,14 +75,14 @@ class Family:
         covariance = self.elimination.inverse_entries(data)
         scale = np.sqrt(np.maximum(covariance[: self.n], 1e-300))
         log_det += 2 * float(np.log(scale).sum())
-        return Field(self, reach, scale, self.scaled(entries, scale), self.scaled(covariance, 1 / scale), log_det)
+        return GraphField(self, reach, scale, self.scaled(entries, scale), self.scaled(covariance, 1 / scale), log_det)
 
 
 @dataclass(frozen=True, eq=False)
-class Field:
+class GraphField:
     """A field with unit variances."""
 
-    family: Family
+    family: FieldFamily
     reach: float
     scale: np.ndarray  # (N,) standard deviations before they were scaled to 1
     entries: np.ndarray  # of the precision, on the family's pattern

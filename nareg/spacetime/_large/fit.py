@@ -18,7 +18,7 @@ from nareg.spacetime import _times, _transforms
 from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._degenerate import remarks
 from nareg.spacetime._large import cycles
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.fitting import estimate, gross_of, learn_large, neighborhood
 from nareg.spacetime._large.learning import shrunk_noise
 from nareg.spacetime._large.likelihood import log_likelihood
@@ -47,7 +47,7 @@ def fit_sparse(
     track = StageClock(progress)
     with one_thread(), ThreadPoolExecutor(THREADS) as pool:
         law = _chosen_transform(transform, calm, grid, graph, wanted)
-        families = {k: Family(graph.adjacency, k) for k in (1, 2)}
+        families = {k: FieldFamily(graph.adjacency, k) for k in (1, 2)}
         values = law.forward(calm).T
         spread = float(np.nanstd(values))
         unit = spread if spread > 0 else max(float(np.nanmax(np.abs(values))), 1.0)

@@ -11,8 +11,8 @@ import numpy as np
 from nareg.graph import Graph
 from nareg.spacetime._families import windows_of
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale
-from nareg.spacetime._large.field import Family
-from nareg.spacetime._large.learning import Fitted, Window, learn, posterior
+from nareg.spacetime._large.field import FieldFamily
+from nareg.spacetime._large.learning import FittedProcess, Window, learn, posterior
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._large.variances import Chains
 from nareg.spacetime._outliers import deletion_scores, limit_of, robust_spread
@@ -33,10 +33,10 @@ PREDICTION_TOL = 1e-4
 
 
 @dataclass(frozen=True, eq=False)
-class Learned:
+class LearnedProcess:
     """The process, how it was chosen, and the hidden readings with their predictions."""
 
-    fitted: Fitted
+    fitted: FittedProcess
     held_out: HeldOut | None
     choices: list[tuple[str, float, float]]
 
@@ -56,8 +56,13 @@ def windows(T: int, n: int) -> list[slice]:
 
 
 def learn_large(
-    y: np.ndarray, graph: Graph, families: dict[int, Family], task: LearningTask, progress: StageClock, pool: ThreadPoolExecutor
-) -> Learned:
+    y: np.ndarray,
+    graph: Graph,
+    families: dict[int, FieldFamily],
+    task: LearningTask,
+    progress: StageClock,
+    pool: ThreadPoolExecutor,
+) -> LearnedProcess:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
     slices = windows(*y.shape)
     parts = [y[p] for p in slices]
@@ -69,7 +74,7 @@ def learn_large(
     seeds = [int(seed) for seed in task.rng.integers(2**63, size=len(parts))]
     seen = [np.where(m, np.nan, p) for p, m in zip(parts, masks, strict=True)]
 
-    def fit(readings: Sequence[np.ndarray], start: Process, iterations: int) -> Fitted:
+    def fit(readings: Sequence[np.ndarray], start: Process, iterations: int) -> FittedProcess:
         given = [Window(np.ascontiguousarray(part.T), seed) for part, seed in zip(readings, seeds, strict=True)]
         tick = lambda: progress.tick(1.0)  # noqa: E731
         return learn(given, start, iterations=iterations, fixed_noise=task.noise is not None, pool=pool, tick=tick)
@@ -99,10 +104,10 @@ def learn_large(
     whole = parts
     if task.robust:
         whole = [np.where(_gross(part, best.process, graph, pool), np.nan, part) for part in parts]
-    return Learned(fit(whole, best.process, AGAIN), held_out, choices)
+    return LearnedProcess(fit(whole, best.process, AGAIN), held_out, choices)
 
 
-def first_process(parts: Sequence[np.ndarray], graph: Graph, family: Family, task: LearningTask) -> Process:
+def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily, task: LearningTask) -> Process:
     """A dense model of a patch of neighbors, or where that has too few readings a plain guess."""
     counts = np.sum([np.isfinite(p).sum(axis=0) for p in parts], axis=0)
     patch = neighborhood(graph, int(np.argmax(counts)), PATCH)
@@ -143,7 +148,7 @@ def estimate(
 
 
 @dataclass(frozen=True)
-class _Done:
+class _Estimate:
     x: np.ndarray
     var: np.ndarray
 
@@ -164,7 +169,7 @@ def gross_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -
 
 def scores_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -> np.ndarray:
     """Deletion residuals (T, N) in standard deviations, NaN without a reading."""
-    return deletion_scores(y, _Done(x, var), noise)  # type: ignore[arg-type]
+    return deletion_scores(y, _Estimate(x, var), noise)  # type: ignore[arg-type]
 
 
 def _held_out(

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from nareg.spacetime._large.field import Field
+from nareg.spacetime._large.field import GraphField
 from nareg.spacetime._large.information import eigenvalue_density, information
-from nareg.spacetime._large.system import Preconditioner, Process, System
+from nareg.spacetime._large.system import Process, SpaceTimeSystem, TimePreconditioner
 from nareg.spacetime._parametric import NOISE_RANGE, NOISE_SPREAD, REACH_PRIOR
 
 #: Pairs of draws of the field's error that an expectation averages: as many as make this many cells, within limits. Their noise
@@ -40,7 +40,7 @@ PRIOR = np.array([0.0, 0.0, REACH_PRIOR**-2, 0.0])
 
 
 @dataclass
-class Fitted:
+class FittedProcess:
     """Process of (nearly) largest likelihood, and what each step was expected to add to the log-likelihood."""
 
     process: Process
@@ -65,7 +65,7 @@ class _Memory:
     """Solutions and preconditioner of the iteration before."""
 
     X: np.ndarray | None = None
-    preconditioner: Preconditioner | None = None
+    preconditioner: TimePreconditioner | None = None
     theta: np.ndarray | None = None  # parameters that the preconditioner was made for
 
 
@@ -81,7 +81,7 @@ def posterior(
     theta = _pack(process)
     if memory.theta is None or np.abs(theta - memory.theta).max() > STALE:
         memory.preconditioner, memory.theta = None, theta
-    system = System(process, window.observed, memory.preconditioner)
+    system = SpaceTimeSystem(process, window.observed, memory.preconditioner)
     memory.preconditioner = system.preconditioner
     B, prior = system.right_side(window.y)[:, None, :], np.zeros((process.field.n, 0, window.y.shape[1]))
     if pairs:
@@ -95,19 +95,19 @@ def posterior(
 def learn(
     windows: Sequence[Window], start: Process, *, iterations: int, fixed_noise: bool,
     pool: ThreadPoolExecutor | None = None, tick: Callable[[], None] | None = None,
-) -> Fitted:  # fmt: skip
+) -> FittedProcess:  # fmt: skip
     """At most ``iterations`` of scoring from ``start``."""
     level = max(float(np.nanvar(np.concatenate([w.y.ravel() for w in windows]))), 1e-12)
     lower, upper = _bounds(start.field.n, level)
     memories = [_Memory() for _ in windows]
     pairs = int(np.clip(CELLS // sum(w.y.size for w in windows), *PAIRS))
     density = eigenvalue_density(start.field.family.L, np.random.default_rng(windows[0].seed))
-    length, now = _Length(), Fitted(start)
+    length, now = _Length(), FittedProcess(start)
     for _ in range(iterations):
         process = now.process
         theta = _pack(process)
         solved = [posterior(process, w, pairs, SOLVE_TOL, memory, pool) for w, memory in zip(windows, memories, strict=True)]
-        sums = _Sums(process, windows, solved)
+        sums = _ExpectedSums(process, windows, solved)
         gradient = _gradient(sums)
         coverage = float(sums.counts @ (1 / process.noise)) / (process.field.n * sums.rows)
         curvature = information(process, sums.rows, coverage, density) + np.diag(PRIOR)
@@ -129,7 +129,7 @@ def learn(
     return now
 
 
-def _gradient(sums: _Sums) -> np.ndarray:
+def _gradient(sums: _ExpectedSums) -> np.ndarray:
     """Of the penalized log-likelihood in the shared parameters: that of the expected complete one (Fisher's identity)."""
     process, n = sums.process, sums.process.field.n
     a = np.arctanh(process.rho)
@@ -141,7 +141,7 @@ def _gradient(sums: _Sums) -> np.ndarray:
 
     G, here = sums.pairs(process.rho), float(np.log(process.field.reach))
 
-    def in_space(spatial: Field) -> float:
+    def in_space(spatial: GraphField) -> float:
         return -0.5 * (float(G @ spatial.entries) / process.variance - sums.rows * spatial.log_det)
 
     return np.array(
@@ -199,7 +199,7 @@ class _Length:
         return taken
 
 
-class _Sums:
+class _ExpectedSums:
     """Expected sums over time that the next parameters need.
 
     A sum over draws of the error is close to one over the fields that these resemble, whose expectation is known: the

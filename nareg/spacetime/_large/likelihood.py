@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from nareg.spacetime._large.system import Process, System, dots
+from nareg.spacetime._large.system import Process, SpaceTimeSystem, dots
 
 #: Probes of the determinant: as many as make this many cells, within limits; and the most steps from each.
 CELLS, PROBES, STEPS = 1_000_000, (1, 16), 20
@@ -23,7 +23,7 @@ SMALL = 1e-3
 def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadPoolExecutor | None = None) -> float:
     """Log-likelihood of readings (N, T), NaN where missing, whose posterior mean is ``x``."""
     observed = np.isfinite(y)
-    system = System(process, observed)
+    system = SpaceTimeSystem(process, observed)
     right = system.right_side(y)
     n, T = y.shape
     fit = float(np.sum(right * np.where(observed, y, 0.0)) - np.sum(right * x))
@@ -33,7 +33,7 @@ def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadP
     return -0.5 * (fit + determinant + observed.sum() * np.log(2 * np.pi))
 
 
-def _relative(system: System, rng: np.random.Generator, pool: ThreadPoolExecutor | None) -> float:
+def _relative(system: SpaceTimeSystem, rng: np.random.Generator, pool: ThreadPoolExecutor | None) -> float:
     """``log det M^-1 (P + C)``, averaged over probes."""
     probes = int(np.clip(CELLS // system.observed.size, *PROBES))
     R = system.preconditioner.noise(probes, rng)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg.spacetime import _store
-from nareg.spacetime._large.field import SMOOTHNESS, Family
+from nareg.spacetime._large.field import SMOOTHNESS, FieldFamily
 from nareg.spacetime._large.system import Process
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def model_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTime
     variance, reach = _store.number(facts, "variance"), _store.number(facts, "reach")
     _store.need(abs(rho) < 1 and variance > 0 and 0 < reach < 1e6, "its process is not stationary")
     _store.need(smoothness in SMOOTHNESS, f"its smoothness is {smoothness!r}")
-    spatial = Family(common["graph"].adjacency, int(smoothness)).at(reach)
+    spatial = FieldFamily(common["graph"].adjacency, int(smoothness)).at(reach)
     return SparseSpaceTimeModel(process=Process(spatial, rho, variance, common["unit_noise"]), **common)
 
 
@@ -64,7 +64,7 @@ def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
     stream = SparseStream(model, own["row"], robust, state["coverage"], state["start"])
     n, W = model.n_nodes, len(state["values"])
     shapes = {
-        "coverage": (n,), "start": (n,), "values": (W, n), "weights": (W, n), "x": (W, n), "told": (n,), "strikes": (n,),
+        "coverage": (n,), "start": (n,), "values": (W, n), "weights": (W, n), "x": (W, n), "informed": (n,), "strikes": (n,),
         "missing": (n,), "means": (len(state["means"]), n), "pivots": (2, n), "ends": (2, n),
     }  # fmt: skip
     kinds = {"strikes": "i", "missing": "b"}

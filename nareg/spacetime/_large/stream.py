@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 #: Times that are smoothed together.
 WINDOW = 4
 #: Residual of an update's solve, and its most steps.
-TOL, STEPS = 1e-3, 50
+TOL, STEPS = 5e-3, 50
 #: Iterations of the Riccati recursion, and the spatial modes that the line is fitted to.
 RICCATI, MODES = 2000, 64
 
@@ -193,7 +193,7 @@ class SparseStream:
         forward = self._forward
         arrays = {
             "coverage": self._coverage, "start": self._start, "values": self._values, "weights": self._weights, "x": self._x,
-            "means": np.array(self._means), "strikes": self._strikes, "told": forward.told, "missing": forward.missing,
+            "means": np.array(self._means), "strikes": self._strikes, "informed": forward.informed, "missing": forward.missing,
             "pivots": np.array(forward.pivots), "ends": np.array(forward.ends),
         }  # fmt: skip
         return arrays, {"row": self._row, "robust": self._robust}
@@ -203,7 +203,7 @@ class SparseStream:
         forward = self._forward
         self._start, self._values, self._weights, self._x = a["start"], a["values"], a["weights"], a["x"]
         self._means, self._strikes = list(a["means"]), a["strikes"]
-        forward.told, forward.missing = a["told"], a["missing"]
+        forward.informed, forward.missing = a["informed"], a["missing"]
         forward.pivots, forward.ends = list(a["pivots"]), list(a["ends"])
 
     def _product(self, X: np.ndarray) -> np.ndarray:

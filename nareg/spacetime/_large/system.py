@@ -19,7 +19,7 @@ from scipy.linalg import solveh_banded
 from nareg._linear.factorization import Factor, factorize
 from nareg.errors import SolverError
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._large.field import Field
+from nareg.spacetime._large.field import GraphField
 
 #: Frequencies whose eigenvalues differ by less than this factor share a sparse factor.
 SPREAD = 2.0
@@ -34,7 +34,7 @@ TOO_SMALL = "the space-time system is singular in float64: the noise or the fiel
 class Process:
     """A stationary autoregression of first order with a field in space and noise at the stations."""
 
-    field: Field
+    field: GraphField
     rho: float
     variance: float
     noise: np.ndarray  # (N,)
@@ -86,7 +86,7 @@ class Process:
         return out
 
 
-class Preconditioner:
+class TimePreconditioner:
     """``M^-1`` as the module's docstring has it, for C of one coverage."""
 
     def __init__(self, process: Process, coverage: np.ndarray, T: int):
@@ -149,16 +149,16 @@ class Preconditioner:
         return scipy.fft.idct(waves, axis=-1, norm="ortho", overwrite_x=True)
 
 
-class System:
+class SpaceTimeSystem:
     """``P + C`` for the readings of one window."""
 
-    def __init__(self, process: Process, observed: np.ndarray, preconditioner: Preconditioner | None = None):
+    def __init__(self, process: Process, observed: np.ndarray, preconditioner: TimePreconditioner | None = None):
         """``observed``: (N, T) bool."""
         self.process, self.observed = process, observed
         self.precision = process.field.precision()
         self.weights = observed / process.noise[:, None]
         T = observed.shape[1]
-        self.preconditioner = preconditioner or Preconditioner(process, self.weights.mean(axis=1), T)
+        self.preconditioner = preconditioner or TimePreconditioner(process, self.weights.mean(axis=1), T)
 
     def product(self, X: np.ndarray) -> np.ndarray:
         """``(P + C) X`` for X (N, S, T)."""

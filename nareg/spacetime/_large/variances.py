@@ -72,16 +72,16 @@ class Chains:
 
     def smoothed(self, weights: np.ndarray) -> np.ndarray:
         """(N, T) variances given all readings, for ``weights`` of ``1 / r`` where there is a reading."""
-        told = self.weights @ weights
-        result = self._pass(self.seen, weights, told)
+        informed = self.weights @ weights
+        result = self._pass(self.seen, weights, informed)
         missing = weights == 0
         if missing.any():
-            result[missing] = self._pass(self.unseen, weights, told)[missing]
+            result[missing] = self._pass(self.unseen, weights, informed)[missing]
         return result
 
-    def _pass(self, chain: Chain, weights: np.ndarray, told: np.ndarray) -> np.ndarray:
-        precision = self.increments(chain, told[:, :-1], told[:, 1:])
-        d = weights + chain.others[:, None] * told
+    def _pass(self, chain: Chain, weights: np.ndarray, informed: np.ndarray) -> np.ndarray:
+        precision = self.increments(chain, informed[:, :-1], informed[:, 1:])
+        d = weights + chain.others[:, None] * informed
         d[:, :1] += 1 / self.process.variance if d.shape[1] == 1 else self.at_end * precision[:, :1]
         if d.shape[1] > 1:
             d[:, -1:] += self.at_end * precision[:, -1:]
@@ -123,25 +123,25 @@ class Forward:
         self.chains = chains
         self.pivots: list[np.ndarray] = []  # of the seen and the unseen chain, without what the record's end adds
         self.ends: list[np.ndarray] = []
-        self.told = np.zeros(chains.process.field.n)
-        self.missing = np.ones(self.told.size, dtype=bool)
+        self.informed = np.zeros(chains.process.field.n)
+        self.missing = np.ones(self.informed.size, dtype=bool)
 
     def step(self, weights: np.ndarray) -> None:
         """The next time, with information ``weights`` (N,) of the readings."""
         chains, prior = self.chains, 1 / self.chains.process.variance
-        told = chains.weights @ weights
+        informed = chains.weights @ weights
         pivots, ends = [], []
         for k, chain in enumerate((chains.seen, chains.unseen)):
-            d = weights + chain.others * told
+            d = weights + chain.others * informed
             if not self.pivots:
                 pivots.append(d + chains.at_end * prior)
                 ends.append(np.full(d.size, chains.at_end * prior))
                 continue
-            precision = chains.increments(chain, self.told, told)
+            precision = chains.increments(chain, self.informed, informed)
             before = self.pivots[k] + chains.at_step * precision
             pivots.append(d + chains.at_step * precision - (chains.beside * precision) ** 2 / before)
             ends.append(chains.at_end * precision)
-        self.pivots, self.ends, self.told, self.missing = pivots, ends, told, weights == 0
+        self.pivots, self.ends, self.informed, self.missing = pivots, ends, informed, weights == 0
 
     def variance(self) -> np.ndarray:
         """(N,) at the last time."""

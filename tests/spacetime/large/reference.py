@@ -6,7 +6,7 @@ import numpy as np
 
 import nareg
 from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._smoother import Pass, run
 
@@ -14,7 +14,9 @@ from nareg.spacetime._smoother import Pass, run
 def process(seed=0, n=40, smoothness=2, reach=3.0, rho=0.9, variance=2.0, noise=0.5) -> tuple[nareg.Graph, Process]:
     rng = np.random.default_rng(seed)
     graph = nareg.Graph.from_knn(rng.random((n, 2)), min(6, n - 1))
-    return graph, Process(Family(graph.adjacency, smoothness).at(reach), rho, variance, noise * np.exp(rng.normal(0, 0.5, n)))
+    return graph, Process(
+        FieldFamily(graph.adjacency, smoothness).at(reach), rho, variance, noise * np.exp(rng.normal(0, 0.5, n))
+    )
 
 
 def readings(of: Process, T: int, rng: np.random.Generator, gaps: float = 0.3) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.learning import Window, learn, shrunk_noise
 from nareg.spacetime._large.system import Process
 from tests.spacetime.large.reference import dense, process, readings
@@ -16,7 +16,7 @@ RNG = np.random.default_rng
 def fitted(seed=0, T=150, noise=0.5, gaps=0.2, smoothness=2, fixed=False, **options):
     graph, truth = process(seed, n=150, noise=noise, smoothness=smoothness, **options)
     _, y = readings(truth, T, RNG(seed), gaps)
-    start = Process(Family(graph.adjacency, smoothness).at(2.0), 0.7, 1.0, truth.noise if fixed else np.full(150, noise))
+    start = Process(FieldFamily(graph.adjacency, smoothness).at(2.0), 0.7, 1.0, truth.noise if fixed else np.full(150, noise))
     return truth, y, learn([Window(y, 1)], start, iterations=60, fixed_noise=fixed)
 
 
@@ -43,7 +43,7 @@ def test_the_likelihood_is_that_of_the_true_process_or_higher(noise):
 def test_two_windows_count_as_two_records():
     graph, truth = process(3, n=100)
     _, y = readings(truth, 160, RNG(3), 0.0)
-    start = Process(Family(graph.adjacency, 2).at(2.0), 0.7, 1.0, np.full(100, 0.5))
+    start = Process(FieldFamily(graph.adjacency, 2).at(2.0), 0.7, 1.0, np.full(100, 0.5))
     found = learn([Window(y[:, :70], 1), Window(y[:, 90:], 2)], start, iterations=60, fixed_noise=False).process
     assert found.rho == pytest.approx(truth.rho, abs=0.03)
     assert np.log(found.variance) == pytest.approx(np.log(truth.variance), abs=0.3)

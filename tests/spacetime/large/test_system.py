@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import nareg
-from nareg.spacetime._large.field import Family
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.likelihood import log_likelihood
-from nareg.spacetime._large.system import Process, System
+from nareg.spacetime._large.system import Process, SpaceTimeSystem
 from nareg.spacetime._space import _graph_correlation
 from tests.spacetime.large.reference import dense, process, readings
 
@@ -21,7 +21,7 @@ RNG = np.random.default_rng
 @pytest.mark.parametrize("reach", [0.5, 3.0, 30.0])
 def test_field_is_the_dense_models_graph_family(reach):
     graph, _ = process()
-    field = Family(graph.adjacency, 2).at(reach)
+    field = FieldFamily(graph.adjacency, 2).at(reach)
     C = _graph_correlation(graph.adjacency, reach)
     np.testing.assert_allclose(np.linalg.inv(field.precision().toarray()), C, atol=1e-8)
     assert field.log_det == pytest.approx(-np.linalg.slogdet(C)[1], rel=1e-9)
@@ -30,7 +30,7 @@ def test_field_is_the_dense_models_graph_family(reach):
 @pytest.mark.parametrize("smoothness", [1, 2])
 def test_field_has_unit_variances_and_the_covariance_on_its_pattern(smoothness):
     graph, _ = process(n=25)
-    field = Family(graph.adjacency, smoothness).at(2.0)
+    field = FieldFamily(graph.adjacency, smoothness).at(2.0)
     C = np.linalg.inv(field.precision().toarray())
     np.testing.assert_allclose(np.diag(C), 1.0, rtol=1e-10)
     np.testing.assert_allclose(field.covariance, np.concatenate([np.diag(C), C[field.family.i, field.family.j]]), atol=1e-10)
@@ -41,7 +41,7 @@ def test_field_has_unit_variances_and_the_covariance_on_its_pattern(smoothness):
 
 
 def test_field_without_edges():
-    field = Family(sp.csr_array((3, 3)), 2).at(2.0)
+    field = FieldFamily(sp.csr_array((3, 3)), 2).at(2.0)
     np.testing.assert_allclose(field.precision().toarray(), np.eye(3), atol=1e-12)
 
 
@@ -55,7 +55,7 @@ def test_mean_and_variance_agree_with_the_dense_smoother(seed, smoothness, rho, 
     _, p = process(seed, n=20, smoothness=smoothness, reach=reach, rho=rho, noise=np.exp(log_noise))
     _, y = readings(p, T, RNG(seed), gaps)
     expected = dense(p, y)
-    system = System(p, np.isfinite(y))
+    system = SpaceTimeSystem(p, np.isfinite(y))
     x, _ = system.solve(system.right_side(y)[:, None, :], 1e-10)
     np.testing.assert_allclose(x[:, 0], expected.x.T, atol=1e-6)
     columns = np.eye(20 * T).reshape(20, T, 20 * T).transpose(0, 2, 1)
@@ -68,7 +68,7 @@ def test_mean_and_variance_agree_with_the_dense_smoother(seed, smoothness, rho, 
 def test_solves_start_from_a_given_answer_and_keep_several_right_sides_apart():
     _, p = process()
     _, y = readings(p, 20, RNG(0))
-    system = System(p, np.isfinite(y))
+    system = SpaceTimeSystem(p, np.isfinite(y))
     B = RNG(1).standard_normal((40, 3, 20))
     X, steps = system.solve(B, 1e-9)
     np.testing.assert_allclose(system.product(X), B, atol=1e-6)
@@ -107,9 +107,9 @@ def test_log_likelihood_is_the_kalman_filters(gaps):
 
 def test_a_process_far_from_zero_coverage_still_solves():
     graph = nareg.graphs.grid((5, 5))
-    p = Process(Family(graph.adjacency, 2).at(20.0), 0.99, 1.0, np.full(25, 1e-5))
+    p = Process(FieldFamily(graph.adjacency, 2).at(20.0), 0.99, 1.0, np.full(25, 1e-5))
     y = np.full((25, 30), np.nan)
     y[3, 4] = 1.0
-    system = System(p, np.isfinite(y))
+    system = SpaceTimeSystem(p, np.isfinite(y))
     x, _ = system.solve(system.right_side(y)[:, None, :], 1e-9)
     np.testing.assert_allclose(x[:, 0], dense(p, y).x.T, atol=1e-6)
