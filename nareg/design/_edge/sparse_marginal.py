@@ -2,7 +2,8 @@
 
 As :mod:`nareg.design._edge.marginal`, whose gradient asks for ``Theta^-1`` and ``P_t = (Theta + C_t)^-1`` between neighbors
 alone. Takahashi's recursion computes these from a sparse factor. All ``Theta + C_t`` share their pattern: a factor per
-pattern of gaps, sixteen at a time, takes a few milliseconds on 10,000 nodes. Random probes of ``P_t`` would save little.
+pattern of gaps, sixteen at a time, takes a few milliseconds on 10,000 nodes. Random probes of ``P_t`` would save half
+of that at most: the log-determinants need the factors.
 """
 
 from __future__ import annotations
