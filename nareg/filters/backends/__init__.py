@@ -11,6 +11,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, get_args
 
 import numpy as np
+import scipy.sparse as sp
 
 from nareg import _checks
 from nareg._operator import FilterSystem, Penalty
@@ -24,10 +25,11 @@ if TYPE_CHECKING:
     from nareg.filters.backends._torch import TorchEngines
     from nareg.filters.backends._torch._edges import TorchEdges
     from nareg.filters.backends._torch._systems import TorchSystems
+    from nareg.filters.backends._torch._time_system import TimeSystem
 
 __all__ = [
     "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend",
-    "checking", "open_backend", "open_systems", "open_torch", "open_torch_edges",
+    "checking", "open_backend", "open_systems", "open_torch", "open_torch_edges", "open_torch_time",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -82,6 +84,15 @@ def open_torch_edges(
     with _torch_needed():
         from nareg.filters.backends._torch._edges import TorchEdges
     return TorchEdges(c, i, j, order, options, tol=tol)
+
+
+def open_torch_time(
+    K: sp.csr_array, C: np.ndarray, ends: float, middle: float, beside: float, eigenvalues: np.ndarray, options: Torch
+) -> TimeSystem:
+    """The space-time system of a large network on torch."""
+    with _torch_needed():
+        from nareg.filters.backends._torch._time_system import TimeSystem
+    return TimeSystem(K, C, ends, middle, beside, eigenvalues, options)
 
 
 @contextmanager

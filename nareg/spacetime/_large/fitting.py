@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from nareg.filters.backends import Torch, open_torch_time
 from nareg.graph import Graph
 from nareg.spacetime._families import windows_of
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale
@@ -137,14 +138,27 @@ def neighborhood(graph: Graph, center: int, size: int) -> np.ndarray:
 
 
 def estimate(
-    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float
+    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float, backend: Torch | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and variance (T, N) of the field given readings (T, N)."""
+    """Mean and variance (T, N) of the field given readings (T, N); ``backend`` solves for the mean."""
     window = Window(np.ascontiguousarray(y.T), 0)
-    x = posterior(process, window, 0, tol, pool=pool)[0][:, 0]
+    x = posterior(process, window, 0, tol, pool=pool)[0][:, 0] if backend is None else on_torch(process, window.y, tol, backend)
     weights = window.observed / process.noise[:, None]
     var = Chains.of(process, weights.mean(axis=1), graph.adjacency).smoothed(weights)
     return x.T, var.T
+
+
+def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.ndarray:
+    """Mean (N, T) of the field given readings (N, T), solved on a device."""
+    observed, rho, T = np.isfinite(y), process.rho, y.shape[1]
+    weights = observed / process.noise[:, None]
+    unit = 1 / (1 - rho**2) if T > 1 else 1.0
+    system = open_torch_time(
+        process.field.precision() / process.variance, weights, unit, (1 + rho**2) * unit, -rho * unit, process.eigenvalues(T),
+        options,
+    )  # fmt: skip
+    # its preconditioner knows less of the system, and so does the norm of its residuals
+    return system.solve(weights * np.where(observed, y, 0.0), 0.1 * tol)
 
 
 @dataclass(frozen=True)

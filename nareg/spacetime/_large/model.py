@@ -6,6 +6,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,6 +14,7 @@ from numpy.typing import ArrayLike
 from nareg import _checks
 from nareg._linear.threads import one_thread
 from nareg.errors import InputError
+from nareg.filters.backends import Torch
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._cycles import with_offsets
@@ -26,7 +28,7 @@ from nareg.spacetime._results import Smoothed
 from nareg.spacetime._stream import LONGEST_JUMP
 
 #: Residual of the solves of an estimate, and of those that only look for gross outliers.
-TOL, ROUGH = 1e-6, 1e-3
+TOL, ROUGH = 1e-8, 1e-3
 #: Rounds that look for gross outliers.
 ROUNDS = 3
 #: Threads: each solves for some of the frequencies in time.
@@ -52,11 +54,11 @@ class SparseSpaceTimeModel(BaseModel):
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
-        robust: bool = True, progress: ProgressCallback | None = None,
+        robust: bool = True, backend: Literal["scipy", "torch"] | Torch = "scipy", progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
-        The mean is exact to a residual of 1e-6. Standard deviations are approximate: within some 5 % for steady or scattered
+        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within some 5 % for steady or scattered
         readings, 10 % in long gaps; bands are calibrated on hidden readings.
 
         Parameters
@@ -69,6 +71,9 @@ class SparseSpaceTimeModel(BaseModel):
             False marks a reading as missing.
         robust : bool
             Ignore readings more than five standard deviations from their prediction by all others.
+        backend : {"scipy", "torch"} or Torch
+            Library that solves for the mean. ``"torch"`` runs on CUDA where there is one; a
+            :class:`~nareg.filters.backends.Torch` has a device and a precision.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per solve: its stage, and the fraction that is done.
 
@@ -84,12 +89,15 @@ class SparseSpaceTimeModel(BaseModel):
         True
         """
         started = perf_counter()
+        if not isinstance(backend, Torch):
+            _checks.choice("backend", backend, ("scipy", "torch"))
+        options = backend if isinstance(backend, Torch) else Torch() if backend == "torch" else None
         given = on_grid(self, readings, times, observed, exclude=robust)
         y = given.rows - given.offset
         with one_thread(), ThreadPoolExecutor(THREADS) as pool:
             bad = self._outliers(y, pool, progress)[0] if robust and readings is not None else np.zeros(y.shape, dtype=bool)
             calm = np.where(bad, np.nan, y)
-            x, var = estimate(calm, self.process, self.graph, pool, TOL)
+            x, var = estimate(calm, self.process, self.graph, pool, TOL, options)
             value = log_likelihood(calm.T, x.T, self.process, pool)
         if progress is not None:
             progress(Progress("smoothing", fraction=1.0))

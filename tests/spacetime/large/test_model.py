@@ -8,6 +8,7 @@ import scipy.sparse as sp
 
 import nareg
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
+from nareg.filters.backends import Torch
 from nareg.results import Status
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, _times, _transforms, fit, load
 from nareg.spacetime._bands import Bands
@@ -37,7 +38,7 @@ def case():
 def test_smooth_is_the_dense_smoothers(case):
     graph, p, _, y, _ = case
     done, exact = model_of(graph, p, y).smooth(), dense(p, y)
-    np.testing.assert_allclose(done.x, exact.x.T, atol=1e-4)
+    np.testing.assert_allclose(done.x, exact.x.T, atol=1e-6)
     assert done.log_likelihood == pytest.approx(exact.log_likelihood, rel=0.005)
     np.testing.assert_array_equal(model_of(graph, p, y).smooth().x, done.x)
 
@@ -205,3 +206,19 @@ def test_readings_by_name():
     np.testing.assert_array_equal(one.update({"s3": 1.0}).x, two.update([1.0 if i == 3 else np.nan for i in range(40)]).x)
     with pytest.raises(InputError, match="'s99', which the model does not know"):
         one.update({"s99": 1.0})
+
+
+@pytest.mark.parametrize("rows", [1, 2, 90])
+@pytest.mark.parametrize("smoothness", [1, 2])
+def test_torch_has_the_same_estimate(rows, smoothness):
+    torch = pytest.importorskip("torch")
+    graph, p = process(n=50, smoothness=smoothness, reach=8.0, rho=0.95)
+    _, y = readings(p, rows, RNG(0), 0.3 if rows > 2 else 0.0)
+    model = model_of(graph, p, y)
+    expected = model.smooth()
+    for options in ("torch", Torch(device="cpu"), Torch(device="cpu", dtype=torch.float32)):
+        done = model.smooth(backend=options)
+        np.testing.assert_allclose(done.x, expected.x, atol=1e-6)
+        np.testing.assert_allclose(done.std, expected.std)
+    with pytest.raises(InputError, match="backend"):
+        model.smooth(backend="petsc")
