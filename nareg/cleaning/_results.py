@@ -19,8 +19,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-#: Where stations are not checked one by one, those with more than this share of bad readings are suspect.
-SUSPECT = 0.02
+#: Where stations are not checked one by one, those with more than this share of bad readings are suspect, and those whose noise
+#: variance is so many times the median station's.
+SUSPECT, NOISY = 0.02, 6.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,6 +85,8 @@ class Cleaned:
         bad = (flags == Flag.BAD).sum(axis=0)
         # single wild readings make no station suspect
         wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | (bad > SUSPECT * (flags != Flag.MISSING).sum(axis=0))
+        if self.model is not None:
+            wrong |= self.model.unit_noise > NOISY * np.median(self.model.unit_noise)
         return tuple(name for name, bad in zip(self.network.readings.names, wrong, strict=True) if bad)
 
     def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:

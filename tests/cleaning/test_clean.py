@@ -226,7 +226,7 @@ def test_known_noise_is_used(network):
 
 @pytest.mark.slow
 def test_networks_too_large_for_dense_covariances_have_a_sparse_model(rng, tmp_path):
-    network = nareg.datasets.simulated(600, 60, faults=("dead", "stuck"), rng=rng)
+    network = nareg.datasets.simulated(600, 60, faults=("dead", "stuck", "spiking"), rng=rng)
     cleaned = nareg.clean(*frames(network))
     assert isinstance(cleaned.model, nareg.spacetime.SparseSpaceTimeModel)
     assert cleaned.method == cleaned.errors.index[0] == "space-time model"
