@@ -19,8 +19,8 @@ from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._degenerate import remarks
 from nareg.spacetime._large import cycles
 from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.fitting import estimate, gross_of, learn_large, neighborhood
-from nareg.spacetime._large.learning import shrunk_noise
+from nareg.spacetime._large.fitting import estimate, gross_of, learn_part, mean_of, neighborhood
+from nareg.spacetime._large.learning import Memory, shrunk_noise
 from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.model import ROUGH, THREADS, SparseSpaceTimeModel
 from nareg.spacetime._results import FitDetails
@@ -54,20 +54,20 @@ def fit_sparse(
         rows = grid.on_rows(values / unit)
         seasonal = cycles.fit(rows, grid.seconds, grid.step, grid.dated, families[2], wanted)
         rows = rows - seasonal.at(grid.seconds)
-        learned = learn_large(rows, graph, families, task.of_rows(unit, seasonal.variance_at(grid.seconds)), track, pool)
+        learned = learn_part(rows, graph, families, task.of_rows(unit, seasonal.variance_at(grid.seconds)), track, pool)
         process = learned.process
         excluded = np.zeros(rows.shape, dtype=bool)
         track.enter("noise of every station from all readings", 1.0, ROUNDS + 1)
+        memory = Memory()
         for _ in range(ROUNDS):
-            calm_rows = np.where(excluded, np.nan, rows)
-            x, var = estimate(calm_rows, process, graph, pool, ROUGH)
+            x, var = estimate(np.where(excluded, np.nan, rows), process, graph, pool, ROUGH, memory=memory)
             if task.robust:
                 excluded = gross_of(rows, x, var, np.where(excluded, np.inf, process.noise))
             if task.noise is None:
                 process = replace(process, noise=_station_noise(np.where(excluded, np.nan, rows), x, var, process.noise))
             track.tick(1)
         rows = np.where(excluded, np.nan, rows)
-        x, _ = estimate(rows, process, graph, pool, ROUGH)
+        x = mean_of(rows, process, pool, ROUGH, memory)
         value = log_likelihood(rows.T, x.T, process, pool)
     notes = remarks(
         y,

@@ -13,7 +13,7 @@ from nareg.graph import Graph
 from nareg.spacetime._families import windows_of
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale
 from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.learning import FittedProcess, Window, learn, posterior
+from nareg.spacetime._large.learning import FittedProcess, Memory, Window, learn, posterior
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._large.variances import Chains
 from nareg.spacetime._outliers import deletion_scores, limit_of, robust_spread
@@ -23,6 +23,8 @@ from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
 
 #: Unknowns of the windows that learning sees, and the fewest times in a window.
 UNKNOWNS, FEWEST_ROWS = 500_000, 24
+#: Stations of the part that a larger network is learned on.
+STATIONS = 20_000
 #: Readings that are hidden at most, and their share.
 HIDDEN, HIDDEN_SHARE = 20_000, 0.1
 #: Stations of the patch that a dense model is fitted to for a start, and iterations of that fit.
@@ -108,6 +110,30 @@ def learn_large(
     return LearnedProcess(fit(whole, best.process, AGAIN), held_out, choices)
 
 
+def learn_part(
+    y: np.ndarray, graph: Graph, families: dict[int, FieldFamily], task: LearningTask, progress: StageClock,
+    pool: ThreadPoolExecutor,
+) -> LearnedProcess:  # fmt: skip
+    """The same on a part of a network that has far more stations than its few parameters need; all then share them."""
+    n = graph.n_nodes
+    if n <= STATIONS:
+        return learn_large(y, graph, families, task, progress, pool)
+    counts = np.isfinite(y).sum(axis=0)
+    part = neighborhood(graph, int(np.argmax(counts)), STATIONS)
+    few = graph.subgraph(part)
+    noise, spread = (None if each is None else each[..., part] for each in (task.noise, task.offset_variance))
+    smaller = {k: FieldFamily(few.adjacency, k) for k in families}
+    learned = learn_large(y[:, part], few, smaller, replace(task, noise=noise, offset_variance=spread), progress, pool)
+    process = learned.process
+    everywhere = np.full(n, float(np.exp(np.log(process.noise).mean())))
+    everywhere[part] = process.noise
+    # the reach is in edges of the graph's mean degree
+    scale = float(np.sqrt(graph.adjacency.sum() / n / (few.adjacency.sum() / few.n_nodes or 1.0)))
+    field = families[process.field.family.smoothness].at(process.field.reach * scale)
+    whole = Process(field, process.rho, process.variance, everywhere if task.noise is None else task.noise)
+    return replace(learned, fitted=replace(learned.fitted, process=whole))
+
+
 def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily, task: LearningTask) -> Process:
     """A dense model of a patch of neighbors, or where that has too few readings a plain guess."""
     counts = np.sum([np.isfinite(p).sum(axis=0) for p in parts], axis=0)
@@ -138,14 +164,20 @@ def neighborhood(graph: Graph, center: int, size: int) -> np.ndarray:
 
 
 def estimate(
-    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float, backend: Torch | None = None
-) -> tuple[np.ndarray, np.ndarray]:
+    y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor, tol: float, backend: Torch | None = None,
+    memory: Memory | None = None,
+) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Mean and variance (T, N) of the field given readings (T, N); ``backend`` solves for the mean."""
-    window = Window(np.ascontiguousarray(y.T), 0)
-    x = posterior(process, window, 0, tol, pool=pool)[0][:, 0] if backend is None else on_torch(process, window.y, tol, backend)
-    weights = window.observed / process.noise[:, None]
+    x = mean_of(y, process, pool, tol, memory) if backend is None else on_torch(process, y.T, tol, backend).T
+    weights = (np.isfinite(y) / process.noise).T
     var = Chains.of(process, weights.mean(axis=1), graph.adjacency).smoothed(weights)
-    return x.T, var.T
+    return x, var.T
+
+
+def mean_of(y: np.ndarray, process: Process, pool: ThreadPoolExecutor, tol: float, memory: Memory | None = None) -> np.ndarray:
+    """Mean (T, N) of the field given readings (T, N); a ``memory`` keeps the answer and the factors for the next call."""
+    mean: np.ndarray = posterior(process, Window(np.ascontiguousarray(y.T), 0), 0, tol, memory, pool)[0][:, 0].T
+    return mean
 
 
 def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.ndarray:

@@ -61,7 +61,7 @@ class Window:
 
 
 @dataclass
-class _Memory:
+class Memory:
     """Solutions and preconditioner of the iteration before."""
 
     X: np.ndarray | None = None
@@ -70,14 +70,14 @@ class _Memory:
 
 
 def posterior(
-    process: Process, window: Window, pairs: int, tol: float, memory: _Memory | None = None,
+    process: Process, window: Window, pairs: int, tol: float, memory: Memory | None = None,
     pool: ThreadPoolExecutor | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:  # fmt: skip
     """Mean and ``pairs`` times two errors of the field, (N, 1 + 2 pairs, T); and ``pairs`` fields that resemble these errors.
 
     Two errors of a pair share the draw of the prior, and have opposite draws of the noise.
     """
-    memory = memory or _Memory()
+    memory = memory or Memory()
     theta = _pack(process)
     if memory.theta is None or np.abs(theta - memory.theta).max() > STALE:
         memory.preconditioner, memory.theta = None, theta
@@ -99,7 +99,7 @@ def learn(
     """At most ``iterations`` of scoring from ``start``."""
     level = max(float(np.nanvar(np.concatenate([w.y.ravel() for w in windows]))), 1e-12)
     lower, upper = _bounds(start.field.n, level)
-    memories = [_Memory() for _ in windows]
+    memories = [Memory() for _ in windows]
     pairs = int(np.clip(CELLS // sum(w.y.size for w in windows), *PAIRS))
     density = eigenvalue_density(start.field.family.L, np.random.default_rng(windows[0].seed))
     length, now = _Length(), FittedProcess(start)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nareg.spacetime import fit
+from nareg.spacetime._large import fitting
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.learning import Window, learn, shrunk_noise
 from nareg.spacetime._large.system import Process
@@ -66,3 +68,18 @@ def test_noise_is_drawn_to_the_networks():
     assert noise[2] == pytest.approx(4.0, rel=0.01)
     assert noise[1] < noise[2]
     assert noise[0] == pytest.approx(np.exp(np.log(noise).mean()), rel=1e-6)
+
+
+def test_a_part_of_a_network_stands_for_it(monkeypatch):
+    graph, truth = process(2, n=400)
+    _, y = readings(truth, 80, RNG(2), 0.1)
+    monkeypatch.setattr(fitting, "STATIONS", 250)
+    model = fit(graph, y, engine="sparse", rng=RNG(0))
+    learned = model.process
+    assert learned.field.n == 400
+    assert learned.rho == pytest.approx(truth.rho, abs=0.03)
+    assert np.log(learned.variance * model.unit**2) == pytest.approx(np.log(truth.variance), abs=0.3)
+    assert np.log(learned.field.reach) == pytest.approx(np.log(truth.field.reach), abs=0.3)
+    # every station's noise is learned, also outside of the part
+    assert np.log(model.noise / truth.noise).std() < 0.3
+    assert np.corrcoef(np.log(model.noise), np.log(truth.noise))[0, 1] > 0.8
