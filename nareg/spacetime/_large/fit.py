@@ -62,23 +62,16 @@ def fit_sparse(
         for _ in range(ROUNDS):
             x, var = estimate(np.where(excluded, np.nan, rows), process, graph, pool, ROUGH, memory=memory)
             if task.robust:
-                excluded = gross_of(rows, x, var, np.where(excluded, np.inf, process.noise))
+                excluded |= gross_of(rows, x, var, np.where(excluded, np.inf, process.noise))
             if task.noise is None:
                 process = replace(process, noise=_station_noise(np.where(excluded, np.nan, rows), x, var, process.noise))
             track.tick(1)
         rows = np.where(excluded, np.nan, rows)
         x = mean_of(rows, process, pool, ROUGH, memory)
         value = log_likelihood(rows.T, x.T, process, pool)
-    notes = remarks(
-        y,
-        np.isfinite(y) & ~np.isfinite(calm),
-        rows,
-        process.noise,
-        process.variance,
-        graph.names,
-        fixed_noise=task.noise is not None,
-    )
-    left_out = (np.isfinite(y) & ~np.isfinite(calm)) | excluded[grid.rows].T
+    unusable, known = np.isfinite(y) & ~np.isfinite(calm), task.noise is not None
+    notes = remarks(y, unusable, rows, process.noise, process.variance, graph.names, fixed_noise=known)
+    left_out = unusable | excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~left_out]
     value += float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit))
     spatial = process.field
