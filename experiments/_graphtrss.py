@@ -15,12 +15,12 @@ import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 
-from experiments._figure import Point, Row, Verdict, chosen, column, grade, mean_and_error
+from experiments._figure import Figure, Point, Row, Verdict, chosen, column, grade, mean_and_error
 from nareg import baselines, datasets, spacetime
 from nareg._neighbors import nearest
 from nareg.graph import Graph
@@ -307,3 +307,17 @@ def below(s: Settings, rows: list[Row], kind: str, claim: str, bar: Callable[[st
             f"below at {int((ratios < 1).sum())} of {len(at)}"
         )
     return Verdict(claim, grade([*holds, *[False] * (s.every > 1)], aim=True), "; ".join(texts) + f".{_in_part(s)}")
+
+
+def best_beside(s: Settings, rows: list[Row], kind: str) -> list[Verdict]:
+    """Whether GraphTRSS is reproduced, and whether nareg lies below the best published method."""
+    best = below(s, rows, kind, "below", lambda d: best_printed(d, kind, s.every), "the best published RMSE")
+    return [reproduced(s, rows, kind), best]
+
+
+def experiment(name: str, title: str, kind: str, judge: Callable[..., list[Verdict]] = best_beside) -> Figure:
+    """The experiment with one way to sample; ``judge`` also takes ``kind``."""
+    return Figure(
+        name, title, Settings(), Settings(masks=1, peer_masks=2, every=4), partial(points, kind=kind),
+        partial(compute, kind=kind), partial(draw, kind=kind), partial(judge, kind=kind), **PARTS,
+    )  # fmt: skip

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from time import perf_counter
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime import _stations, _times
 from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import Cycles
-from nareg.spacetime._results import FitDetails
-from nareg.spacetime._times import Time, TimeGrid
+from nareg.spacetime._inputs import GridReadings, on_grid
+from nareg.spacetime._results import FitDetails, Smoothed
+from nareg.spacetime._times import LONGEST_JUMP, Time, TimeGrid
 from nareg.spacetime._transforms import Transform
 
 
@@ -109,3 +113,53 @@ class BaseModel:
     def station_index(self, station: str | int) -> int:
         """Position of a station, by its name or its position."""
         return _stations.position(self.graph, station)
+
+    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
+        """Forecast the field at the next ``steps`` steps of the grid after the last reading.
+
+        Parameters
+        ----------
+        steps : int
+        readings, times
+            Readings to start from; default those of the fit.
+
+        Returns
+        -------
+        Smoothed
+            One column per step.
+        """
+        started = perf_counter()
+        steps = _checks.integer("steps", steps, low=1)
+        if steps > LONGEST_JUMP:
+            raise InputError(
+                f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
+            )
+        return self._forecast(steps, on_grid(self, readings, times, exclude=True), started)
+
+    def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw a field and readings of it from the model.
+
+        Parameters
+        ----------
+        rng : numpy.random.Generator
+        n_times : int, optional
+            Default: as many steps as the grid of the fit has.
+
+        Returns
+        -------
+        field, readings : (N, T) arrays
+            In the unit of the readings. With a transform the field is its median.
+        """
+        rng = _checks.generator(rng)
+        T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
+        field = self._draw(T, rng) + self.cycles.at(self.grid.seconds_of(np.arange(T)))
+        noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
+        return self.to_readings(field).T, self.to_readings(noisy).T
+
+    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
+        """The field at the next steps after readings on the grid."""
+        raise NotImplementedError
+
+    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        """A field (T, N) in the model's unit, without mean and cycles."""
+        raise NotImplementedError

@@ -11,6 +11,7 @@ import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._cycles import with_offsets
+from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._inputs import GridReadings
 from nareg.spacetime._results import Smoothed
@@ -76,9 +77,9 @@ def forecast(model: SpaceTimeModel, steps: int, given: GridReadings, started: fl
     return smoothed(model, (done.x + offset)[last:], var, times, done, given, started)
 
 
-def simulate(model: SpaceTimeModel, rng: np.random.Generator, n_times: int) -> tuple[np.ndarray, np.ndarray]:
-    """A field and readings of it, (N, T), in the unit of the readings."""
-    dynamics, n = model.dynamics, model.n_nodes
+def draw(dynamics: Dynamics, n_times: int, rng: np.random.Generator) -> np.ndarray:
+    """A field (T, N) of these dynamics."""
+    n = dynamics.n
     root, start = np.linalg.cholesky(dynamics.Q), np.linalg.cholesky(dynamics.P0)
     z = start @ rng.standard_normal(start.shape[0])
     states = np.empty((n_times, n))
@@ -87,9 +88,7 @@ def simulate(model: SpaceTimeModel, rng: np.random.Generator, n_times: int) -> t
             z = dynamics.mean_after(z)
             z[:n] += root @ rng.standard_normal(n)
         states[t] = z[:n]
-    field = states + model.cycles.at(model.grid.seconds_of(np.arange(n_times)))
-    noisy = field + np.sqrt(model.unit_noise) * rng.standard_normal(field.shape)
-    return model.to_readings(field).T, model.to_readings(noisy).T
+    return states
 
 
 def interpolate(model: SpaceTimeModel, points: np.ndarray, given: GridReadings, *, robust: bool, started: float) -> Smoothed:

@@ -12,17 +12,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
-from nareg.errors import InputError
 from nareg.progress import ProgressCallback
 from nareg.spacetime import _estimates, _stations
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._inputs import on_grid
+from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._parametric import Parameters
 from nareg.spacetime._results import Smoothed
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
-from nareg.spacetime._stream import LONGEST_JUMP, Stream
+from nareg.spacetime._stream import Stream
 from nareg.spacetime._tails import robust_pass
 
 
@@ -105,45 +104,11 @@ class SpaceTimeModel(BaseModel):
         robust = robust and readings is not None
         return _estimates.smooth(self, given, robust=robust, progress=progress, started=started)
 
-    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
-        """Forecast the field at the next ``steps`` steps of the grid after the last reading.
+    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
+        return _estimates.forecast(self, steps, given, started)
 
-        Parameters
-        ----------
-        steps : int
-        readings, times
-            Readings to start from; default those of the fit.
-
-        Returns
-        -------
-        Smoothed
-            One column per step.
-        """
-        started = perf_counter()
-        steps = _checks.integer("steps", steps, low=1)
-        if steps > LONGEST_JUMP:
-            raise InputError(
-                f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
-            )
-        return _estimates.forecast(self, steps, on_grid(self, readings, times, exclude=True), started)
-
-    def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw a field and readings of it from the model.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        n_times : int, optional
-            Default: as many steps as the grid of the fit has.
-
-        Returns
-        -------
-        field, readings : (N, T) arrays
-            In the unit of the readings. With a transform the field is its median.
-        """
-        rng = _checks.generator(rng)
-        T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
-        return _estimates.simulate(self, rng, T)
+    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        return _estimates.draw(self.dynamics, n_times, rng)
 
     def interpolate_at(
         self, coordinates: ArrayLike, *, readings: ArrayLike | None = None, times: ArrayLike | None = None

@@ -20,6 +20,8 @@ FINEST = 8
 OFF_GRID = 0.02
 #: The grid may have this many times as many rows as there are readings' times, or this many rows in all.
 MAX_ROWS, FEW_ROWS = 20, 20_000
+#: Longest jump in time, in steps: the state then has long returned to its mean.
+LONGEST_JUMP = 100_000
 SECOND = np.timedelta64(1, "s")
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")

@@ -17,7 +17,7 @@ from nareg.unlearning.propagation import exact, growing
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.factors import edge_factors
 from tests.unlearning import reference
-from tests.unlearning.test_model import assert_same, fitted, problem, state, true_gradient
+from tests.unlearning.requests import assert_same, fitted, problem, state, true_gradient
 
 
 @pytest.mark.parametrize("huge", [1e3, 1e6, 1e12, 1e16, 1e20])

@@ -9,7 +9,7 @@ from nareg.errors import InputError
 from nareg.unlearning import CertifiedGPR
 from nareg.unlearning.peers import certified
 from tests.unlearning import reference
-from tests.unlearning.test_model import problem, true_gradient
+from tests.unlearning.requests import problem, true_gradient
 
 KINDS = [CertifiedGPR, certified.Retrained, certified.CGU, certified.CEU]
 

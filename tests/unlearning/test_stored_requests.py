@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import rule
 
 from nareg.unlearning import CertifiedGPR, Ledger, verify
-from tests.unlearning.test_model import Requests
+from tests.unlearning.requests import Requests
 
 
 class StoredRequests(Requests):

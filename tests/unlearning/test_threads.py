@@ -18,7 +18,7 @@ from nareg.errors import BusyError, InputError
 from nareg.unlearning import CertifiedGPR, verify
 from nareg.unlearning.objective import ClassifierObjective
 from tests.unlearning import reference
-from tests.unlearning.test_model import fitted
+from tests.unlearning.requests import fitted
 
 
 class Paused:

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import one_thread
-from nareg.errors import InputError
 from nareg.filters.backends import Torch
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
@@ -25,7 +24,6 @@ from nareg.spacetime._large.stream import SparseStream, begin
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._outliers import ABSURD
 from nareg.spacetime._results import Smoothed
-from nareg.spacetime._stream import LONGEST_JUMP
 
 #: Residual of the solves of an estimate, and of those that only look for gross outliers.
 TOL, ROUGH = 1e-8, 1e-3
@@ -106,57 +104,18 @@ class SparseSpaceTimeModel(BaseModel):
         var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
         return self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
 
-    def forecast(self, steps: int, *, readings: ArrayLike | None = None, times: ArrayLike | None = None) -> Smoothed:
-        """Forecast the field at the next ``steps`` steps of the grid after the last reading.
-
-        Parameters
-        ----------
-        steps : int
-        readings, times
-            Readings to start from; default those of the fit.
-
-        Returns
-        -------
-        Smoothed
-            One column per step.
-        """
-        started = perf_counter()
-        steps = _checks.integer("steps", steps, low=1)
-        if steps > LONGEST_JUMP:
-            raise InputError(
-                f"steps is {steps}: pass at most {LONGEST_JUMP:,}, by which the field has long returned to its mean."
-            )
-        given = on_grid(self, readings, times, exclude=True)
+    def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
         y = (given.rows - given.offset)[-self.memory :]
         with one_thread(), ThreadPoolExecutor(THREADS) as pool:
             x, var = estimate(y, self.process, self.graph, pool, TOL)
         decay = self.process.rho ** np.arange(1, steps + 1)[:, None]
         seconds = given.grid.seconds_of(len(given.rows) + np.arange(steps))
-        offset = self.cycles.at(seconds)
-        variance = self.process.variance
-        ahead = decay**2 * var[-1] + variance * (1 - decay**2) + self.cycles.variance_at(seconds)
-        times_ahead = np.array([given.grid.time_of(len(given.rows) + k) for k in range(steps)])
-        return self._smoothed(decay * x[-1] + offset, ahead, times_ahead, float("nan"), started)
+        ahead = decay**2 * var[-1] + self.process.variance * (1 - decay**2) + self.cycles.variance_at(seconds)
+        times = np.array([given.grid.time_of(len(given.rows) + k) for k in range(steps)])
+        return self._smoothed(decay * x[-1] + self.cycles.at(seconds), ahead, times, float("nan"), started)
 
-    def simulate(self, rng: np.random.Generator, *, n_times: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw a field and readings of it from the model.
-
-        Parameters
-        ----------
-        rng : numpy.random.Generator
-        n_times : int, optional
-            Default: as many steps as the grid of the fit has.
-
-        Returns
-        -------
-        field, readings : (N, T) arrays
-            In the unit of the readings. With a transform the field is its median.
-        """
-        rng = _checks.generator(rng)
-        T = self.grid.length if n_times is None else _checks.integer("n_times", n_times, low=1)
-        field = self.process.draw(T, rng).T + self.cycles.at(self.grid.seconds_of(np.arange(T)))
-        noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
-        return self.to_readings(field).T, self.to_readings(noisy).T
+    def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
+        return self.process.draw(n_times, rng).T
 
     def stream(
         self, *, readings: ArrayLike | None = None, times: ArrayLike | None = None, robust: float | None = 4.0

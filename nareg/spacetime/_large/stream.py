@@ -9,23 +9,17 @@ of the last times counts exactly.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from nareg._linear.threads import one_thread
 from nareg.errors import SolverError
-from nareg.spacetime import _stations
-from nareg.spacetime._cycles import with_offsets
+from nareg.spacetime._base_stream import BaseStream
 from nareg.spacetime._large.system import TOO_SMALL, Process
 from nareg.spacetime._large.variances import Chains, Forward
-from nareg.spacetime._results import Update
-from nareg.spacetime._stream import PATIENCE, checked_row, checked_update
-from nareg.spacetime._times import Time
 
 if TYPE_CHECKING:
     from nareg.spacetime._large.model import SparseSpaceTimeModel
@@ -80,23 +74,23 @@ class _Prior:
         return cls(np.full(spatial.n, max(float(f0), 0.0)) * (coverage / c if c > 0 else 0.0), f1)
 
 
-class SparseStream:
+class SparseStream(BaseStream):
     """A filter that continues after a large model's readings; :meth:`SparseSpaceTimeModel.stream` makes it.
 
     An update takes a few sparse solves; memory stays the same. Means and standard deviations are those of a Kalman filter
-    within a few percent.
+    within a few percent. Updates have no log-likelihood (NaN), which would take a determinant per step.
 
     Attributes
     ----------
     model : SparseSpaceTimeModel
     """
 
+    model: SparseSpaceTimeModel
+
     def __init__(self, model: SparseSpaceTimeModel, row: int, robust: float | None, coverage: np.ndarray, mean: np.ndarray):
-        self.model = model
+        super().__init__(model, row, robust)
         process = model.process
-        self._row, self._robust = row, robust
         self._coverage = coverage
-        self._strikes = np.zeros(model.n_nodes, dtype=int)
         self._precision = process.field.precision()
         self._prior = _Prior.of(process, coverage)
         self._forward = Forward(Chains.of(process, coverage, model.graph.adjacency))
@@ -107,61 +101,26 @@ class SparseStream:
         self._means = [mean]  # filtered, of the times before and within the window
         self._systems: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
-    @property
-    def time(self) -> np.datetime64 | float:
-        """Time of the last step."""
-        return self.model.time_of(self._row)
+    def _advance(self, steps: int) -> None:
+        empty = np.zeros(self.model.n_nodes)
+        for _ in range(min(steps - 1, self.model.memory)):
+            self.count(empty)
+            self.push(empty, empty)
 
-    def update(self, y: ArrayLike, *, time: Time | None = None) -> Update:
-        """Correct the estimate by the readings of one time.
+    def _expected(self) -> tuple[np.ndarray, np.ndarray]:
+        process = self.model.process
+        var = process.rho**2 * self._forward.variance() + (1 - process.rho**2) * process.variance
+        return process.rho * self._means[-1], var
 
-        Parameters
-        ----------
-        y : (N,) array or mapping
-            Readings, NaN where there is none; or readings by the stations' names.
-        time : datetime64, str or number, optional
-            Default: one step after the last.
-
-        Returns
-        -------
-        Update
-            Without a log-likelihood (NaN), which would take a determinant per step.
-
-        Raises
-        ------
-        InputError
-            If the number of stations differs, a reading is infinite, or the time is not after the last one.
-        """
-        model = self.model
-        if isinstance(y, Mapping):
-            y = _stations.by_name(model.graph, y)
-        y = checked_update(y, model.n_nodes)
-        row = self._row + 1 if time is None else checked_row(model, time, self._row)
-        values = model.to_unit(y)
-        for _ in range(min(row - self._row - 1, model.memory)):
-            self.count(np.zeros(model.n_nodes))
-            self.push(np.zeros(model.n_nodes), np.zeros(model.n_nodes))
-        self._row = row
-        offset = model.offset_at(row)
-        now = values - offset
-        process = model.process
-        expected = process.rho * self._means[-1]
-        F = process.rho**2 * self._forward.variance() + (1 - process.rho**2) * process.variance + model.unit_noise
-        scores = (now - expected) / np.sqrt(F)
-        clipped = np.zeros(y.size, dtype=bool)
-        if self._robust is not None:
-            with np.errstate(invalid="ignore"):
-                clipped = np.abs(scores) > self._robust
-            self._strikes = np.where(clipped, self._strikes + 1, np.where(np.isfinite(y), 0, self._strikes))
-            now = np.where(clipped, expected + np.sign(scores) * self._robust * np.sqrt(F), now)
-            now[self._strikes > PATIENCE] = np.nan
-        weights = np.isfinite(now) / process.noise
+    def _correct(self, y: np.ndarray) -> float:
+        weights = np.isfinite(y) / self.model.process.noise
         self.count(weights)
         with one_thread():
-            self.push(np.nan_to_num(now), weights)
-        var = with_offsets(self._forward.variance(), model.offset_variance_at(row), model.unit_noise, np.isfinite(now))
-        mean, std = model.to_mean(self._means[-1] + offset, var)
-        return Update(mean, std, y - model.to_readings(expected + offset), scores, clipped, float("nan"))
+            self.push(np.nan_to_num(y), weights)
+        return float("nan")
+
+    def _corrected(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._means[-1], self._forward.variance()
 
     def count(self, weights: np.ndarray) -> None:
         """Take the next time's information ``1 / r`` (N,) into the variances."""
