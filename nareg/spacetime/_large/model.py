@@ -56,8 +56,8 @@ class SparseSpaceTimeModel(BaseModel):
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
-        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within some 5 % for
-        steady or scattered readings, 10 % in long gaps; bands are calibrated on hidden readings.
+        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within 8 % in
+        the median, more for fields that reach far and hardly move. Bands are calibrated on hidden readings.
 
         Parameters
         ----------
