@@ -134,7 +134,7 @@ def ranking(sites: SensorRanking, *, ax: Axes | None = None, unit: str = "") -> 
             "the sites have no two-dimensional coordinates: build the graph with Graph.from_knn, or read sites.summary()."
         )
     axes = network(sites.graph, ax=ax if ax is not None else _axes(None, 8, 5.2))
-    nodes = axes.collections[1]
+    nodes = axes.collections[-1]
     nodes.set_facecolor([("0.45" if reads else "white") for reads in sites.reads])
     nodes.set_edgecolor("0.45")
     assert sites.graph.coordinates is not None

@@ -52,8 +52,8 @@ def learn(
         return None, None, without
     if isinstance(model, SparseSpaceTimeModel):
         notes.append(
-            "In a network of this size only readings that all others contradict are flagged, and stations with many of them, "
-            "or with much noise, are suspect; drifts and wrong units are looked for among at most 500 stations."
+            "In a network of this size only readings that all others contradict are flagged. Stations with many of them, or "
+            "with much noise, are suspect. Drifts and wrong units are looked for among at most 500 stations."
         )
         return model, None, model.excluded
     progress(Progress("checking readings", fraction=ONE_FIT * until))

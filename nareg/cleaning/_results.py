@@ -84,7 +84,8 @@ class Cleaned:
         flags = self.flags.to_numpy()
         bad = (flags == Flag.BAD).sum(axis=0)
         # single wild readings make no station suspect
-        wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | (bad > SUSPECT * (flags != Flag.MISSING).sum(axis=0))
+        many = (bad > 1) & (bad > SUSPECT * (flags != Flag.MISSING).sum(axis=0))
+        wrong = np.isin(flags, (Flag.BAD, Flag.MISSING)).all(axis=0) | many
         if self.model is not None:
             wrong |= self.model.unit_noise > NOISY * np.median(self.model.unit_noise)
         return tuple(name for name, bad in zip(self.network.readings.names, wrong, strict=True) if bad)

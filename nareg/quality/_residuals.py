@@ -101,7 +101,7 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, rows), model.dynamics, model.unit_noise, model.df, scale=scale)
         scale = done.scale if model.df else None
-        retained = deletion_scores(rows, done, np.where(bad, np.inf, model.unit_noise))
+        retained = deletion_scores(rows, done.x, done.var, np.where(bad, np.inf, model.unit_noise))
         deleted = (rows - done.x) / np.sqrt(done.var + model.unit_noise)
         scores = np.where(bad, deleted, retained)
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)

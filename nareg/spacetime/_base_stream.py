@@ -61,7 +61,7 @@ class BaseStream:
         offset = model.offset_at(row)
         now = values - offset
         expected, var = self._expected()
-        F = var + model.unit_noise
+        F = var + model.unit_noise + model.offset_variance_at(row)
         scores = (now - expected) / np.sqrt(F)
         clipped = np.zeros(y.size, dtype=bool)
         predicted = model.to_readings(expected + offset)

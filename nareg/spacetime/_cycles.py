@@ -69,6 +69,24 @@ class Cycles:
                 level[k] += space.cross_correlation(family, float(reach), points) @ self.dual[k, : space.n]
         return level
 
+    def spread_at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
+        """Variances (K, M) of the coefficients at places: of what the stations do not tell, and of the stations' own.
+
+        Errors of the stations' coefficients are taken to be alike, so that they do not average out.
+        """
+        spread = np.empty((self.common.size, points.shape[0]))
+        for k, reach in enumerate(self.ranges):
+            if reach == 0:
+                spread[k] = self.variance[k] + self.spread[k].mean()
+                continue
+            K = space.correlation(space.families[0], float(reach))
+            K.flat[:: space.n + 1] += JITTER
+            cross = space.cross_correlation(space.families[0], float(reach), points)
+            W = np.linalg.solve(K, cross.T).T
+            own = np.maximum(1 - np.einsum("mn,mn->m", W, cross), 0.0)
+            spread[k] = self.variance[k] * own + (W @ np.sqrt(self.spread[k])) ** 2
+        return spread
+
     def restricted(self, space: Space, stations: np.ndarray) -> Cycles:
         """The cycles of some of the stations, in their ``space``. The level at other places interpolates theirs."""
         level = self.level[:, stations]

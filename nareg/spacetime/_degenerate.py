@@ -20,18 +20,19 @@ LISTED = 3
 
 def remarks(
     y: np.ndarray, unusable: np.ndarray, rows: np.ndarray, noise: np.ndarray, field: float, names: Sequence[str] | None, *,
-    fixed_noise: bool,
+    fixed_noise: bool, further: int = 0,
 ) -> tuple[str, ...]:  # fmt: skip
     """Sentences on readings (N, T) of which ``unusable`` were left out; ``rows`` (T, N) is what the model learned from.
 
-    ``noise`` (N,) are the noise variances and ``field`` is the field's variance that it found.
+    ``noise`` (N,) are the noise variances and ``field`` is the field's variance that it found. The caller of the caller
+    is warned, or one ``further`` up.
 
     A likelihood without a maximum is also a :class:`~nareg.errors.DegenerateFitWarning`.
     """
     label = [str(i) for i in range(len(y))] if names is None else list(names)
     severe = _without_maximum(np.where(unusable, np.nan, y), rows, noise, field, label, fixed_noise=fixed_noise)
     for sentence in severe:
-        warnings.warn(DegenerateFitWarning(sentence), stacklevel=3)
+        warnings.warn(DegenerateFitWarning(sentence), stacklevel=3 + further)
     observed = np.isfinite(y)
     notes = []
     if not severe:
@@ -39,7 +40,7 @@ def remarks(
         alone = np.flatnonzero(constant.sum(axis=1) > 1)
         if alone.size:
             which = (
-                "is left out" if (unusable | ~constant)[alone].all() else "bends the fit: remove it, or fit with robust=True"
+                "is left out" if (unusable | ~constant)[alone].all() else "misleads the fit: remove it, or fit with robust=True"
             )
             notes.append(f"{_listed(alone, label)} reads one value at all times and {which}.")
     single = np.flatnonzero(observed.sum(axis=1) == 1)

@@ -93,21 +93,27 @@ def draw(dynamics: Dynamics, n_times: int, rng: np.random.Generator) -> np.ndarr
 
 def interpolate(model: SpaceTimeModel, points: np.ndarray, given: GridReadings, *, robust: bool, started: float) -> Smoothed:
     """The field at places (M, d) without a station."""
-    W, own, level = _weights(model, points)
+    W, own, level, spread = _weights(model, points)
     done = smoothing_pass(model, given.rows - given.offset, robust=robust, W=W)
     assert done.points is not None
     assert done.point_variances is not None
     seen = given.grid.rows
-    x = done.points[seen] + model.cycles.basis(given.grid.seconds_of(seen)) @ level
-    result = smoothed(model, x, done.point_variances[seen] + own, given.grid.values, done, given, started)
+    basis = model.cycles.basis(given.grid.seconds_of(seen))
+    var = done.point_variances[seen] + own + basis**2 @ spread
+    result = smoothed(model, done.points[seen] + basis @ level, var, given.grid.values, done, given, started)
     return replace(result, noise=np.full(own.size, float(np.median(model.unit_noise)) * model.unit**2))
 
 
-def _weights(model: SpaceTimeModel, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles."""
+def _weights(model: SpaceTimeModel, points: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Of the field at M places: weights (M, N) of the stations, variance (M,) of what they do not tell, mean and cycles.
+
+    The last are coefficients (K, M) and their variances.
+    """
     # a place is its own node in the graph family: no other one may change the graph
     size = 1 if model.parameters.family == "graph" else PLACES
     parts = [points[k : k + size] for k in range(0, len(points), size)]
     extensions = [Extension.of(model.dynamics, model.parameters, model.space, part) for part in parts]
     levels = [model.cycles.at_points(model.space, part) for part in parts]
-    return np.vstack([e.W for e in extensions]), np.concatenate([e.own.diagonal() for e in extensions]), np.hstack(levels)
+    spreads = [model.cycles.spread_at_points(model.space, part) for part in parts]
+    own = np.concatenate([e.own.diagonal() for e in extensions])
+    return np.vstack([e.W for e in extensions]), own, np.hstack(levels), np.hstack(spreads)

@@ -15,7 +15,7 @@ import numpy as np
 from nareg.spacetime._em import Estimate, Refinement
 from nareg.spacetime._families import PASS_SECONDS, best_family, fit_again, windows_of
 from nareg.spacetime._holdout import HeldOut, hide
-from nareg.spacetime._outliers import gross
+from nareg.spacetime._outliers import deletion_scores, gross
 from nareg.spacetime._parametric import Fitted, Parameters
 from nareg.spacetime._refinements import best_refinement, refined, weighted
 from nareg.spacetime._smoother import run
@@ -72,7 +72,7 @@ def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock)
 def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.ndarray) -> np.ndarray:
     calm = np.where(excluded, np.nan, y)
     done = run(calm, parameters.dynamics(space), parameters.noise)
-    return gross(y, done, np.where(excluded, np.inf, parameters.noise))
+    return gross(deletion_scores(y, done.x, done.var, np.where(excluded, np.inf, parameters.noise)))
 
 
 def _finish(

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._smoother import Pass
-
 #: Median absolute deviation of a normal variable times this is its standard deviation.
 MAD_TO_STD = 1.4826
 #: Readings so many robust standard deviations from their station's median are no readings of the field.
@@ -24,13 +22,13 @@ CHANCE = 1e-3
 SHORTEST_RUN = 5
 
 
-def deletion_scores(y: np.ndarray, done: Pass, r: np.ndarray) -> np.ndarray:
+def deletion_scores(y: np.ndarray, x: np.ndarray, var: np.ndarray, r: np.ndarray) -> np.ndarray:
     """Standardized deletion residuals (T, N), NaN without a reading; a reading with infinite r is already deleted."""
     r = np.broadcast_to(r, y.shape)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(np.isfinite(r), np.clip(done.var / r, 0.0, 1 - 1e-6), 0.0)
+        share = np.where(np.isfinite(r), np.clip(var / r, 0.0, 1 - 1e-6), 0.0)
         spread = np.where(np.isfinite(r), r / (1 - share), 1.0)
-        return (y - done.x) / (1 - share) / np.sqrt(spread)
+        return (y - x) / (1 - share) / np.sqrt(spread)
 
 
 def robust_spread(scores: np.ndarray) -> np.ndarray:
@@ -43,9 +41,8 @@ def robust_spread(scores: np.ndarray) -> np.ndarray:
     return result
 
 
-def gross(y: np.ndarray, done: Pass, r: np.ndarray) -> np.ndarray:
+def gross(scores: np.ndarray) -> np.ndarray:
     """(T, N) True for the readings to leave out; a station's own spread counts, not what its outliers made of it."""
-    scores = deletion_scores(y, done, r)
     sizes = np.abs(scores / robust_spread(scores))
     sizes[~np.isfinite(sizes)] = 0.0
     return sizes > limit_of(sizes[:, (sizes > 0).any(axis=0)])

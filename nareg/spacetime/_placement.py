@@ -69,10 +69,11 @@ def placement(
     Notes
     -----
     The error is that of the smoother, which sees all readings before and after, in its steady state, where the Riccati
-    equations have converged. A new sensor reads at all times. A station that reads at a share s of the times counts as one that
-    always reads with the information ``s / (r + (1 - s) c)``, r being its noise variance and c the field's variance given all
-    other readings: exact for s of 0 and 1, and nearly so between if readings are missing at random. Steps are Gaussian. With a
-    transform, an error of the transformed field counts in proportion to the field's variance in the unit of the readings.
+    equations have converged. A new sensor reads at all times. A station that reads at a share s of the times counts as one
+    that always reads, with the information ``s / (r + (1 - s) c)``. There r is its noise variance, and c is the field's
+    variance given all other readings. That is exact for s of 0 and 1, and nearly so between if readings are missing at random.
+    Steps are Gaussian. With a transform, an error of the transformed field counts in proportion to the field's variance in the
+    unit of the readings.
 
     Several sensors are chosen greedily. The reduction of the error is not submodular: a sensor that says nothing alone may
     say much beside another (Das and Kempe, Algorithms for subset selection in linear regression, STOC 2008). So the usual
@@ -107,6 +108,11 @@ def placement(
         places = [f"place {k + 1}" for k in range(len(points))] if names is None else [str(name) for name in names]
         if len(places) != len(points):
             raise InputError(f"names has {len(places)} entries for {len(points)} places: pass one per place.")
+        if model.parameters.family == "graph" and len(points) > 1:
+            raise InputError(
+                f"coordinates has {len(points)} places, but this model's correlation is that of the graph, which each place "
+                "changes for the others: rank one place per call."
+            )
         whole = n + len(points)
         _checks.memory(
             f"a model of {n} stations and {len(points)} places", 8.0 * (8 + 2 * FEWEST) * (whole * model.dynamics.order) ** 2,

@@ -84,7 +84,7 @@ def extended(model: SpaceTimeModel, points: np.ndarray, names: Sequence[str] | N
     cycles = replace(
         model.cycles, level=np.hstack([model.cycles.level, level]),
         dual=np.hstack([model.cycles.dual, np.zeros((level.shape[0], M))]),
-        spread=np.hstack([model.cycles.spread, np.repeat(model.cycles.variance[:, None], M, axis=1)]),
+        spread=np.hstack([model.cycles.spread, model.cycles.spread_at_points(model.space, points)]),
     )  # fmt: skip
     noise = np.concatenate([model.unit_noise, np.full(M, np.median(model.unit_noise))])
     log_noise = np.concatenate([model.parameters.log_noise, np.full(M, np.median(model.parameters.log_noise))])

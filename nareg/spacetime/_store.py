@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from nareg.spacetime._model import SpaceTimeModel
     from nareg.spacetime._stream import Stream
 
-FORMAT, STREAM_FORMAT = "nareg-spacetime-1", "nareg-spacetime-stream-1"
+FORMAT, STREAM_FORMAT = "nareg-spacetime-2", "nareg-spacetime-stream-2"
 #: Of large networks.
 SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-1", "nareg-spacetime-sparse-stream-1"
 

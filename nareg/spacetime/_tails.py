@@ -41,7 +41,7 @@ def robust_pass(
     for _ in range(ROUNDS):
         done = heavy_tailed_pass(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick)
         scale = done.scale if df else None
-        scores = deletion_scores(y, done, np.where(bad, np.inf, r))
+        scores = deletion_scores(y, done.x, done.var, np.where(bad, np.inf, r))
         # a deleted reading is judged with the noise that it would have
         deleted = (y - done.x) / np.sqrt(done.var + r)
         scores = np.where(bad, deleted, scores)

@@ -62,7 +62,7 @@ def test_constant_readings_are_their_own_estimate(dynamics):
     np.testing.assert_allclose(model.forecast(3).x, 3.3)
 
 
-@pytest.mark.parametrize(("robust", "what"), [(True, "and is left out"), (False, "and bends the fit: remove it")])
+@pytest.mark.parametrize(("robust", "what"), [(True, "and is left out"), (False, "and misleads the fit: remove it")])
 def test_a_constant_station_is_named(robust, what):
     readings = noisy()
     readings[2] = 5.0

@@ -196,9 +196,9 @@ def _refuse_beside_readings(signals: Any, second_moment: Any, criterion: str, ba
     if signals is not None or second_moment is not None:
         raise InputError("measurements are given beside clean signals (or second_moment): pass one of them.")
     if criterion == "risk":
-        raise InputError("criterion is 'risk' but measurements are noisy: pass criterion='likelihood', or leave it out.")
+        raise InputError("criterion is 'risk' but measurements are noisy: pass criterion='likelihood', or omit it.")
     if check_solver_backend(backend) != "scipy":
-        raise InputError("measurements need sparse factors, which torch has not: pass backend='scipy'.")
+        raise InputError("measurements need sparse factors, which torch does not have: pass backend='scipy'.")
 
 
 def _refuse_filled_factors(base: Penalty, support: Support) -> None:
@@ -215,7 +215,7 @@ def _refuse_library(backend: SolverBackend, criterion: str) -> None:
     if name == "petsc":
         raise InputError("backend is 'petsc': edge designs run on 'scipy' and 'torch'; exact and blind run on PETSc.")
     if name == "torch" and criterion == "likelihood":
-        raise InputError("criterion='likelihood' needs sparse factors, which torch has not: pass backend='scipy'.")
+        raise InputError("criterion='likelihood' needs sparse factors, which torch does not have: pass backend='scipy'.")
 
 
 def _refuse_other_operators(base: Penalty) -> None:

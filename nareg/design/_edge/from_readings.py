@@ -247,6 +247,8 @@ def design(
         clean = EdgeLikelihood(base, support)
         SparseMarginal.check_memory(clean, Y.shape[1])
         likelihood = partial(SparseMarginal, clean, unit / variance)
+    if seen is not None and not seen.any(axis=0).all():  # times without a reading tell nothing, and would make empty folds
+        Y, seen = Y[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
     task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative, likelihood)
     outcome = task.solve(shrink, progress)
     # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma

@@ -124,6 +124,8 @@ class SparseMarginal:
                 now = self._value(u)
                 height = np.inf if now is None else (1 - a) * now.f + a * (float(u @ R) - now.log_det)
                 if now is None or height > least:
+                    if not mixture.images:  # the image itself is singular in float64: there is no point before it
+                        return replace(reached, message="no further decrease")
                     u, least = mixture.restart(), np.inf
                     continue
                 prior = self.support.reduce(now.prior)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from nareg._linear.factorization import superlu
 from nareg.results import symmetric_from_entries
 from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none, slow_power
-from nareg.spacetime._large.field import FieldFamily
+from nareg.spacetime._large.field import FieldFamily, GraphField
 
 #: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
 REACHES = (1.0, 4.0, 16.0)
@@ -26,7 +26,8 @@ def fit(
     K = B.shape[1]
     X = np.column_stack([B, beside(seconds, step, names)])
     coefficients, spreads, power = _least_squares(y, X, K)
-    parts = [_shrunk(coefficients[k], spreads[k] * power, family) for k in range(K)]
+    fields = [family.at(reach) for reach in REACHES]
+    parts = [_shrunk(coefficients[k], spreads[k] * power, fields) for k in range(K)]
     level, common, spread = (np.array(part) for part in zip(*parts, strict=True))
     # a place without a station has the network's own level: no dense correlation is stored
     return Cycles(names, harmonics, level, common, np.zeros(K), np.zeros((K, n)), np.zeros(K), spread)
@@ -42,7 +43,7 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
     right = X.T @ np.where(observed, y, 0.0)
     coefficients, spreads = np.full((K, n), np.nan), np.full((K, n), np.nan)
     rich = np.flatnonzero(counts >= FEWEST_PER_WAVE * m)
-    power = slow_power(y)
+    power = 0.0 if rich.size else slow_power(y)
     if rich.size:
         normal = np.zeros((rich.size, m, m))
         normal[:, first, second] = normal[:, second, first] = products[:, rich].T
@@ -60,7 +61,7 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
     return coefficients, spreads, power
 
 
-def _shrunk(b: np.ndarray, error: np.ndarray, family: FieldFamily) -> tuple[np.ndarray, float, np.ndarray]:
+def _shrunk(b: np.ndarray, error: np.ndarray, fields: list[GraphField]) -> tuple[np.ndarray, float, np.ndarray]:
     """Coefficients at all stations from noisy ones at some, the network's own, and variances, by the likeliest field."""
     n = b.size
     known = np.isfinite(b)
@@ -75,8 +76,9 @@ def _shrunk(b: np.ndarray, error: np.ndarray, family: FieldFamily) -> tuple[np.n
         return np.where(known, z, common), common, np.where(known, 1 / np.maximum(weights, 1e-300), 1 / weights.sum())
     best_score = _score_without_field(z, weights, common)
     best = np.full(n, common), common, np.full(n, 1 / weights.sum())
-    for reach in REACHES:
-        spatial = family.at(reach)
+    chosen: np.ndarray | None = None
+    for spatial in fields:
+        family = spatial.family
         for share in SHARES[1:]:
             variance = share * total
             entries = spatial.entries / variance
@@ -94,11 +96,13 @@ def _shrunk(b: np.ndarray, error: np.ndarray, family: FieldFamily) -> tuple[np.n
             score = log_det + quadratic + float(np.log(ones.sum()))
             if score < best_score:
                 best_score = score
-                done = family.elimination.factor(entries)
-                diagonal = np.zeros(n) if done is None else family.elimination.inverse_entries(done[1])[:n]
-                spread = diagonal + (1 - inner[:, 0]) ** 2 / ones.sum()
-                best = (middle + inner[:, 1] - middle * inner[:, 0], middle, spread)
-    return best
+                chosen = entries
+                best = (middle + inner[:, 1] - middle * inner[:, 0], middle, (1 - inner[:, 0]) ** 2 / ones.sum())
+    done = None if chosen is None else fields[0].family.elimination.factor(chosen)
+    if done is None:
+        return best
+    # of the field given the coefficients, and of the network's own, which is estimated with them
+    return best[0], best[1], best[2] + fields[0].family.elimination.inverse_entries(done[1])[:n]
 
 
 def _score_without_field(z: np.ndarray, weights: np.ndarray, common: float) -> float:

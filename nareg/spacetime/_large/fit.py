@@ -19,10 +19,11 @@ from nareg.spacetime._bands import Bands, calibrate
 from nareg.spacetime._degenerate import remarks
 from nareg.spacetime._large import cycles
 from nareg.spacetime._large.field import FieldFamily
-from nareg.spacetime._large.fitting import estimate, gross_of, learn_part, mean_of, neighborhood
+from nareg.spacetime._large.fitting import estimate, learn_part, mean_of, neighborhood
 from nareg.spacetime._large.learning import Memory, shrunk_noise
 from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.model import ROUGH, THREADS, SparseSpaceTimeModel
+from nareg.spacetime._outliers import deletion_scores, gross
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
@@ -62,15 +63,16 @@ def fit_sparse(
         for _ in range(ROUNDS):
             x, var = estimate(np.where(excluded, np.nan, rows), process, graph, pool, ROUGH, memory=memory)
             if task.robust:
-                excluded |= gross_of(rows, x, var, np.where(excluded, np.inf, process.noise))
+                excluded |= gross(deletion_scores(rows, x, var, np.where(excluded, np.inf, process.noise)))
             if task.noise is None:
                 process = replace(process, noise=_station_noise(np.where(excluded, np.nan, rows), x, var, process.noise))
             track.tick(1)
         rows = np.where(excluded, np.nan, rows)
         x = mean_of(rows, process, pool, ROUGH, memory)
+        track.tick(1)
         value = log_likelihood(rows.T, x.T, process, pool)
     unusable, known = np.isfinite(y) & ~np.isfinite(calm), task.noise is not None
-    notes = remarks(y, unusable, rows, process.noise, process.variance, graph.names, fixed_noise=known)
+    notes = remarks(y, unusable, rows, process.noise, process.variance, graph.names, fixed_noise=known, further=1)
     left_out = unusable | excluded[grid.rows].T
     seen = y[np.isfinite(y) & ~left_out]
     value += float(law.log_slope(seen).sum()) - seen.size * float(np.log(unit))
@@ -123,6 +125,6 @@ def _chosen_transform(
         return laws["none"]
     from nareg.spacetime._fit import chosen_transform
 
-    patch = neighborhood(graph, int(np.argmax(np.isfinite(y).sum(axis=1))), TRANSFORM_PATCH)
+    patch = neighborhood(graph, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
     law = chosen_transform("auto", y[patch], grid, Space.of(graph.subgraph(patch)), wanted)
     return laws.get(law.name, laws["none"])

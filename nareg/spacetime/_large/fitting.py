@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg.filters.backends import Torch, open_torch_time
 from nareg.graph import Graph
@@ -16,7 +18,7 @@ from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.learning import FittedProcess, Memory, Window, learn, posterior
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._large.variances import Chains
-from nareg.spacetime._outliers import deletion_scores, limit_of, robust_spread
+from nareg.spacetime._outliers import deletion_scores, gross
 from nareg.spacetime._parametric import first_guess, maximize
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
@@ -48,14 +50,26 @@ class LearnedProcess:
         return self.fitted.process
 
 
-def windows(T: int, n: int) -> list[slice]:
-    """Parts of the record that learning sees: all of it, or up to four windows spread over it."""
-    rows = max(FEWEST_ROWS, UNKNOWNS // n)
+def windows(counts: np.ndarray, n: int) -> list[slice]:
+    """Parts of the record that learning sees: all of it, or up to four windows spread over it, each where readings are densest.
+
+    ``counts`` (T,) are the readings of every row of the grid. Where most rows of an uneven grid are empty, windows are longer.
+    """
+    T, filled = counts.size, max(int(np.count_nonzero(counts)), 1)
+    rows = max(FEWEST_ROWS, UNKNOWNS // n) * T // filled
     if rows >= T:
         return [slice(0, T)]
-    count = int(np.clip(rows // FEWEST_ROWS, 1, 4))
+    count = int(np.clip(rows * filled // (T * FEWEST_ROWS), 1, 4))
     length = rows // count
-    return [slice(int(start), int(start) + length) for start in np.linspace(0, T - length, count).astype(int)]
+    total = np.concatenate([[0], np.cumsum(counts)])
+    inside = total[length:] - total[:-length]  # readings of the window that begins at each row
+    parts = []
+    for first, last in itertools.pairwise(np.linspace(0, T, count + 1).astype(int)):
+        starts = np.arange(first, max(last - length, first) + 1)
+        starts = starts[starts + length <= T]
+        start = int(starts[np.argmax(inside[starts])])
+        parts.append(slice(start, start + length))
+    return parts
 
 
 def learn_large(
@@ -67,7 +81,7 @@ def learn_large(
     pool: ThreadPoolExecutor,
 ) -> LearnedProcess:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
-    slices = windows(*y.shape)
+    slices = windows(np.isfinite(y).sum(axis=1), graph.n_nodes)
     parts = [y[p] for p in slices]
     spread = np.zeros(y.shape) if task.offset_variance is None else task.offset_variance
     extra = [spread[p] for p in slices]
@@ -82,19 +96,19 @@ def learn_large(
         tick = lambda: progress.tick(1.0)  # noqa: E731
         return learn(given, start, iterations=iterations, fixed_noise=task.noise is not None, pool=pool, tick=tick)
 
-    progress.enter("first guess from a patch of stations", 0.1, PATCH_ITERATIONS)
+    progress.enter("first guess from a patch of stations", 0.05, PATCH_ITERATIONS)
     start = first_process(seen, graph, families[2], task)
-    progress.enter("learning the field and the noise", 0.6, ITERATIONS)
+    progress.enter("learning the field and the noise", 0.4, ITERATIONS)
     best = fit(seen, start, ITERATIONS)
     if task.robust:
-        gross = [_gross(part, best.process, graph, pool) for part in seen]
-        if any(g.any() for g in gross):
-            seen = [np.where(g, np.nan, part) for g, part in zip(gross, seen, strict=True)]
+        wild = [_gross(part, best.process, graph, pool) for part in seen]
+        if any(w.any() for w in wild):
+            seen = [np.where(w, np.nan, part) for w, part in zip(wild, seen, strict=True)]
             best = fit(seen, best.process, AGAIN)
     choices: list[tuple[str, float, float]] = []
     held_out = None
     if sum(int(m.sum()) for m in masks) >= FEWEST_HIDDEN:
-        progress.enter("comparing fields", 0.85, WARM)
+        progress.enter("comparing fields", 0.55, WARM)
         other = fit(seen, replace(best.process, field=families[1].at(best.process.field.reach)), WARM)
         predictions = [_held_out(parts, seen, masks, extra, f.process, graph, pool) for f in (best, other)]
         held_out = predictions[0]
@@ -103,7 +117,7 @@ def learn_large(
         choices.append(("field of smoothness 1", gain, error))
         if gain > error:
             best, held_out = other, predictions[1]
-    progress.enter("learning from all readings", 1.0, AGAIN)
+    progress.enter("learning from all readings", 0.7, AGAIN)
     whole = parts
     if task.robust:
         whole = [np.where(_gross(part, best.process, graph, pool), np.nan, part) for part in parts]
@@ -119,7 +133,7 @@ def learn_part(
     if n <= STATIONS:
         return learn_large(y, graph, families, task, progress, pool)
     counts = np.isfinite(y).sum(axis=0)
-    part = neighborhood(graph, int(np.argmax(counts)), STATIONS)
+    part = neighborhood(graph, counts, STATIONS)
     few = graph.subgraph(part)
     noise, spread = (None if each is None else each[..., part] for each in (task.noise, task.offset_variance))
     smaller = {k: FieldFamily(few.adjacency, k) for k in families}
@@ -137,7 +151,7 @@ def learn_part(
 def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily, task: LearningTask) -> Process:
     """A dense model of a patch of neighbors, or where that has too few readings a plain guess."""
     counts = np.sum([np.isfinite(p).sum(axis=0) for p in parts], axis=0)
-    patch = neighborhood(graph, int(np.argmax(counts)), PATCH)
+    patch = neighborhood(graph, counts, PATCH)
     few = [p[:, patch] for p in parts]
     few = [w[part] for w in few for part in windows_of(w, 1)]
     few = [w for w in few if np.isfinite(w).sum() >= FEWEST_HIDDEN]
@@ -155,12 +169,19 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
     return Process(family.at(reach), rho, float(np.exp(fitted.log_variance)), everywhere)
 
 
-def neighborhood(graph: Graph, center: int, size: int) -> np.ndarray:
-    """The first ``size`` nodes of a breadth-first search."""
-    from scipy.sparse.csgraph import breadth_first_order
+def neighborhood(graph: Graph, counts: np.ndarray, size: int) -> np.ndarray:
+    """``size`` stations around the one with most readings (``counts``, (N,)), by breadth-first search.
 
-    order = breadth_first_order(graph.adjacency, center, directed=False, return_predecessors=False)
-    return np.sort(order[:size])
+    It begins in the part of the graph that has most readings, and goes on to others where that is too small.
+    """
+    parts, label = connected_components(graph.adjacency, directed=False)
+    chosen: list[np.ndarray] = []
+    for part in np.argsort(-np.bincount(label, weights=counts, minlength=parts), kind="stable"):
+        center = int(np.argmax(np.where(label == part, counts, -1)))
+        chosen.append(breadth_first_order(graph.adjacency, center, directed=False, return_predecessors=False))
+        if sum(map(len, chosen)) >= size:
+            break
+    return np.sort(np.concatenate(chosen)[:size])
 
 
 def estimate(
@@ -193,29 +214,10 @@ def on_torch(process: Process, y: np.ndarray, tol: float, options: Torch) -> np.
     return system.solve(weights * np.where(observed, y, 0.0), 0.1 * tol)
 
 
-@dataclass(frozen=True)
-class _Estimate:
-    x: np.ndarray
-    var: np.ndarray
-
-
 def _gross(y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor) -> np.ndarray:
     """(T, N) True for readings that all others contradict."""
     x, var = estimate(y, process, graph, pool, PREDICTION_TOL)
-    return gross_of(y, x, var, process.noise)
-
-
-def gross_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """The same, from an estimate."""
-    scores = scores_of(y, x, var, noise)
-    sizes = np.abs(scores / robust_spread(scores))
-    sizes[~np.isfinite(sizes)] = 0.0
-    return sizes > limit_of(sizes[:, (sizes > 0).any(axis=0)])
-
-
-def scores_of(y: np.ndarray, x: np.ndarray, var: np.ndarray, noise: np.ndarray) -> np.ndarray:
-    """Deletion residuals (T, N) in standard deviations, NaN without a reading."""
-    return deletion_scores(y, _Estimate(x, var), noise)  # type: ignore[arg-type]
+    return gross(deletion_scores(y, x, var, process.noise))
 
 
 def _held_out(

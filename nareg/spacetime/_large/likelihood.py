@@ -23,6 +23,8 @@ SMALL = 1e-3
 def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadPoolExecutor | None = None) -> float:
     """Log-likelihood of readings (N, T), NaN where missing, whose posterior mean is ``x``."""
     observed = np.isfinite(y)
+    if not observed.any():
+        return 0.0
     system = SpaceTimeSystem(process, observed)
     right = system.right_side(y)
     n, T = y.shape

@@ -18,11 +18,11 @@ from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
-from nareg.spacetime._large.fitting import estimate, gross_of, scores_of
+from nareg.spacetime._large.fitting import estimate
 from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.stream import SparseStream, begin
 from nareg.spacetime._large.system import Process
-from nareg.spacetime._outliers import ABSURD
+from nareg.spacetime._outliers import ABSURD, deletion_scores, gross
 from nareg.spacetime._results import Smoothed
 
 #: Residual of the solves of an estimate, and of those that only look for gross outliers.
@@ -56,8 +56,9 @@ class SparseSpaceTimeModel(BaseModel):
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
-        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within 8 % in
-        the median, more for fields that reach far and hardly move. Bands are calibrated on hidden readings.
+        The mean is that of the dense smoother to a residual of 1e-8. Standard deviations are approximate: within 8 % in the
+        median, more for fields that reach far and hardly move. Single values in gaps can be off by half. Bands are calibrated
+        on hidden readings. The log-likelihood is an estimate with fixed random numbers.
 
         Parameters
         ----------
@@ -135,7 +136,7 @@ class SparseSpaceTimeModel(BaseModel):
             robust = _checks.number("robust", robust, low=0, strict=True)
         given = on_grid(self, readings, times, exclude=robust is not None)
         first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
-        y = (given.rows - given.offset)[-self.memory :]
+        y = given.rows - given.offset
         with one_thread(), ThreadPoolExecutor(THREADS) as pool:
             return begin(self, y, first + given.grid.length - 1, robust, pool)
 
@@ -166,15 +167,15 @@ class SparseSpaceTimeModel(BaseModel):
             bad = np.abs(y) > ABSURD * np.sqrt(self.process.variance + noise)
         for k in range(ROUNDS):
             x, var = estimate(np.where(bad, np.nan, y), self.process, self.graph, pool, ROUGH)
-            scores = scores_of(y, x, var, np.where(bad, np.inf, noise))
+            scores = deletion_scores(y, x, var, np.where(bad, np.inf, noise))
             # a deleted reading is judged with the noise that it would have
             scores = np.where(bad, (y - x) / np.sqrt(var + noise), scores)
             if progress is not None:
                 progress(Progress("looking for outliers", fraction=(k + 1) / (ROUNDS + 1)))
-            gross = gross_of(y, x, var, np.where(bad, np.inf, noise)) | (bad & (np.abs(scores) > 5.0))
-            if (gross == bad).all():
+            wild = gross(scores)
+            if (wild == bad).all():
                 break
-            bad = gross
+            bad = wild
         return bad, scores
 
     def _result(

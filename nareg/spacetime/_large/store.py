@@ -54,7 +54,7 @@ def model_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTime
 
 def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
     """A stream from the arrays and facts of a file."""
-    from nareg.spacetime._large.stream import SparseStream
+    from nareg.spacetime._large.stream import MODES, SparseStream
 
     model, own = model_of(a, facts), facts["stream"]
     robust = None if own["robust"] is None else _store.number(own, "robust")
@@ -65,7 +65,7 @@ def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
     n, W = model.n_nodes, len(state["values"])
     shapes = {
         "coverage": (n,), "start": (n,), "values": (W, n), "weights": (W, n), "x": (W, n), "informed": (n,), "strikes": (n,),
-        "missing": (n,), "means": (len(state["means"]), n), "pivots": (2, n), "ends": (2, n),
+        "missing": (n,), "means": (len(state["means"]), n), "pivots": (2, n), "ends": (2, n), "past": (MODES,),
     }  # fmt: skip
     kinds = {"strikes": "i", "missing": "b"}
     for name, shape in shapes.items():

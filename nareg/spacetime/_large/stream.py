@@ -1,16 +1,15 @@
 """Streams of large networks: the last few times are smoothed together, from a sparse stand-in for what came before.
 
 The predicted covariance of a Kalman filter is dense. Its inverse is nearly a function of the field's precision: in a spatial
-mode of precision ``theta`` and with coverage c it is the steady solution of ``f = 1 / (rho^2 / (f + c) + q / theta)``. A line
-``f0 + f1 theta`` through it is the prior of the oldest of the times that are kept, so that its error has decayed, and every gap
-of the last times counts exactly.
+mode of precision ``theta``, a time with coverage c makes f to ``1 / (rho^2 / (f + c) + q / theta)``. A line ``f0 + f1 theta``
+through f is the prior of the oldest of the times that are kept. Its error has decayed by the last of them, and their gaps count
+exactly.
 """
 
 from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,50 +27,62 @@ if TYPE_CHECKING:
 WINDOW = 4
 #: Residual of an update's solve, and its most steps.
 TOL, STEPS = 5e-3, 50
-#: Iterations of the Riccati recursion, and the spatial modes that the line is fitted to.
-RICCATI, MODES = 2000, 64
+#: Spatial modes that the line is fitted to.
+MODES = 64
+#: Times after which the past is steady at the latest.
+SETTLED = 2000
 
 
 def begin(model: SparseSpaceTimeModel, y: np.ndarray, row: int, robust: float | None, pool: ThreadPoolExecutor) -> SparseStream:
     """A stream whose last step is ``row``, after the last readings (T, N) in the model's unit, without mean and cycles."""
-    from nareg.spacetime._large.fitting import estimate
+    from nareg.spacetime._large.fitting import mean_of
 
+    coverage = np.isfinite(y).mean(axis=0) / model.process.noise
+    y = y[-model.memory :]
     weights = np.isfinite(y) / model.process.noise
-    coverage = weights.mean(axis=0)
     early = max(len(y) - WINDOW, 1)
-    mean = estimate(y[:early], model.process, model.graph, pool, TOL)[0][-1]
-    stream = SparseStream(model, row, robust, coverage, mean)
+    stream = SparseStream(model, row, robust, coverage, mean_of(y[:early], model.process, pool, TOL)[-1])
     for k in range(len(y)):
         stream.count(weights[k])
+    for k in range(early):
+        stream.past.step(float(weights[k].mean()))
     for k in range(early, len(y)):
         stream.push(np.nan_to_num(y[k]), weights[k])
     return stream
 
 
-@dataclass(frozen=True, eq=False)
-class _Prior:
-    """Precision ``f0 + f1 Theta`` of a prediction from all readings before."""
+class _Past:
+    """Precision ``f0 + f1 Theta`` of a prediction from all readings before, one time after another.
 
-    f0: np.ndarray  # (N,)
-    f1: float
+    ``f`` is the precision per spatial mode, which every time changes by its mean coverage, as in the module's docstring.
+    """
 
-    @classmethod
-    def of(cls, process: Process, coverage: np.ndarray) -> _Prior:
-        rho2, q = process.rho**2, process.variance * (1 - process.rho**2)
+    def __init__(self, process: Process):
         spatial = process.field
         waves = np.linspace(0.0, 2.0, MODES) + spatial.reach**-2.0
-        theta = waves**spatial.family.smoothness * float(np.mean(spatial.scale**2))
-        c = float(coverage.mean())
-        f = theta / process.variance
-        for _ in range(RICCATI):
-            before, f = f, 1 / (rho2 / (f + c) + q / theta)
-            if np.abs(f - before).max() <= 1e-10 * f.max():
+        self.theta = waves**spatial.family.smoothness * float(np.mean(spatial.scale**2))
+        self.rho2, self.variance = process.rho**2, process.variance
+        self.f = self.theta / self.variance  # before any reading
+
+    def step(self, coverage: float) -> None:
+        """After readings with a mean of ``1 / r`` of this, 0 in gaps, predict the next time."""
+        q = self.variance * (1 - self.rho2)
+        self.f = 1 / (self.rho2 / (self.f + coverage) + q / self.theta)
+
+    def settle(self, coverage: float) -> _Past:
+        """The steady state for one coverage."""
+        for _ in range(SETTLED):
+            before = self.f
+            self.step(coverage)
+            if np.abs(self.f - before).max() <= 1e-10 * self.f.max():
                 break
-        # relative errors count: the smallest precisions are those of the largest patterns
-        A = np.column_stack([np.ones(MODES), theta]) / f[:, None]
+        return self
+
+    def line(self) -> tuple[float, float]:
+        """f0 and f1. Relative errors count: the smallest precisions are those of the largest patterns."""
+        A = np.column_stack([np.ones(MODES), self.theta]) / self.f[:, None]
         f0, f1 = np.linalg.lstsq(A, np.ones(MODES), rcond=None)[0]
-        f1 = max(float(f1), 1e-3 / process.variance)
-        return cls(np.full(spatial.n, max(float(f0), 0.0)) * (coverage / c if c > 0 else 0.0), f1)
+        return max(float(f0), 0.0), max(float(f1), 1e-3 / self.variance)
 
 
 class SparseStream(BaseStream):
@@ -92,13 +103,15 @@ class SparseStream(BaseStream):
         process = model.process
         self._coverage = coverage
         self._precision = process.field.precision()
-        self._prior = _Prior.of(process, coverage)
+        self.past = _Past(process)
+        self._share = coverage / (coverage.mean() or 1.0)  # of f0 at every station
         self._forward = Forward(Chains.of(process, coverage, model.graph.adjacency))
         self._values = np.zeros((0, model.n_nodes))
         self._weights = np.zeros((0, model.n_nodes))
         self._x = np.zeros((0, model.n_nodes))
         self._start = process.rho * mean  # prediction of the oldest time that is kept
         self._means = [mean]  # filtered, of the times before and within the window
+        self._line = np.zeros(model.n_nodes), 1 / process.variance
         self._systems: dict[int, tuple[np.ndarray, np.ndarray]] = {}
 
     def _advance(self, steps: int) -> None:
@@ -132,6 +145,7 @@ class SparseStream(BaseStream):
         guess = rho * self._means[-1]
         if len(self._values) == WINDOW:
             oldest = self._means[-WINDOW]
+            self.past.step(float(self._weights[0].mean()))
             self._values, self._weights, self._x = self._values[1:], self._weights[1:], self._x[1:]
             self._start = rho * oldest
         self._values = np.vstack([self._values, values])
@@ -153,7 +167,7 @@ class SparseStream(BaseStream):
         arrays = {
             "coverage": self._coverage, "start": self._start, "values": self._values, "weights": self._weights, "x": self._x,
             "means": np.array(self._means), "strikes": self._strikes, "informed": forward.informed, "missing": forward.missing,
-            "pivots": np.array(forward.pivots), "ends": np.array(forward.ends),
+            "pivots": np.array(forward.pivots), "ends": np.array(forward.ends), "past": self.past.f,
         }  # fmt: skip
         return arrays, {"row": self._row, "robust": self._robust}
 
@@ -162,16 +176,17 @@ class SparseStream(BaseStream):
         forward = self._forward
         self._start, self._values, self._weights, self._x = a["start"], a["values"], a["weights"], a["x"]
         self._means, self._strikes = list(a["means"]), a["strikes"]
+        self.past.f = a["past"]
         forward.informed, forward.missing = a["informed"], a["missing"]
         forward.pivots, forward.ends = list(a["pivots"]), list(a["ends"])
 
     def _product(self, X: np.ndarray) -> np.ndarray:
         """The window's system times X (W, N)."""
-        process, prior = self.model.process, self._prior
+        process, (f0, f1) = self.model.process, self._line
         q = process.variance * (1 - process.rho**2)
         spatial = np.ascontiguousarray((self._precision @ X.T).T)
         out = self._time(len(X)) @ spatial / q
-        out[0] += prior.f1 * spatial[0] + prior.f0 * X[0]
+        out[0] += f1 * spatial[0] + f0 * X[0]
         out += self._weights * X
         return out
 
@@ -184,15 +199,17 @@ class SparseStream(BaseStream):
     def _preconditioner(self, W: int) -> tuple[np.ndarray, np.ndarray]:
         """Modes (W, W) of the window's times, and the factor of every mode's system in space, (W, entries)."""
         if W not in self._systems:
-            process, prior = self.model.process, self._prior
+            process = self.model.process
+            # of a steady past, so that a stream from a file takes the same steps
+            f0, f1 = _Past(process).settle(float(self._coverage.mean())).line()
             spatial, q = process.field, process.variance * (1 - process.rho**2)
             first = np.zeros((W, W))
-            first[0, 0] = prior.f1 * q
+            first[0, 0] = f1 * q
             values, U = np.linalg.eigh(self._time(W) + first)
             factors = []
             for value, u in zip(values, U.T, strict=True):
                 entries = max(value, 1e-12) / q * spatial.entries
-                entries[: spatial.n] += self._coverage + u[0] ** 2 * prior.f0
+                entries[: spatial.n] += self._coverage + u[0] ** 2 * f0 * self._share
                 done = spatial.family.elimination.factor(entries)
                 if done is None:
                     raise SolverError(TOO_SMALL)
@@ -209,9 +226,10 @@ class SparseStream(BaseStream):
 
     def _solve(self) -> None:
         """Smooth the window, from the last solution on."""
-        prior, X = self._prior, self._x
-        B = self._weights * self._values
-        B[0] += prior.f1 * (self._precision @ self._start) + prior.f0 * self._start
+        f0, f1 = self.past.line()
+        self._line = self._share * f0, f1
+        X, B = self._x, self._weights * self._values
+        B[0] += f1 * (self._precision @ self._start) + self._line[0] * self._start
         R = B - self._product(X)
         Z = self._precondition(R)
         rz = float(np.vdot(R, Z))

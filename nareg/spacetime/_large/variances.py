@@ -32,7 +32,7 @@ class Chain:
     increments: np.ndarray  # (N,) precision of the increments, for a unit process's
 
     @classmethod
-    def of(cls, process: Process, spectra: np.ndarray, values: np.ndarray, waves: np.ndarray, own: np.ndarray) -> Chain:
+    def of(cls, process: Process, spectra: np.ndarray, waves: np.ndarray, own: np.ndarray) -> Chain:
         """From spectra (F, N) at frequencies of cosine ``waves``, where a station's own information is ``own``."""
         rho = process.rho
         v0, v1 = spectra.mean(axis=0), waves @ spectra / len(waves)
@@ -66,8 +66,8 @@ class Chains:
         reachable.setdiag(0.0)
         level = reachable @ coverage
         weights = sp.csr_array(sp.diags_array(1 / np.where(level > 0, level, 1.0)) @ reachable)
-        seen = Chain.of(process, spectra, values, waves, coverage)
-        unseen = Chain.of(process, alone, values, waves, np.zeros_like(coverage))
+        seen = Chain.of(process, spectra, waves, coverage)
+        unseen = Chain.of(process, alone, waves, np.zeros_like(coverage))
         return cls(process, seen, unseen, weights)
 
     def smoothed(self, weights: np.ndarray) -> np.ndarray:
