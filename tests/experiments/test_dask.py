@@ -160,9 +160,11 @@ def test_a_scheduler_that_dies_is_said_and_points_are_kept(tmp_path, monkeypatch
 
 def test_ctrl_c_keeps_points_and_says_how_to_go_on(tmp_path):
     arguments = ["reproduce", "fig2", "--quick", "--dask", "local", "--jobs", "2", "--out", str(tmp_path)]
+    heed = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"  # a job in the background ignores it
     run = subprocess.Popen(
-        [sys.executable, "-m", "nareg", *arguments], cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+        [sys.executable, "-c", f"{heed}; from nareg.cli import run; run()", *arguments],
+        cwd=ROOT, stderr=subprocess.PIPE, text=True, start_new_session=True,
+    )  # fmt: skip
     while run.poll() is None and not list(tmp_path.rglob("0*.json")):
         time.sleep(0.1)
     os.killpg(run.pid, signal.SIGINT)
