@@ -36,10 +36,10 @@ class Cleaned:
         Its standard deviation.
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
-    model : SpaceTimeModel or None
-        None above 500 stations, or where no fit is possible; ``notes`` has the reason.
+    model : SpaceTimeModel, SparseSpaceTimeModel or None
+        None where no fit is possible; ``notes`` has the reason.
     quality : Quality or None
-        Suspect stations with their evidence; None without a model.
+        Suspect stations with their evidence; None above 500 stations, or without a model.
     errors : DataFrame
         RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
         ``_single`` where the readings before and after were there, ``_gaps`` elsewhere. Best first.

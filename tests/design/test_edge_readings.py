@@ -175,6 +175,17 @@ def test_groups_share_weights_and_noise_may_be_estimated(field):
     assert details["degrees_of_freedom"] == support_of(nareg._operator.penalty(g), Groups(labels, g.n_nodes)).size
 
 
+@pytest.mark.parametrize("silent", [[0, 3, 3, 3, 3, 50], [110] * 600])
+def test_times_without_a_reading_tell_nothing(silent, field):
+    g, _, _, Y = field
+    seen = np.random.default_rng(4).random(Y.shape) < 0.9
+    wanted = nareg.design.edge(g, measurements=Y, observed=seen, noise=1.0)
+    design = nareg.design.edge(
+        g, measurements=np.insert(Y, silent, 7.0, axis=1), observed=np.insert(seen, silent, False, axis=1), noise=1.0
+    )
+    np.testing.assert_allclose(design.matrix.toarray(), wanted.matrix.toarray(), rtol=1e-9, atol=1e-12)
+
+
 def test_unequal_noise_enters_the_data_term(field, rng):
     g, truth, clean, _ = field
     n = g.n_nodes

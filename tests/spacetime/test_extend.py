@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -40,6 +42,21 @@ def test_interpolation_is_dense_kriging_in_space_and_time(order):
         np.testing.assert_allclose(result.x[place], C @ np.linalg.solve(S, values), rtol=1e-8, atol=1e-8)
         variance = 1 + 1e-6 - np.einsum("ts,ts->t", C, np.linalg.solve(S, C.T).T)
         np.testing.assert_allclose(result.std[place] ** 2, variance, rtol=1e-8, atol=1e-8)
+
+
+def test_uncertain_means_widen_both_alike_and_least_at_a_station():
+    model = network(n=6, T=40)
+    site = model.graph.coordinates[2]
+    uncertain = replace(
+        model.cycles, spread=np.full((1, 6), 0.3), variance=np.array([2.0]), ranges=np.array([1.5]),
+    )  # fmt: skip
+    unsure, places = replace(model, cycles=uncertain), np.vstack([site + 1e-9, PLACES])
+    result = unsure.interpolate_at(places)
+    np.testing.assert_allclose(unsure.extended(places).smooth(robust=False).std[6:], result.std, rtol=1e-7)
+    added = (result.std**2 - model.interpolate_at(places).std ** 2)[:, 0]
+    assert added[0] == pytest.approx(0.3, rel=1e-4)
+    assert (added[1:] > 0.25).all()
+    assert (added < 2.3 + 1e-9).all()
 
 
 @pytest.mark.parametrize("kind", ["scalar", "diagonal", "full"])

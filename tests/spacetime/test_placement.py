@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.linalg import solve_discrete_are, solve_discrete_lyapunov
@@ -212,6 +214,19 @@ def test_summary_table_and_map(tmp_path):
         assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_a_map_on_axes_that_have_something_colors_its_own_stations():
+    from matplotlib.collections import PathCollection
+    from matplotlib.figure import Figure
+
+    model = network()
+    axes = Figure().subplots()
+    drawn = axes.scatter([0, 1], [0, 1], c="red")
+    nareg.plotting.ranking(placement(model), ax=axes)
+    np.testing.assert_allclose(drawn.get_facecolor(), [[1, 0, 0, 1]])
+    points = [c.get_facecolor()[:, :3] for c in axes.collections if isinstance(c, PathCollection)]
+    assert any(len(colors) == 9 and np.allclose(colors, 0.45) for colors in points)
+
+
 def test_progress_reaches_its_end_and_ctrl_c_stops():
     reports = []
     placement(network(), progress=reports.append)
@@ -258,6 +273,9 @@ def test_bad_models_are_named():
     silent.readings[2] = np.nan
     with pytest.raises(InputError, match="'s2' has no reading"):
         removal(silent, stations=["s2"])
+    one_graph = replace(network(), parameters=parameters(9, family="graph"))
+    with pytest.raises(InputError, match=r"coordinates has 2 places.*rank one place per call"):
+        placement(one_graph, coordinates=[[1.0, 1.0], [2.0, 2.0]])
     with pytest.raises(TooLargeError, match="pass fewer places"):
         placement(network(), coordinates=np.zeros((200_000, 2)))
 
