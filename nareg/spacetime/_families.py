@@ -16,6 +16,8 @@ from nareg.spacetime._task import FEWEST_HIDDEN, LearningTask, StageClock
 #: handful of parameters than for matrices, which short windows overfit. The last fit sees everything.
 FEW_SECONDS, PASS_SECONDS, ROW_SECONDS, CUBE_SECONDS = 0.7, 1.5, 2e-4, 6e-10
 FEWEST_ROWS = 60
+#: Matrices are learned from so many rows per station, where a pass then takes no longer than so many seconds.
+ROWS_PER_STATION, LONG_SECONDS = 3, 5.0
 #: Stations that families and orders are compared on at most; all stations then share the winner.
 MAX_STATIONS = 30
 #: Iterations of L-BFGS for the first family, for the others, which start from its answer, and for the same model again after
@@ -28,8 +30,23 @@ ORDER_GAIN = 5.0
 
 def windows_of(y: np.ndarray, order: int, seconds: float = FEW_SECONDS) -> list[slice]:
     """Parts of the record that learning can afford: all of it, or up to four windows spread over it."""
+    return _spread(len(y), _affordable(y.shape[1], order, seconds))
+
+
+def windows_of_matrices(y: np.ndarray, order: int) -> list[slice]:
+    """Parts of the record that matrices are learned from: as of few parameters, or longer where that is not enough."""
     T, N = y.shape
-    rows = max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+    rows, longer = _affordable(N, order, PASS_SECONDS), _affordable(N, order, LONG_SECONDS)
+    enough = min(T, ROWS_PER_STATION * N)
+    return _spread(T, enough if rows < enough <= longer else rows)
+
+
+def _affordable(N: int, order: int, seconds: float) -> int:
+    return max(FEWEST_ROWS, int(seconds / (ROW_SECONDS + CUBE_SECONDS * (order * N) ** 3)))
+
+
+def _spread(T: int, rows: int) -> list[slice]:
+    """All times, or up to four windows of so many rows in all."""
     if rows >= T:
         return [slice(0, T)]
     count = max(1, min(4, rows // FEWEST_ROWS))

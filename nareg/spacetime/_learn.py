@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from nareg.spacetime._em import Estimate, Refinement
-from nareg.spacetime._families import PASS_SECONDS, best_family, fit_again, windows_of
+from nareg.spacetime._families import PASS_SECONDS, best_family, fit_again, windows_of, windows_of_matrices
 from nareg.spacetime._holdout import HeldOut, hide
 from nareg.spacetime._outliers import deletion_scores, gross
 from nareg.spacetime._parametric import Fitted, Parameters
@@ -58,6 +58,7 @@ def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock)
     parameters = fitted.parameters
     if task.robust:
         excluded |= _outliers(seen, space, parameters, excluded)
+    parts = windows_of_matrices(y, parameters.order)
     refinement, iterations, held_out, tried = best_refinement(
         y, np.where(excluded, np.nan, seen), hidden & ~excluded, parts, space, parameters, task, progress
     )

@@ -69,7 +69,7 @@ class _Past:
         q = self.variance * (1 - self.rho2)
         self.f = 1 / (self.rho2 / (self.f + coverage) + q / self.theta)
 
-    def settle(self, coverage: float) -> _Past:
+    def reach_steady_state(self, coverage: float) -> _Past:
         """The steady state for one coverage."""
         for _ in range(SETTLED):
             before = self.f
@@ -201,7 +201,7 @@ class SparseStream(BaseStream):
         if W not in self._systems:
             process = self.model.process
             # of a steady past, so that a stream from a file takes the same steps
-            f0, f1 = _Past(process).settle(float(self._coverage.mean())).line()
+            f0, f1 = _Past(process).reach_steady_state(float(self._coverage.mean())).line()
             spatial, q = process.field, process.variance * (1 - process.rho**2)
             first = np.zeros((W, W))
             first[0, 0] = f1 * q
