@@ -61,7 +61,7 @@ def __getattr__(name: str) -> Any:
     try:
         module = importlib.import_module(f"nareg.estimators.{_MODULES[name]}")
     except ModuleNotFoundError as error:
-        if error.name != "sklearn":
+        if (error.name or "").partition(".")[0] != "sklearn":
             raise
         raise MissingDependencyError(f"nareg.estimators.{name} needs scikit-learn: pip install 'nareg[sklearn]'.") from None
     return getattr(module, name)

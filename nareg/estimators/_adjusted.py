@@ -15,8 +15,8 @@ from nareg.estimators._denoisers import NodeAdaptiveDenoiser
 class SeasonallyAdjusted(FieldEstimator):
     """X is (times, stations): remove means and cycle, run an estimator on the rest, and add means and cycle back.
 
-    As :class:`sklearn.compose.TransformedTargetRegressor` does for targets. ``score`` is in the unit of X, so that it compares
-    with a clean field as it is.
+    As scikit-learn's ``TransformedTargetRegressor`` does for targets. ``score`` compares in the unit of X: y is the clean field
+    as it is. A y of the shape of X in ``fit`` reaches the estimator without means and cycle, too.
 
     Parameters
     ----------
@@ -54,13 +54,17 @@ class SeasonallyAdjusted(FieldEstimator):
         remover = SeasonalCycleRemover() if self.remover is None else self.remover
         estimator = NodeAdaptiveDenoiser() if self.estimator is None else self.estimator
         self.remover_ = clone(remover).fit(self._table(samples.values, samples.times))
-        rest = self.remover_.transform(self._table(samples.values, samples.times))
-        self.estimator_ = clone(estimator).fit(self._table(np.asarray(rest), samples.times))
+        given = np.asarray(y)
+        clean = self._rest(given.astype(float), samples.times) if given.shape == samples.values.shape else None
+        self.estimator_ = clone(estimator).fit(self._rest(samples.values, samples.times), clean)
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-        rest = np.asarray(self.remover_.transform(self._table(values, times)))
-        x = np.asarray(self.estimator_.transform(self._table(rest, times)))
+        x = np.asarray(self.estimator_.transform(self._rest(values, times)))
         return np.asarray(self.remover_.inverse_transform(self._table(x, times)))
+
+    def _rest(self, values: np.ndarray, times: np.ndarray | None) -> Any:
+        """Values without means and cycle."""
+        return self._table(np.asarray(self.remover_.transform(self._table(values, times))), times)
 
     def _table(self, values: np.ndarray, times: np.ndarray | None) -> Any:
         """Values with the times and names of X, for estimators that read them."""

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.validation import check_array, check_is_fitted
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.estimators._base import Samples, StationTransformer
+from nareg.estimators._base import Samples, StationTransformer, times_of
 from nareg.spacetime import _cycles
 from nareg.spacetime._fit import checked_cycles
 from nareg.spacetime._times import SECOND
@@ -88,8 +88,10 @@ class SeasonalCycleRemover(StationTransformer):
         (times, stations) array
         """
         check_is_fitted(self)
-        samples = self._checked(X)
-        return (samples.values + self._cycle_at(samples.times, len(samples.values))).astype(samples.dtype, copy=False)
+        values = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        if values.shape[1] != self.n_features_in_:
+            raise InputError(f"X has {values.shape[1]} columns but the fit had {self.n_features_in_}: pass the same stations.")
+        return (values + self._cycle_at(times_of(X), len(values))).astype(values.dtype, copy=False)
 
     def _learn(self, samples: Samples, y: Any) -> None:
         values = samples.values
@@ -133,7 +135,7 @@ class SeasonalCycleRemover(StationTransformer):
         periods, steps = (clock[-1] - clock[0] + step) / period, period / step
         if periods < FEWEST_PERIODS or steps < FEWEST_STEPS:
             raise InputError(
-                f"period is {period:g} but X spans {periods:.2g} of them with {steps:.2g} steps each: pass at least "
+                f"period is {period:g} but X spans {periods:.3g} of them with {steps:.3g} steps each: pass at least "
                 f"{FEWEST_PERIODS:g} with {FEWEST_STEPS} steps each, or omit period."
             )
         two = periods >= _cycles.FEWEST_PERIODS["day"] and steps >= 8

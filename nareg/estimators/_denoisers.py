@@ -128,8 +128,11 @@ class NodeAdaptiveDenoiser(DesignedFilter):
                 raise InputError("X has gaps: design='exact' takes clean signals without any; pass them as y.")
             return design.exact(self.graph_, signals=anomalies, noise=self.noise, fit="noise", sampling=sampling)
         clean = clean_field(y, anomalies.T.shape).T
-        errors = np.where(True if observed is None else observed, anomalies + self.means_[:, None] - clean, np.nan)
-        variance = np.nanmean(errors**2, axis=1) if self.noise is None else self.noise
+        variance = self.noise
+        if variance is None:
+            seen = np.ones(clean.shape, dtype=bool) if observed is None else observed
+            squares, counts = np.where(seen, anomalies + self.means_[:, None] - clean, 0.0) ** 2, seen.sum(axis=1)
+            variance = np.where(counts > 0, squares.sum(axis=1) / np.maximum(counts, 1), squares.sum() / counts.sum())
         return design.exact(self.graph_, signals=clean - self.means_[:, None], noise=variance, fit="noise", sampling=sampling)
 
 

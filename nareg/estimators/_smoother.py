@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import spacetime
+from nareg.errors import InputError
 from nareg.estimators._base import FieldEstimator, Samples
 from nareg.estimators._graphs import network_of
 from nareg.estimators._hold_out import generator_of
@@ -92,13 +93,13 @@ class SpaceTimeSmoother(FieldEstimator):
         readings = samples.values.T
         self.graph_ = network_of(self.graph, readings, getattr(self, "feature_names_in_", None))
         self.model_ = spacetime.fit(
-            self.graph_, readings, times=samples.times, noise=self.noise, dynamics=self.dynamics, cycles=self.cycles,
-            rng=generator_of(self.random_state),
+            self.graph_, readings, times=_increasing(samples.times), noise=self.noise, dynamics=self.dynamics,
+            cycles=self.cycles, rng=generator_of(self.random_state),
         )  # fmt: skip
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
         # an array's rows count on from 0, as in the fit, whatever their number
-        return self.model_.smooth(values.T, times=_times.checked(times, len(values))).x.T
+        return self.model_.smooth(values.T, times=_times.checked(_increasing(times), len(values))).x.T
 
     def __getstate__(self) -> dict[str, Any]:
         """Plain values: the model as the bytes of its file, because its transform is a pair of functions."""
@@ -117,3 +118,11 @@ class SpaceTimeSmoother(FieldEstimator):
                 path.write_bytes(state["model_"])
                 state = {**state, "model_": spacetime.load(path)}
         super().__setstate__(state)
+
+
+def _increasing(times: np.ndarray | None) -> np.ndarray | None:
+    """Times, refused where they are out of order in the words of a frame's user."""
+    if times is not None and not (times[1:] > times[:-1]).all():
+        i = int(np.flatnonzero(~(times[1:] > times[:-1]))[0]) + 1
+        raise InputError(f"the index of X does not increase at row {i}, {times[i]}: sort X by time and merge duplicates.")
+    return times
