@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from nareg.estimators._base import FieldEstimator, Samples
+from nareg.estimators._base import CheckedReadings, FieldEstimator
 from nareg.estimators._cycle import SeasonalCycleRemover
 from nareg.estimators._denoisers import NodeAdaptiveDenoiser
 
@@ -50,7 +50,7 @@ class SeasonallyAdjusted(FieldEstimator):
     def __init__(self, estimator: Any = None, *, remover: Any = None, random_state: Any = None) -> None:
         self.estimator, self.remover, self.random_state = estimator, remover, random_state
 
-    def _learn(self, samples: Samples, y: Any) -> None:
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
         remover = SeasonalCycleRemover() if self.remover is None else self.remover
         estimator = NodeAdaptiveDenoiser() if self.estimator is None else self.estimator
         self.remover_ = clone(remover).fit(self._table(samples.values, samples.times))

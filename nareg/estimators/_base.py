@@ -11,10 +11,11 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from nareg.estimators._hold_out import generator_of, score_of
+from nareg.spacetime._times import ISO
 
 
 @dataclass(frozen=True, eq=False)
-class Samples:
+class CheckedReadings:
     """Readings (times, stations) as float64, NaN where missing; the dtype they came in; their times, if they have any."""
 
     values: np.ndarray
@@ -23,10 +24,19 @@ class Samples:
 
 
 def times_of(X: Any) -> np.ndarray | None:
-    """Dates (UTC) or numbers in the index of a pandas frame; None for an array, and for an index of anything else."""
+    """Dates (UTC) or numbers in the index of a pandas frame; None for an array, and for an index of anything else.
+
+    Periods and ISO texts, as an index of a file is where nobody parsed it, are dates.
+    """
     index: Any = getattr(X, "index", None)
     if not hasattr(index, "to_numpy"):
         return None
+    if hasattr(index, "to_timestamp"):
+        index = index.to_timestamp()
+    elif index.dtype.kind not in "iufM" and len(index) and all(isinstance(text, str) and ISO.match(text) for text in index):
+        import pandas as pd
+
+        index = pd.to_datetime(index, utc=True, format="ISO8601")
     if getattr(index, "tz", None) is not None:
         index = index.tz_convert("UTC").tz_localize(None)
     times = index.to_numpy()
@@ -78,12 +88,12 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         samples = self._checked(X)
         return self._estimate(samples.values, samples.times).astype(samples.dtype, copy=False)
 
-    def _checked(self, X: Any, *, reset: bool = False) -> Samples:
+    def _checked(self, X: Any, *, reset: bool = False) -> CheckedReadings:
         least = {"ensure_min_samples": self._least_times, "ensure_min_features": self._least_stations} if reset else {}
         values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **least)
-        return Samples(values.astype(np.float64), values.dtype, times_of(X))
+        return CheckedReadings(values.astype(np.float64), values.dtype, times_of(X))
 
-    def _learn(self, samples: Samples, y: Any) -> None:
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
         raise NotImplementedError
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.estimators._base import Samples, StationTransformer, times_of
+from nareg.estimators._base import CheckedReadings, StationTransformer, times_of
 from nareg.spacetime import _cycles
 from nareg.spacetime._fit import checked_cycles
 from nareg.spacetime._times import SECOND
@@ -24,7 +24,7 @@ class SeasonalCycleRemover(StationTransformer):
     """X is (times, stations): subtract each station's mean and seasonal cycle; ``inverse_transform`` adds them back.
 
     Means and cycles are least squares over the readings of ``fit``. Times are the index of a pandas frame: dates (with a time
-    zone: taken to UTC) or numbers. Rows of an array are 0, 1, 2, ...
+    zone: taken to UTC), ISO texts, or numbers. Rows of an array are 0, 1, 2, ...
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class SeasonalCycleRemover(StationTransformer):
             raise InputError(f"X has {values.shape[1]} columns but the fit had {self.n_features_in_}: pass the same stations.")
         return (values + self._cycle_at(times_of(X), len(values))).astype(values.dtype, copy=False)
 
-    def _learn(self, samples: Samples, y: Any) -> None:
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
         values = samples.values
         self.dated_ = samples.times is not None and samples.times.dtype.kind == "M"
         clock = self._clock(samples.times, len(values))

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
+from sklearn.exceptions import ConvergenceWarning
 
 from nareg import _checks, design
 from nareg.design import Sampling
@@ -13,7 +15,8 @@ from nareg.errors import InputError
 from nareg.estimators._filtered import FilterTransformer, one_weight, variances_of
 from nareg.estimators._hold_out import clean_field, generator_of
 from nareg.graph import Graph
-from nareg.results import WeightDesign
+from nareg.progress import ProgressCallback
+from nareg.results import Status, WeightDesign
 from nareg.typing import Sparse
 
 DESIGNS = ("blind", "sure", "gcv", "exact")
@@ -24,6 +27,12 @@ class DesignedFilter(FilterTransformer):
 
     def _weigh(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> None:
         self.design_ = self._designed(anomalies, observed, y)
+        if self.design_.status is Status.INTERRUPTED:  # a search would score these weights as any other
+            warnings.warn(f"fit ended early: {Status.INTERRUPTED.value}.", ConvergenceWarning, stacklevel=4)
+
+    @property
+    def _progress(self) -> ProgressCallback | None:
+        return print if self.verbose else None
 
     @property
     def _weights(self) -> WeightDesign:
@@ -53,13 +62,15 @@ class NodeAdaptiveDenoiser(DesignedFilter):
         ``"exact"`` the mean square of X minus y; for ``"gcv"`` equal noise, of any size.
     random_state : int, Generator, RandomState or None
         Draws held-out readings in ``fit`` and ``score``; None is a fixed seed.
+    verbose : bool
+        Print the progress of ``fit``.
 
     Attributes
     ----------
     graph_ : Graph
     design_ : WeightDesign
-        The weights; ``design_.method`` names the design. Where the estimate of the noise is zero, or leaves no signal, it is
-        the single weight of generalized cross-validation.
+        The weights, with ``method``, ``status``, ``summary()``. Where the estimate of the noise is zero, or leaves no signal,
+        it is the single weight of generalized cross-validation.
     means_ : (N,) array
         Station means.
     n_features_in_ : int
@@ -70,6 +81,11 @@ class NodeAdaptiveDenoiser(DesignedFilter):
     ------
     InputError
         A ``ValueError``: if the graph does not fit X, or the design refuses the readings.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If Ctrl-C ended the design: ``design_`` has the best weights so far.
 
     Notes
     -----
@@ -100,8 +116,9 @@ class NodeAdaptiveDenoiser(DesignedFilter):
         design: Literal["blind", "sure", "gcv", "exact"] = "blind",
         noise: ArrayLike | None = None,
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
-        self.graph, self.design, self.noise, self.random_state = graph, design, noise, random_state
+        self.graph, self.design, self.noise, self.random_state, self.verbose = graph, design, noise, random_state, verbose
 
     def _designed(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> WeightDesign:
         graph = self.graph_
@@ -117,7 +134,7 @@ class NodeAdaptiveDenoiser(DesignedFilter):
         data: dict[str, Any] = {"measurements": anomalies, "observed": observed, "noise": variance, "fit": "noise"}
         if rule == "sure":
             return design.node_invariant(graph, rule="sure", **data)
-        return design.blind(graph, **data, sampling=sampling)
+        return design.blind(graph, **data, sampling=sampling, progress=self._progress)
 
     def _from_clean(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any, sampling: Sampling) -> WeightDesign:
         """The exact design: signals are y, or X where there is no y."""
@@ -126,14 +143,17 @@ class NodeAdaptiveDenoiser(DesignedFilter):
                 raise InputError("noise is None: design='exact' needs it, or the clean field: fit(X, y).")
             if observed is not None:
                 raise InputError("X has gaps: design='exact' takes clean signals without any; pass them as y.")
-            return design.exact(self.graph_, signals=anomalies, noise=self.noise, fit="noise", sampling=sampling)
+            return self._exact(anomalies, self.noise, sampling)
         clean = clean_field(y, anomalies.T.shape).T
         variance = self.noise
         if variance is None:
             seen = np.ones(clean.shape, dtype=bool) if observed is None else observed
             squares, counts = np.where(seen, anomalies + self.means_[:, None] - clean, 0.0) ** 2, seen.sum(axis=1)
             variance = np.where(counts > 0, squares.sum(axis=1) / np.maximum(counts, 1), squares.sum() / counts.sum())
-        return design.exact(self.graph_, signals=clean - self.means_[:, None], noise=variance, fit="noise", sampling=sampling)
+        return self._exact(clean - self.means_[:, None], variance, sampling)
+
+    def _exact(self, signals: np.ndarray, noise: Any, sampling: Sampling) -> WeightDesign:
+        return design.exact(self.graph_, signals=signals, noise=noise, fit="noise", sampling=sampling, progress=self._progress)
 
 
 class EdgeDenoiser(DesignedFilter):
@@ -154,12 +174,15 @@ class EdgeDenoiser(DesignedFilter):
         How far to shrink to the best model of two parameters; ``"auto"`` chooses by held-out times.
     random_state : int, Generator, RandomState or None
         Draws held-out readings in ``score``; None is a fixed seed.
+    verbose : bool
+        Print the progress of ``fit``.
 
     Attributes
     ----------
     graph_ : Graph
     design_ : WeightDesign
-        Where the estimate of the noise is zero, or leaves no signal, it is the single weight of generalized cross-validation.
+        The weights, with ``method``, ``status``, ``summary()``. Where the estimate of the noise is zero, or leaves no signal,
+        it is the single weight of generalized cross-validation.
     means_ : (N,) array
         Station means.
     n_features_in_ : int
@@ -170,6 +193,11 @@ class EdgeDenoiser(DesignedFilter):
     ------
     InputError
         A ``ValueError``: if the graph does not fit X, or the design refuses the readings.
+
+    Warns
+    -----
+    sklearn.exceptions.ConvergenceWarning
+        If Ctrl-C ended the design: ``design_`` has the best weights so far.
 
     Examples
     --------
@@ -191,13 +219,20 @@ class EdgeDenoiser(DesignedFilter):
         noise: ArrayLike | None = None,
         shrink: float | Literal["auto"] | None = "auto",
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
-        self.graph, self.noise, self.shrink, self.random_state = graph, noise, shrink, random_state
+        self.graph, self.noise, self.shrink, self.random_state, self.verbose = graph, noise, shrink, random_state, verbose
 
     def _designed(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> WeightDesign:
         variance = variances_of(self.graph_, anomalies, observed, self.noise)
         if variance is None:
             return one_weight(self.graph_, anomalies, observed)
         return design.edge(
-            self.graph_, measurements=anomalies, observed=observed, noise=variance, shrink=self.shrink, fit="noise"
+            self.graph_,
+            measurements=anomalies,
+            observed=observed,
+            noise=variance,
+            shrink=self.shrink,
+            fit="noise",
+            progress=self._progress,
         )

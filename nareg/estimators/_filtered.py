@@ -9,7 +9,7 @@ import numpy as np
 from nareg import design
 from nareg.design._node.gap_patterns import station_levels
 from nareg.errors import InputError
-from nareg.estimators._base import FieldEstimator, Samples
+from nareg.estimators._base import CheckedReadings, FieldEstimator
 from nareg.estimators._gaps import estimate
 from nareg.estimators._graphs import network_of
 from nareg.graph import Graph
@@ -22,7 +22,7 @@ class FilterTransformer(FieldEstimator):
     A subclass learns its weights in ``_weigh``, and keeps them where ``_weights`` finds them.
     """
 
-    def _learn(self, samples: Samples, y: Any) -> None:
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
         Y = samples.values.T
         seen = np.isfinite(Y)
         if not seen.any():

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from nareg import spacetime
 from nareg.errors import InputError
-from nareg.estimators._base import FieldEstimator, Samples
+from nareg.estimators._base import CheckedReadings, FieldEstimator
 from nareg.estimators._graphs import network_of
 from nareg.estimators._hold_out import generator_of
 from nareg.graph import Graph
@@ -24,8 +24,8 @@ class SpaceTimeSmoother(FieldEstimator):
     """X is (times, stations), rows in the order of time: estimate each value from the readings before and after, gaps included.
 
     ``fit`` learns a state-space model from noisy readings (:func:`nareg.spacetime.fit`); ``transform`` smooths X with it, which
-    may be the same readings or others. Times are the index of a pandas frame: dates (with a time zone: taken to UTC) or
-    numbers. Rows of an array are 0, 1, 2, ...
+    may be the same readings or others. Times are the index of a pandas frame: dates (with a time zone: taken to UTC), ISO
+    texts, or numbers. Rows of an array are 0, 1, 2, ...
 
     Parameters
     ----------
@@ -40,6 +40,8 @@ class SpaceTimeSmoother(FieldEstimator):
         Smooth cycles that are removed and put back; they need dates.
     random_state : int, Generator, RandomState or None
         Draws held-out readings in ``fit`` and ``score``; None is a fixed seed.
+    verbose : bool
+        Print the progress of ``fit``.
 
     Attributes
     ----------
@@ -86,15 +88,17 @@ class SpaceTimeSmoother(FieldEstimator):
         dynamics: Literal["auto", "scalar", "diagonal", "modes", "graph", "full"] = "auto",
         cycles: str | Iterable[str] | None = "auto",
         random_state: Any = None,
+        verbose: bool = False,
     ) -> None:
-        self.graph, self.noise, self.dynamics, self.cycles, self.random_state = graph, noise, dynamics, cycles, random_state
+        self.graph, self.noise, self.dynamics, self.cycles = graph, noise, dynamics, cycles
+        self.random_state, self.verbose = random_state, verbose
 
-    def _learn(self, samples: Samples, y: Any) -> None:
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
         readings = samples.values.T
         self.graph_ = network_of(self.graph, readings, getattr(self, "feature_names_in_", None))
         self.model_ = spacetime.fit(
             self.graph_, readings, times=_increasing(samples.times), noise=self.noise, dynamics=self.dynamics,
-            cycles=self.cycles, rng=generator_of(self.random_state),
+            cycles=self.cycles, rng=generator_of(self.random_state), progress=print if self.verbose else None,
         )  # fmt: skip
 
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:

@@ -36,6 +36,22 @@ def test_a_cycle_of_dates_is_removed_and_restored():
     np.testing.assert_allclose(remover.transform(zoned), remover.transform(later))
 
 
+@pytest.mark.parametrize(
+    "index",
+    [HOURS.strftime("%Y-%m-%d %H:%M"), HOURS.strftime("%Y-%m-%dT%H:%M:%SZ"), HOURS.to_period("h"), HOURS.tz_localize("UTC")],
+    ids=["texts", "texts in UTC", "periods", "in UTC"],
+)
+def test_dates_that_nobody_parsed_are_dates(index):
+    X = daily(HOURS).set_axis(index)
+    assert SeasonalCycleRemover().fit(X).names_ == ("day",)
+    np.testing.assert_allclose(SeasonalCycleRemover().fit_transform(X), 0, atol=1e-9)
+
+
+def test_other_texts_are_no_dates():
+    X = daily(HOURS).set_axis([f"sample {i}" for i in range(len(HOURS))])
+    assert SeasonalCycleRemover().fit(X).names_ == ()
+
+
 def test_the_coefficients_are_least_squares(rng):
     X = rng.standard_normal((60, 3))
     X[rng.random(X.shape) < 0.2] = np.nan
