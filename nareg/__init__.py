@@ -3,8 +3,8 @@
 The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: see :mod:`nareg.design` for the
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
 :mod:`nareg.unlearning` for removing data on request, :mod:`nareg.spacetime` for readings over time, :mod:`nareg.quality` for
-finding faulty sensors, :mod:`nareg.datasets` for real networks, :mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans
-a table of readings in one call.
+finding faulty sensors, :mod:`nareg.estimators` for scikit-learn, :mod:`nareg.datasets` for real networks,
+:mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of readings in one call.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from nareg import datasets as datasets
     from nareg import design as design
     from nareg import errors as errors
+    from nareg import estimators as estimators
     from nareg import filters as filters
     from nareg import gnn as gnn
     from nareg import graphs as graphs
@@ -44,6 +45,7 @@ _SUBMODULES = (
     "datasets",
     "design",
     "errors",
+    "estimators",
     "filters",
     "gnn",
     "graphs",

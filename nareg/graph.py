@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -293,6 +294,13 @@ class Graph:
 
     def __hash__(self) -> int:
         return hash(self.hash)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Graph:
+        return self  # it cannot be changed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # through the constructor, so that a copy in another process is checked and cannot be changed either
+        return partial(Graph, coordinates=self._coordinates, names=self._names, metric=self._metric), (self._adjacency,)
 
     @classmethod
     def from_knn(

@@ -25,7 +25,7 @@ FLOORS = (
     ("io", "filters"),
     ("graphs", "datasets", "design", "outofcore"),
     ("baselines", "cluster", "plotting", "spacetime", "gnn"),
-    ("quality", "herta", "unlearning"),
+    ("quality", "herta", "unlearning", "estimators"),
     ("cleaning",),
     ("demo",),
     ("cli",),
@@ -42,7 +42,7 @@ LAZY = {
     "matplotlib": {"plotting", "cleaning", "demo"},
     "pygsp": set(),
     "torch_geometric": {"gnn"},
-    "sklearn": set(),
+    "sklearn": {"estimators"},
 }
 
 

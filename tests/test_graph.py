@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -274,3 +277,15 @@ def test_hash_depends_on_weights_only(rng):
     A = random_adjacency(5)
     assert nareg.Graph(A).hash == nareg.Graph(sp.coo_array(A), names=[str(i) for i in range(12)]).hash
     assert nareg.Graph(A).hash != nareg.Graph(2 * A).hash
+
+
+def test_copies_and_pickles_cannot_be_changed_either():
+    """scikit-learn's clone copies its parameters deeply, joblib pickles them."""
+    graph = nareg.Graph([[0, 2.0], [2.0, 0]], coordinates=[[1.0, 2.0], [3.0, 4.0]], names=["a", "b"], metric="haversine")
+    assert copy.deepcopy(graph) is graph
+    again = pickle.loads(pickle.dumps(graph))
+    assert again == graph
+    with pytest.raises(ValueError, match="read-only"):
+        again.adjacency.data[0] = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        again.coordinates[0] = 0.0

@@ -15,9 +15,9 @@ LIMIT = 12
 #: What every design takes, and the starts that only this one has.
 LONGER = {"nareg.design.exact": 13, "nareg.design.edge": 14}
 PARTS = (
-    "nareg", "nareg.baselines", "nareg.cluster", "nareg.datasets", "nareg.design", "nareg.errors", "nareg.filters", "nareg.gnn",
-    "nareg.graphs", "nareg.herta", "nareg.io", "nareg.outofcore", "nareg.plotting", "nareg.progress", "nareg.quality",
-    "nareg.results", "nareg.spacetime", "nareg.unlearning",
+    "nareg", "nareg.baselines", "nareg.cluster", "nareg.datasets", "nareg.design", "nareg.errors", "nareg.estimators",
+    "nareg.filters", "nareg.gnn", "nareg.graphs", "nareg.herta", "nareg.io", "nareg.outofcore", "nareg.plotting",
+    "nareg.progress", "nareg.quality", "nareg.results", "nareg.spacetime", "nareg.unlearning",
 )  # fmt: skip
 
 

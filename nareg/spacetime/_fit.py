@@ -134,7 +134,7 @@ def fit(
         raise InputError(f"readings has {int(np.isfinite(y).sum())} values: a fit needs at least 10.")
     _checks.choice("dynamics", dynamics, ("auto", *DYNAMICS))
     generator = _checks.generator(rng)
-    wanted = _checked_cycles(cycles)
+    wanted = checked_cycles(cycles)
     grid = _times.grid(_times.checked(times, y.shape[1]))
     variances = None if isinstance(noise, str) and noise == "estimate" else _checked_noise(noise, graph.n_nodes, y)
     if variances is not None and transform == "auto":
@@ -203,7 +203,8 @@ def _checked_noise(noise: ArrayLike, n: int, y: np.ndarray) -> np.ndarray:
     return variances
 
 
-def _checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
+def checked_cycles(cycles: str | Iterable[str] | None) -> str | tuple[str, ...]:
+    """Names of the cycles that a user wants, or "auto"."""
     if cycles is None:
         return ()
     if not isinstance(cycles, (str, tuple, list, set, frozenset)):

@@ -1,0 +1,130 @@
+"""What the estimators share: checks of X, times from its index, tags and the score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from nareg.estimators._hold_out import generator_of, score_of
+from nareg.spacetime._times import ISO
+
+
+@dataclass(frozen=True, eq=False)
+class CheckedReadings:
+    """Readings (times, stations) as float64, NaN where missing; the dtype they came in; their times, if they have any."""
+
+    values: np.ndarray
+    dtype: np.dtype
+    times: np.ndarray | None
+
+
+def times_of(X: Any) -> np.ndarray | None:
+    """Dates (UTC) or numbers in the index of a pandas frame; None for an array, and for an index of anything else.
+
+    Periods and ISO texts, as an index of a file is where nobody parsed it, are dates.
+    """
+    index: Any = getattr(X, "index", None)
+    if not hasattr(index, "to_numpy"):
+        return None
+    if hasattr(index, "to_timestamp"):
+        index = index.to_timestamp()
+    elif index.dtype.kind not in "iufM" and len(index) and all(isinstance(text, str) and ISO.match(text) for text in index):
+        import pandas as pd
+
+        index = pd.to_datetime(index, utc=True, format="ISO8601")
+    if getattr(index, "tz", None) is not None:
+        index = index.tz_convert("UTC").tz_localize(None)
+    times = index.to_numpy()
+    if times.dtype.kind == "M":
+        return np.asarray(times)
+    return np.asarray(times, dtype=float) if times.dtype.kind in "iuf" else None
+
+
+class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """X is (times, stations), NaN where missing: a transformer that keeps this shape.
+
+    A subclass learns in ``_learn`` and transforms in ``_estimate``.
+    """
+
+    #: Stations and times that a fit needs.
+    _least_stations = 2
+    _least_times = 2
+
+    def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:
+        """Learn from readings.
+
+        Parameters
+        ----------
+        X : (times, stations) array or frame
+            NaN where missing.
+        y : ignored, unless the class says otherwise
+
+        Returns
+        -------
+        self
+        """
+        self._learn(self._checked(X, reset=True), y)
+        return self
+
+    def transform(self, X: ArrayLike) -> np.ndarray:
+        """Transform readings.
+
+        Parameters
+        ----------
+        X : (times, stations) array or frame
+            NaN where missing.
+
+        Returns
+        -------
+        (times, stations) array
+            In the unit of X; a frame after ``set_output(transform="pandas")``. float32 for float32.
+        """
+        check_is_fitted(self)
+        samples = self._checked(X)
+        return self._estimate(samples.values, samples.times).astype(samples.dtype, copy=False)
+
+    def _checked(self, X: Any, *, reset: bool = False) -> CheckedReadings:
+        least = {"ensure_min_samples": self._least_times, "ensure_min_features": self._least_stations} if reset else {}
+        values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **least)
+        return CheckedReadings(values.astype(np.float64), values.dtype, times_of(X))
+
+    def _learn(self, samples: CheckedReadings, y: Any) -> None:
+        raise NotImplementedError
+
+    def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
+        raise NotImplementedError
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class FieldEstimator(StationTransformer):
+    """X is (times, stations): ``transform`` estimates the field at every time and station, and ``score`` judges it."""
+
+    def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
+        """Negative mean squared error; larger is better.
+
+        Parameters
+        ----------
+        X : (times, stations) array or frame
+        y : (times, stations) array or frame, optional
+            The clean field, NaN where it is not known. Without it a fifth of the readings is hidden, drawn by ``random_state``,
+            and the estimate is compared with them. Their noise is part of that error, the same for every estimator.
+
+        Returns
+        -------
+        float
+            In the squared unit of X.
+        """
+        check_is_fitted(self)
+        samples = self._checked(X)
+        rng = generator_of(getattr(self, "random_state", None))
+        return score_of(lambda values: self._estimate(values, samples.times), samples.values, y, rng)
