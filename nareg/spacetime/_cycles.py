@@ -25,6 +25,9 @@ FEWEST_STEPS = 6
 FEWEST_PER_WAVE = 3
 #: Largest autoregression that a record without enough readings for waves is taken to have.
 SLOWEST = 0.9
+#: Waves beside the cycles are left out at a station whose readings lie so close together that they raise the variance of its
+#: mean by this factor: a mean with a huge variance would spoil estimates in the unit of the readings.
+OPEN_MEAN = 4.0
 #: Harmonics per cycle, where there are enough steps per period.
 HARMONICS = {"day": 2, "year": 1}
 #: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
@@ -156,9 +159,14 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
         if count >= FEWEST_PER_WAVE * X.shape[1]:
             # coefficients that a short record leaves open have a large variance, and the network decides
             inverse = np.linalg.inv(X[seen].T @ X[seen] + ridge * count)
-            solution = inverse @ (X[seen].T @ y[seen, i])
+            if inverse[0, 0] * count > OPEN_MEAN:
+                part = X[seen, :K]
+                inverse = np.linalg.inv(part.T @ part + ridge[:K, :K] * count)
+            m = len(inverse)
+            solution = inverse @ (X[seen, :m].T @ y[seen, i])
             coefficients[:, i], spreads[:, i] = solution[:K], np.diag(inverse)[:K]
-            powers.append(solution[K:] ** 2 / np.diag(inverse)[K:])
+            if m > K:
+                powers.append(solution[K:] ** 2 / np.diag(inverse)[K:])
         elif count:
             coefficients[0, i], spreads[0, i] = y[seen, i].mean(), 1.0 / count
     power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)

@@ -8,6 +8,8 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.spacetime import _cycles
+from nareg.spacetime._large.cycles import fit as fit_large
+from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._space import Space
 
 HOUR = 3600.0
@@ -121,3 +123,19 @@ def test_offsets_widen_a_band_but_not_beyond_a_readings_own_noise():
     var, offsets, noise = np.array([[0.1, 0.1, 0.4]]), np.array([[0.5, 0.5, 0.5]]), np.array([0.2, 0.2, 0.2])
     total = _cycles.with_offsets(var, offsets, noise, np.array([[True, False, True]]))
     np.testing.assert_allclose(total, [[0.2, 0.6, 0.4]])
+
+
+def test_readings_close_together_leave_no_mean_open():
+    """A station that read for a short while only: its mean's variance stays that of a short mean, and estimates stay small."""
+    rng = np.random.default_rng(0)
+    graph = nareg.Graph.from_knn(rng.random((12, 2)), 4)
+    y = np.exp(rng.standard_normal((12, 200)) + np.cumsum(rng.normal(0, 0.1, 200)))
+    y[3, :80], y[3, 110:] = np.nan, np.nan
+    space = Space.of(graph)
+    for fitted in (
+        _cycles.fit(np.log(y).T, np.arange(200.0), 1.0, False, space, "auto"),
+        fit_large(np.log(y).T, np.arange(200.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto"),
+    ):
+        assert fitted.spread[0, 3] < 20 * np.median(fitted.spread[0])
+    x = nareg.spacetime.fit(graph, y, transform="log", rng=rng).smooth().x
+    assert x[3].max() < 3 * np.nanmax(y)

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 
 from nareg._linear.factorization import superlu
 from nareg.results import symmetric_from_entries
-from nareg.spacetime._cycles import FEWEST_PER_WAVE, Cycles, beside, find, none, slow_power
+from nareg.spacetime._cycles import FEWEST_PER_WAVE, OPEN_MEAN, Cycles, beside, find, none, slow_power
 from nareg.spacetime._large.field import FieldFamily, GraphField
 
 #: Reaches in edges that the field of a coefficient may have, and its share of the coefficients' variance.
@@ -55,6 +55,10 @@ def _least_squares(y: np.ndarray, X: np.ndarray, K: int) -> tuple[np.ndarray, np
         diagonal = np.einsum("nii->in", inverse)
         coefficients[:, rich], spreads[:, rich] = solution[:K], diagonal[:K]
         power = float(np.median((solution[K:] ** 2 / diagonal[K:]).mean(axis=0)))
+        together = np.flatnonzero(diagonal[0] * counts[rich] > OPEN_MEAN)
+        few = np.linalg.inv(normal[together, :K, :K])
+        coefficients[:, rich[together]] = np.einsum("nij,jn->in", few, right[:K, rich[together]])
+        spreads[:, rich[together]] = np.einsum("nii->in", few)
     poor = np.flatnonzero((counts > 0) & (counts < FEWEST_PER_WAVE * m))
     coefficients[0, poor] = right[0, poor] / counts[poor]
     spreads[0, poor] = 1.0 / counts[poor]
