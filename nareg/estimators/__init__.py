@@ -17,10 +17,9 @@ HeldOutStations         scorer: the error at stations whose readings are hidden
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nareg.errors import MissingDependencyError
+from nareg._lazy import names_that_need
 
 if TYPE_CHECKING:
     from nareg.estimators._adjusted import SeasonallyAdjusted
@@ -55,16 +54,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
-        raise AttributeError(f"module 'nareg.estimators' has no attribute {name!r}")
-    try:
-        module = importlib.import_module(f"nareg.estimators.{_MODULES[name]}")
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] != "sklearn":
-            raise
-        raise MissingDependencyError(f"nareg.estimators.{name} needs scikit-learn: pip install 'nareg[sklearn]'.") from None
-    return getattr(module, name)
+__getattr__ = names_that_need("sklearn", __name__, _MODULES, extra="sklearn", title="scikit-learn")
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -45,7 +46,7 @@ def times_of(X: Any) -> np.ndarray | None:
     return np.asarray(times, dtype=float) if times.dtype.kind in "iuf" else None
 
 
-class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     """X is (times, stations), NaN where missing: a transformer that keeps this shape.
 
     A subclass learns in ``_learn`` and transforms in ``_estimate``.
@@ -93,11 +94,13 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **least)
         return CheckedReadings(values.astype(np.float64), values.dtype, times_of(X))
 
+    @abstractmethod
     def _learn(self, samples: CheckedReadings, y: Any) -> None:
-        raise NotImplementedError
+        """Learn from checked readings."""
 
+    @abstractmethod
     def _estimate(self, values: np.ndarray, times: np.ndarray | None) -> np.ndarray:
-        raise NotImplementedError
+        """What ``transform`` returns, (times, stations) as float64."""
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

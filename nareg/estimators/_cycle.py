@@ -145,8 +145,7 @@ class SeasonalCycleRemover(StationTransformer):
         """The functions of time, (T, K)."""
         columns = [np.ones_like(clock)]
         for period, count in zip(self.periods_, self.harmonics_, strict=True):
-            angle = 2 * np.pi * clock / period
-            columns += [wave(k * angle) for k in range(1, count + 1) for wave in (np.cos, np.sin)]
+            columns += _cycles.waves(clock, period, range(1, count + 1))
         return np.column_stack(columns)
 
 

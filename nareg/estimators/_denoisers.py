@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from abc import abstractmethod
 from typing import Any, Literal
 
 import numpy as np
@@ -38,8 +39,9 @@ class DesignedFilter(FilterTransformer):
     def _weights(self) -> WeightDesign:
         return self.design_
 
+    @abstractmethod
     def _designed(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> WeightDesign:
-        raise NotImplementedError
+        """The weights for anomalies (N, T) and where they were read."""
 
 
 class NodeAdaptiveDenoiser(DesignedFilter):

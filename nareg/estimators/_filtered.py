@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any
 
 import numpy as np
@@ -36,13 +37,14 @@ class FilterTransformer(FieldEstimator):
         means = self.means_[:, None]
         return (estimate(self.graph_, self._weights, values.T - means) + means).T
 
+    @abstractmethod
     def _weigh(self, anomalies: np.ndarray, observed: np.ndarray | None, y: Any) -> None:
         """Learn from anomalies (N, T) and where they were read; None is everywhere."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def _weights(self) -> WeightDesign | float:
-        raise NotImplementedError
+        """What ``_weigh`` learned."""
 
 
 def variances_of(graph: Graph, anomalies: np.ndarray, observed: np.ndarray | None, noise: Any) -> Any:

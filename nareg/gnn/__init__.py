@@ -6,10 +6,9 @@
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from nareg.errors import MissingDependencyError
+from nareg._lazy import names_that_need
 from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import propagate
@@ -36,16 +35,7 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _WITH_TORCH:
-        raise AttributeError(f"module 'nareg.gnn' has no attribute {name!r}")
-    try:
-        module = importlib.import_module(f"nareg.gnn.{_WITH_TORCH[name]}")
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingDependencyError(f"nareg.gnn.{name} needs torch: pip install 'nareg[torch]'.") from None
-    return getattr(module, name)
+__getattr__ = names_that_need("torch", __name__, _WITH_TORCH, extra="torch", title="torch")
 
 
 def __dir__() -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
 from time import perf_counter
 
@@ -22,7 +23,7 @@ from nareg.spacetime._transforms import Transform
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class BaseModel:
+class BaseModel(ABC):
     """Readings of a network, and what every model of them knows."""
 
     graph: Graph
@@ -156,10 +157,10 @@ class BaseModel:
         noisy = field + np.sqrt(self.unit_noise) * rng.standard_normal(field.shape)
         return self.to_readings(field).T, self.to_readings(noisy).T
 
+    @abstractmethod
     def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
         """The field at the next steps after readings on the grid."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
         """A field (T, N) in the model's unit, without mean and cycles."""
-        raise NotImplementedError

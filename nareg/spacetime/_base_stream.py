@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 import numpy as np
@@ -19,7 +20,7 @@ from nareg.spacetime._times import LONGEST_JUMP, Time
 PATIENCE = 3
 
 
-class BaseStream:
+class BaseStream(ABC):
     """A filter that takes in readings time by time; how it predicts and corrects depends on the size."""
 
     model: BaseModel
@@ -77,21 +78,21 @@ class BaseStream:
         mean, std = model.to_mean(x + offset, var)
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 
+    @abstractmethod
     def _advance(self, steps: int) -> None:
         """Predict ``steps`` steps ahead."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _expected(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (N,) of the field before the readings, in the model's unit without mean and cycles."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _correct(self, y: np.ndarray) -> float:
         """Correct by readings (N,), NaN where there is none; their log-likelihood."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _corrected(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (N,) after them."""
-        raise NotImplementedError
 
 
 def checked_update(y: ArrayLike, n_nodes: int) -> np.ndarray:

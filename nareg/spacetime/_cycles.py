@@ -52,7 +52,7 @@ class Cycles:
         """The functions of time, (T, K)."""
         columns = [np.ones_like(seconds)]
         for name, count in zip(self.names, self.harmonics, strict=True):
-            columns += _waves(seconds, PERIODS[name], range(1, count + 1))
+            columns += waves(seconds, PERIODS[name], range(1, count + 1))
         return np.column_stack(columns)
 
     def at(self, seconds: np.ndarray) -> np.ndarray:
@@ -112,7 +112,7 @@ def with_offsets(var: np.ndarray, offsets: np.ndarray, noise: np.ndarray, seen: 
     return np.where(seen, np.minimum(total, np.maximum(var, noise)), total)
 
 
-def _waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
+def waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
     angle = 2 * np.pi * seconds / period
     return [wave(k * angle) for k in multiples for wave in (np.cos, np.sin)]
 
@@ -202,7 +202,7 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
     own = {round(span / PERIODS[name]) * k for name in names for k in (1, 2)}
     first = max((round(span / PERIODS[name]) for name in names), default=1)
     free = [k for k in range(1, first + 6) if k not in own and k > first - 3][:4]
-    return np.column_stack(_waves(seconds - seconds[0], span, tuple(free)))
+    return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
 
 
 Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray]
@@ -219,9 +219,11 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
     if known.size == 0:
         return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N)
     z, v = b[known], np.maximum(error[known], 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300))
-    total = float(z.var())
+    # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
+    trust, typical = v.min() / v, float(np.median(v))
+    common = float(np.average(z, weights=trust))
+    total = float(np.average((z - common) ** 2, weights=trust))
     if known.size < 3 or total == 0:
-        common = float(np.average(z, weights=v.min() / v))
         level = np.full(N, common)
         level[known] = z
         spread = np.full(N, float(v.mean()))
@@ -233,7 +235,7 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
     for reach in (share * (largest or 1.0) for share in RANGES):
         whole = space.correlation(family, reach)
         for share in SHARES:
-            signal = share / (1 - share) * float(v.mean()) if share < SHARES[-1] else max(total, 30 * float(v.mean()))
+            signal = share / (1 - share) * typical if share < SHARES[-1] else max(total, 30 * typical)
             S = signal * whole[np.ix_(known, known)] + np.diag(v + JITTER * signal)
             factor = cho_factor(S, lower=True)
             ones = cho_solve(factor, np.ones(known.size))

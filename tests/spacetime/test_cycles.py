@@ -139,3 +139,27 @@ def test_readings_close_together_leave_no_mean_open():
         assert fitted.spread[0, 3] < 20 * np.median(fitted.spread[0])
     x = nareg.spacetime.fit(graph, y, transform="log", rng=rng).smooth().x
     assert x[3].max() < 3 * np.nanmax(y)
+
+
+def test_a_station_that_read_once_leaves_the_others_means_as_they_were():
+    """Its error is 400 times that of the others: it sets neither the scale of the errors nor that of the field."""
+    rng = np.random.default_rng(0)
+    graph = nareg.Graph.from_knn(rng.random((30, 2)), 4)
+    y = rng.standard_normal((30, 400)) + rng.normal(0, 0.05, (30, 1))
+    y[3] = np.nan
+    once = y.copy()
+    once[3, 0] = 8.0
+    others = np.arange(30) != 3
+
+    def dense(y):
+        return _cycles.fit(y.T, np.arange(400.0), 1.0, False, Space.of(graph), "auto")
+
+    def sparse(y):
+        return fit_large(y.T, np.arange(400.0), 1.0, False, FieldFamily(graph.adjacency, 2), "auto")
+
+    for engine in (dense, sparse):
+        without, with_one = engine(y), engine(once)
+        np.testing.assert_allclose(with_one.level[0, others], without.level[0, others], atol=0.03)
+        ratio = with_one.spread[0, others] / without.spread[0, others]
+        assert ratio.min() > 0.5
+        assert ratio.max() < 1.8

@@ -75,7 +75,7 @@ def _shrunk(b: np.ndarray, error: np.ndarray, fields: list[GraphField]) -> tuple
     floor = 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300)
     weights = np.where(known, 1 / np.maximum(np.where(known, error, 1.0), floor), 0.0)
     common = float(weights @ z / weights.sum())
-    total = float(np.var(b[known]))
+    total = float(weights @ (z - common) ** 2 / weights.sum())  # a station that knows next to nothing does not set it
     if known.sum() < 3 or total == 0:
         return np.where(known, z, common), common, np.where(known, 1 / np.maximum(weights, 1e-300), 1 / weights.sum())
     best_score = _score_without_field(z, weights, common)
