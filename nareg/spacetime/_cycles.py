@@ -28,6 +28,8 @@ SLOWEST = 0.9
 #: Waves beside the cycles are left out at a station whose readings lie so close together that they raise the variance of its
 #: mean by this factor: a mean with a huge variance would spoil estimates in the unit of the readings.
 OPEN_MEAN = 4.0
+#: Least distance between such a wave and a cycle's harmonic, in periods per record: closer ones the record cannot tell apart.
+APART = 0.75
 #: Harmonics per cycle, where there are enough steps per period.
 HARMONICS = {"day": 2, "year": 1}
 #: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
@@ -199,9 +201,10 @@ def slow_power(y: np.ndarray) -> float:
 def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarray:
     """Waves at frequencies beside the cycles', that fit the record a whole number of times."""
     span = float(seconds[-1] - seconds[0]) + step
-    own = {round(span / PERIODS[name]) * k for name in names for k in (1, 2)}
+    # a cycle need not fit the record a whole number of times: no wave may be one of its harmonics, or nearly so
+    own = [k * span / PERIODS[name] for name in names for k in (1, 2)]
     first = max((round(span / PERIODS[name]) for name in names), default=1)
-    free = [k for k in range(1, first + 6) if k not in own and k > first - 3][:4]
+    free = [k for k in range(max(1, first - 2), first + 9) if all(abs(k - f) >= APART for f in own)][:4]
     return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
 
 

@@ -163,3 +163,28 @@ def test_a_station_that_read_once_leaves_the_others_means_as_they_were():
         ratio = with_one.spread[0, others] / without.spread[0, others]
         assert ratio.min() > 0.5
         assert ratio.max() < 1.8
+
+
+@pytest.mark.parametrize(("name", "step"), [("day", 600.0), ("day", 3600.0), ("year", 86_400.0)])
+def test_waves_beside_the_cycles_leave_their_harmonics_alone(name, step):
+    """However many periods the record has: no variance of a cycle's coefficient grows by half through the waves beside it."""
+    period = _cycles.PERIODS[name]
+    for periods in np.arange(2.0, 8.0, 0.05):
+        seconds = np.arange(round(periods * period / step)) * step
+        names, harmonics = _cycles.find(seconds, step, True, "auto")
+        basis = _cycles.none(names, harmonics).basis(seconds)
+        both = np.column_stack([basis, _cycles.beside(seconds, step, names)])
+        alone = np.diag(np.linalg.inv(basis.T @ basis))
+        together = np.diag(np.linalg.inv(both.T @ both))[: basis.shape[1]]
+        assert (together < 1.5 * alone).all(), periods
+
+
+@pytest.mark.parametrize("engine", ["dense", "sparse"])
+def test_a_record_of_two_and_a_half_days_has_narrow_bands(engine):
+    network = nareg.datasets.simulated(12, 60, step_minutes=60, faults=(), rng=np.random.default_rng(2))
+    model = nareg.spacetime.fit(
+        network.graph(), network.readings, times=network.times, dynamics="scalar", engine=engine, rng=np.random.default_rng(0)
+    )
+    assert "day" in model.cycles.names
+    assert model.forecast(24).std.max() < 2 * network.truth.std()
+    assert model.smooth().std.max() < 2 * network.noise
