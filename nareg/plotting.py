@@ -53,7 +53,7 @@ def network(
 ) -> Axes:
     """Draw a graph at its coordinates, nodes colored by ``values``.
 
-    Coordinates that can all be latitude and longitude in degrees are drawn as a map; others as (x, y).
+    A graph with ``metric="haversine"`` is drawn as a map, others as (x, y).
 
     Parameters
     ----------
@@ -79,7 +79,7 @@ def network(
         raise InputError("graph has no two-dimensional coordinates: pass coordinates= when you build it.")
     axes = _axes(ax)
     first, second = graph.coordinates.T
-    geographic = _is_geographic(graph.coordinates)
+    geographic = graph.metric == "haversine"
     x, y = (second, first) if geographic else (first, second)
     points = np.column_stack([x, y])
     i, j = graph.to_edge_index()[0]
@@ -138,7 +138,7 @@ def ranking(sites: SensorRanking, *, ax: Axes | None = None, unit: str = "") -> 
     nodes.set_facecolor([("0.45" if reads else "white") for reads in sites.reads])
     nodes.set_edgecolor("0.45")
     assert sites.graph.coordinates is not None
-    x, y = sites.coordinates.T[::-1] if _is_geographic(sites.graph.coordinates) else sites.coordinates.T
+    x, y = sites.coordinates.T[::-1] if sites.graph.metric == "haversine" else sites.coordinates.T
     adds = sites.action == "add"
     style: dict[str, Any] = {"cmap": "cividis", "edgecolors": "0.2", "linewidths": 0.5, "zorder": 3}
     drawn = axes.scatter(x, y, c=sites.percent if adds else -sites.percent, s=58, **style)
@@ -246,7 +246,7 @@ def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax
 
     Parameters
     ----------
-    times : (T,) array of numbers or datetime64
+    times : (T,) array of numbers, datetime64 or ISO texts
     lines : mapping of str to (T,) array
     ylabel : str
     ax : matplotlib Axes, optional
@@ -257,21 +257,18 @@ def series(times: ArrayLike, lines: Mapping[str, np.ndarray], *, ylabel: str, ax
     >>> axes = nareg.plotting.series(np.arange(3), {"readings": np.ones(3), "exact": np.ones(3)}, ylabel="°C")
     """
     axes = _axes(ax, 9, 3.4)
+    places = np.asarray(times)
+    if places.dtype.kind in "UO":  # matplotlib would draw a label for every text
+        places = places.astype("datetime64[s]")
     for k, (name, values) in enumerate(lines.items()):
         if k == 0:
-            axes.plot(times, values, ".", color="0.6", markersize=4, label=name)
+            axes.plot(places, values, ".", color="0.6", markersize=4, label=name)
         else:
             color, dash = ("0", *OKABE_ITO)[k - 1], ("-", "-", "--")[(k - 1) % 3]
-            axes.plot(times, values, color=color, linewidth=1.3, linestyle=dash, label=name)
+            axes.plot(places, values, color=color, linewidth=1.3, linestyle=dash, label=name)
     axes.set_ylabel(ylabel)
     _legend_above(axes, 4)
     return axes
-
-
-def _is_geographic(coordinates: np.ndarray) -> bool:
-    """Whether these can all be latitude and longitude in degrees."""
-    first, second = coordinates.T
-    return bool((np.abs(first) <= 90).all() and (np.abs(second) <= 180).all() and np.ptp(first) > 0.01)
 
 
 def _axes(ax: Axes | None, *size: float) -> Axes:
