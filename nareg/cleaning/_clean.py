@@ -53,7 +53,7 @@ class CleanSettings:
 
 
 def clean(
-    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS,
+    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS,
     noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
     unit: str | None = None,
     rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
@@ -62,10 +62,12 @@ def clean(
 
     Parameters
     ----------
-    readings : DataFrame, path or nareg.io.Readings
-        A row per time and a column per station, or long: time, station, value. Empty cells are gaps.
-    stations : DataFrame, path, nareg.io.Stations or Graph
-        A row per station: station, latitude and longitude, or x and y.
+    readings : pandas or polars DataFrame, xarray DataArray, path or nareg.io.Readings
+        A row per time and a column per station, or long: time, station, value. Empty cells are gaps. Files are CSV, Parquet,
+        netCDF or NPZ.
+    stations : pandas, polars or geopandas frame, path, nareg.io.Stations or Graph, optional
+        A row per station: station, latitude and longitude, or x and y; or points. Default: the coordinates of an xarray array
+        or of a netCDF file of readings.
     strict : bool
         Raise an error where the format of a table is ambiguous, instead of guessing with a note.
     neighbors : int
@@ -80,7 +82,7 @@ def clean(
     hidden : float
         Share of the readings that is hidden from all methods, to compare them; 0 to 0.5.
     unit : str, optional
-        Unit of the readings, for texts and pictures, such as ``"°C"``.
+        Unit of the readings, for texts and pictures, such as ``"°C"``. Default: what an xarray array states in ``units``.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -116,7 +118,7 @@ def clean(
     True
     """
     network = assemble(readings, stations, strict=strict, neighbors=neighbors)
-    settings = CleanSettings(noise, transform, dynamics, hidden, unit, rng)
+    settings = CleanSettings(noise, transform, dynamics, hidden, network.readings.unit if unit is None else unit, rng)
     return run(network, settings, progress)
 
 

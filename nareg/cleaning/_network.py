@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from nareg.io import Readings, Stations
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars
+    import xarray
 
-#: A table of readings: a row per time and a column per station, or long; or its file.
-ReadingsLike: TypeAlias = "pd.DataFrame | Readings | str | os.PathLike[str]"
-#: A table of stations with coordinates, its file, or the graph.
-StationsLike: TypeAlias = "pd.DataFrame | Stations | Graph | str | os.PathLike[str]"
+#: A table of readings: a row per time and a column per station, or long; or its file; or an array of xarray.
+ReadingsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | xarray.DataArray | Readings | str | os.PathLike[str]"
+#: A table of stations with coordinates, its file, or the graph. None: the readings have the coordinates.
+StationsLike: TypeAlias = "pd.DataFrame | polars.DataFrame | Stations | Graph | str | os.PathLike[str] | None"
 #: Neighbors per station, where nothing else is asked for.
 NEIGHBORS = 7
 
@@ -47,10 +49,12 @@ class StationNetwork:
 
 
 def assemble(
-    readings: ReadingsLike, stations: StationsLike, *, strict: bool = False, neighbors: int = NEIGHBORS
+    readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS
 ) -> StationNetwork:
     """Read both tables and join each station with its nearest neighbors."""
     neighbors = _checks.integer("neighbors", neighbors, low=1)
+    if stations is None:
+        stations = _with_places(readings)
     graph = _graph(stations)
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
@@ -93,12 +97,19 @@ def _graph(stations: StationsLike) -> Graph | None:
     return None
 
 
+def _with_places(readings: ReadingsLike) -> StationsLike:
+    """The readings themselves, where they can have coordinates."""
+    if io.is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in io.NETCDF):
+        return cast("StationsLike", readings)
+    raise InputError("stations is None: pass a table with station, latitude, longitude, or an xarray array with coordinates.")
+
+
 def _stations(stations: StationsLike, strict: bool) -> Stations:
     if isinstance(stations, Stations):
         return stations
     if isinstance(stations, (str, os.PathLike)):
         return io.read_stations(stations, strict=strict)
-    if hasattr(stations, "columns"):
+    if hasattr(stations, "columns") or io.is_xarray(stations):
         return io.stations_from_frame(stations, strict)
     raise InputError(
         f"stations is a {type(stations).__name__}: pass a frame with columns station, latitude, longitude, a path or a Graph."
@@ -110,7 +121,7 @@ def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Rea
         return _ordered(readings, names)
     if isinstance(readings, (str, os.PathLike)):
         return io.read_readings(readings, names, strict=strict)
-    if hasattr(readings, "columns"):
+    if hasattr(readings, "columns") or io.is_xarray(readings):
         return io.readings_from_frame(readings, names, strict)
     raise InputError(
         f"readings is a {type(readings).__name__}: pass a frame with a row per time and a column per station, or a path."

@@ -98,7 +98,8 @@ def clean(
         if variance is not None:
             noise_line(variance, "given")
         settings = CleanSettings(
-            variance, None if transform is TransformOption.none else transform.value, dynamics.value, hidden, unit,
+            variance, None if transform is TransformOption.none else transform.value, dynamics.value, hidden,
+            network.readings.unit if unit is None else unit,
             np.random.default_rng(seed),
         )  # fmt: skip
         inputs.folder(out)

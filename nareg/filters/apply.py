@@ -13,10 +13,12 @@ from nareg.filters._engines import Method, quick_solve
 from nareg.filters._iterate import Callback
 from nareg.filters.backends import BackendLike
 from nareg.filters.prepared import build_denoiser
+from nareg.io._labeled import takes_tables
 from nareg.results import Solution
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
+@takes_tables("y", like="y")
 def denoise(
     graph: GraphLike,
     weights: WeightsLike,
@@ -40,7 +42,9 @@ def denoise(
     weights : (N,) array, number, WeightDesign or (N, N) sparse S
         Node weights w. A number is one weight for all nodes (the Tikhonov parameter is its square).
     y : (N,) or (N, T) array or tensor
-        Readings, finite. float32 in, float32 out (computed in float64). A torch tensor gives a tensor on the same device.
+        Readings, finite. float32 in, float32 out (computed in float64). A torch tensor gives a tensor on the same device. A
+        frame of pandas or polars, or an xarray array, has a row per time and a column per station, in any order where the
+        graph has names; x is then such a table.
     fit : (N,) array, optional
         Data-term weights c >= 0; ``1 / variance`` for readings of unequal quality, 0 for an unobserved
         node. Default: a design's own, else ones.
@@ -91,11 +95,12 @@ def denoise(
     return build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False).denoise(y, callback=callback)
 
 
+@takes_tables("y", "observed", observed="observed", like="y")
 def interpolate(
     graph: GraphLike,
     weights: WeightsLike,
     y: ArrayLike,
-    observed: ArrayLike,
+    observed: ArrayLike | None = None,
     *,
     fit: ArrayLike | None = None,
     method: Method = "auto",
@@ -112,8 +117,8 @@ def interpolate(
         As in :func:`denoise`; ``fit`` holds for the observed nodes.
     y : (N,) or (N, T) array
         Readings; any value, NaN included, where not observed.
-    observed : bool array, (N,) or the shape of y
-        True where a reading was taken. Signals that share a mask are solved together.
+    observed : bool array, (N,) or the shape of y, optional
+        True where a reading was taken. Default: where y is finite. Signals that share a mask are solved together.
 
     Returns
     -------

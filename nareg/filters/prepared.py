@@ -69,7 +69,7 @@ class Denoiser:
         return solve(self._engines, readings, self.method, self._tol, self._max_iterations, callback)
 
     def interpolate(
-        self, y: ArrayLike, observed: ArrayLike, *, callback: Callback | None = None, stacklevel: int = 2
+        self, y: ArrayLike, observed: ArrayLike | None = None, *, callback: Callback | None = None, stacklevel: int = 2
     ) -> Solution:
         """Denoise what was observed and fill in the rest, as :func:`interpolate` does.
 
@@ -79,7 +79,8 @@ class Denoiser:
         Parameters
         ----------
         y : (N,) or (N, T) array or tensor
-        observed : bool array or tensor, (N,) or the shape of y
+        observed : bool array or tensor, (N,) or the shape of y, optional
+            Default: where y is finite.
         callback : callable, optional
         stacklevel : int
             Of the warning, as in :func:`warnings.warn`.
@@ -91,6 +92,8 @@ class Denoiser:
         on_torch = self._tensors(y)
         with checking(self._backend) as compared:
             array = as_numpy(y)
+            if observed is None:
+                observed = np.isfinite(np.asarray(array, dtype=float))
             shape = _checks.floats("y", array, ndim=(1, 2), finite=False).shape
             seen = _checks.mask("observed", as_numpy(observed), self.n_nodes, shape[1] if len(shape) == 2 else None)
             readings: Any = _checks.partially_observed("y", array, seen, self.n_nodes)

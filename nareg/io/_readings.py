@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
 from nareg.io._file import FileTable
+from nareg.io._foreign import SUFFIXES, read_table, readings_frame
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
 from nareg.io._names import absent, match, once
@@ -32,13 +34,14 @@ def read_readings(
     strict: bool = False,
     keep_absent: bool = False,
 ) -> Readings:
-    r"""Read readings from a text file (CSV), wide or long, or from NPZ.
+    r"""Read readings from a text file (CSV), wide or long, or from Parquet, netCDF or NPZ.
 
     Parameters
     ----------
     path : path
         A wide table has a column of times, then a column per station. A long table has the columns time, station, value.
-        An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,).
+        An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,). A netCDF file (``.nc``) has one variable with the
+        dimensions time and station. Parquet and netCDF need the extra ``tables``.
     stations : sequence of str or Stations, optional
         The stations to read, in this order. Other columns are left out with a note.
     strict : bool, default False
@@ -72,22 +75,25 @@ def read_readings(
     if Path(path).suffix.lower() == ".npz":
         names, labels, values = read_npz(path, notes)
         return _from_columns(names, labels, values, _names(stations), notes, keep_absent, "station", lambda t: f"time {t}")
+    if Path(path).suffix.lower() in SUFFIXES:
+        return _from_foreign(read_table(path), stations, notes, keep_absent)
     return _from_table(FileTable(path, notes), _names(stations), notes, keep_absent)
 
 
 def readings_from_frame(
-    frame: pd.DataFrame,
+    frame: Any,
     stations: Sequence[str] | Stations | None = None,
     strict: bool = False,
     *,
     keep_absent: bool = False,
 ) -> Readings:
-    """Take readings from a pandas frame: wide with an index or a column of times, or long.
+    """Take readings from a pandas or polars frame, wide or long, or from an xarray array.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        As in :func:`read_readings`. An index other than row numbers counts as a column.
+    frame : pandas or polars DataFrame, xarray DataArray or Dataset
+        As in :func:`read_readings`. An index other than row numbers counts as a column. An array has two dimensions, one of
+        them time; a Dataset has one such variable. Its attribute ``units`` is the unit.
     stations : sequence of str or Stations, optional
         The stations to take, in this order.
     strict, keep_absent : bool, default False
@@ -107,7 +113,7 @@ def readings_from_frame(
           dtype='datetime64[ns]')
     """
     notes = Notes("readings", strict)
-    return _from_table(FrameTable(frame, notes), _names(stations), notes, keep_absent)
+    return _from_foreign(frame, stations, notes, keep_absent)
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -135,6 +141,11 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     if readings.zone is not None:
         index = pd.DatetimeIndex(index).tz_localize(readings.zone)
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
+
+
+def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool) -> Readings:
+    frame, unit = readings_frame(table, notes.source)
+    return replace(_from_table(FrameTable(frame, notes), _names(stations), notes, keep), unit=unit)
 
 
 def _names(stations: Sequence[str] | Stations | None) -> tuple[str, ...] | None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._file import FileTable
+from nareg.io._foreign import SUFFIXES, read_table, stations_frame
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Table
 from nareg.io._names import distinct
@@ -17,18 +19,16 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
 from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, UNNAMED, plain
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 
 def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
-    r"""Read station coordinates from a text file (CSV).
+    r"""Read station coordinates from a text file (CSV), Parquet, netCDF, or a map file such as GeoJSON.
 
     Parameters
     ----------
     path : path
         A row per station: ``station`` (or ``station_id``, ``id``, ``name``), then ``latitude`` and ``longitude`` in degrees
-        (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow.
+        (or ``lat`` and ``lon``, ``lng``, ``long``), or ``x`` and ``y``. ``altitude`` or ``elevation`` may follow. Files that
+        are no text need the extra ``tables``.
     strict : bool, default False
         Raise an error with a remedy where a guess would otherwise be noted.
 
@@ -51,16 +51,19 @@ def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stat
     array([12., 80.])
     """
     notes = Notes(str(path), strict)
+    if Path(path).suffix.lower() in SUFFIXES:
+        return _stations(FrameTable(stations_frame(read_table(path), notes.source), notes), notes)
     return _stations(FileTable(path, notes), notes)
 
 
-def stations_from_frame(frame: pd.DataFrame, strict: bool = False) -> Stations:
-    """Take station coordinates from a pandas frame.
+def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
+    """Take station coordinates from a pandas or polars frame, geopandas points, or an xarray array.
 
     Parameters
     ----------
-    frame : pandas.DataFrame
-        As in :func:`read_stations`; the names may be the index.
+    frame : pandas, polars or geopandas frame, xarray DataArray or Dataset
+        As in :func:`read_stations`; the names may be the index. Points are converted to degrees where they state their
+        reference system. An array has the coordinates latitude and longitude, or x and y, along its stations.
     strict : bool, default False
         Refuse to guess.
 
@@ -76,7 +79,7 @@ def stations_from_frame(frame: pd.DataFrame, strict: bool = False) -> Stations:
     ('A', 'B')
     """
     notes = Notes("stations", strict)
-    return _stations(FrameTable(frame, notes), notes)
+    return _stations(FrameTable(stations_frame(frame, notes.source), notes), notes)
 
 
 def _stations(table: Table, notes: Notes) -> Stations:

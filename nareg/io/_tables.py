@@ -50,6 +50,8 @@ class Readings:
         ``"UTC"`` where the table has a time zone, to which ``timestamps`` are converted; None where it has none.
     notes : tuple of str
         What was guessed or left out while reading, one sentence each.
+    unit : str, optional
+        Unit of the readings, where the table states one.
     """
 
     names: tuple[str, ...]
@@ -58,6 +60,7 @@ class Readings:
     timestamps: np.ndarray | None = None
     zone: str | None = None
     notes: tuple[str, ...] = ()
+    unit: str | None = None
 
     @property
     def observed(self) -> np.ndarray:

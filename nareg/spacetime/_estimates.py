@@ -51,7 +51,7 @@ def smoothed(
     slope = float(model.transform.log_slope(seen).sum()) - seen.size * np.log(model.unit)
     return Smoothed(
         mean, std, model.status, done.log_likelihood + slope, times, model.unit_noise * model.unit**2,
-        x * model.unit, var * model.unit**2, model.transform, model.bands, {"total": perf_counter() - started},
+        x * model.unit, var * model.unit**2, model.transform, model.bands, model.graph, {"total": perf_counter() - started},
     )  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from nareg import _checks
 from nareg._linear.threads import few_threads
 from nareg.errors import InputError, TooLargeError
 from nareg.graph import Graph
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status
 from nareg.spacetime import _cycles, _times, _transforms
@@ -38,6 +39,7 @@ LARGEST = 500
 TRIAL = 8
 
 
+@takes_tables("readings", "observed", times="times")
 def fit(
     graph: Graph,
     readings: ArrayLike,
@@ -59,8 +61,8 @@ def fit(
     ----------
     graph : Graph
         With coordinates (:meth:`Graph.from_knn`) and at most 500 stations correlations depend on distances, else on the graph.
-    readings : (N, T) array
-        NaN where missing.
+    readings : (N, T) array, or frame of pandas or polars, or xarray array
+        NaN where missing. A table has a row per time and a column per station, and its times.
     times : (T,) array, optional
         Increasing dates (datetime64 or ISO texts) or numbers; default 0, 1, 2, ... Uneven steps get a finer grid.
     observed : (N, T) bool array, optional

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.io._labeled import takes_tables
 from nareg.spacetime import _times
 from nareg.spacetime._times import TimeGrid
 
@@ -63,6 +64,7 @@ class GridReadings:
     offset: np.ndarray  # (R, N) mean and cycles on the grid, in the model's unit
 
 
+@takes_tables("readings", "observed", times="times")
 def on_grid(
     model: BaseModel, readings: ArrayLike | None, times: ArrayLike | None, observed: ArrayLike | None = None, *,
     exclude: bool,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.stats import norm
@@ -10,7 +11,14 @@ from scipy.stats import norm
 from nareg import _checks
 from nareg.results import Status
 from nareg.spacetime._bands import Bands
+from nareg.spacetime._tables import dataset_of, frame_of
 from nareg.spacetime._transforms import Transform
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import xarray
+
+    from nareg.graph import Graph
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,7 @@ class Smoothed:
     _var: np.ndarray = field(repr=False)
     _transform: Transform = field(repr=False)
     _bands: Bands = field(repr=False)
+    _graph: Graph = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
     @property
@@ -100,6 +109,15 @@ class Smoothed:
             reach = reach * self._bands.at(level, np.sqrt(self._var + self.noise[:, None]))
         lower, upper = (np.asarray(self._transform.backward(self._center + sign * reach)) for sign in (-1, 1))
         return lower, upper
+
+    def to_frame(self, of: str = "x") -> pd.DataFrame:
+        """The estimate (``"x"``) or its standard deviation (``"std"``): a row per time and a column per station."""
+        return frame_of(getattr(self, _checks.choice("of", of, ("x", "std"))), self.times, self._graph)
+
+    def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
+        """``estimate``, ``std``, and ``lower`` and ``upper`` of the band with this probability; places are coordinates."""
+        lower, upper = self.interval(level)
+        return dataset_of({"estimate": self.x, "std": self.std, "lower": lower, "upper": upper}, self.times, self._graph)
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,6 +25,7 @@ from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import problem
 from nareg.errors import InputError, TooLargeError
 from nareg.filters.backends import SolverBackend, check_solver_backend
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -33,6 +34,7 @@ from nareg.typing import ArrayLike, GraphLike
 DENSE_UNKNOWNS = 2000
 
 
+@takes_tables("signals", "measurements", "observed", observed="observed")
 def edge(
     graph: GraphLike,
     *,

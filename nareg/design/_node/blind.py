@@ -29,11 +29,13 @@ from nareg.design._risk.sampled import SampleColumns, blind_columns
 from nareg.design._risk.selection import DENSE_NODES
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 
+@takes_tables("measurements", "observed", observed="observed")
 @alike_on_all_ranks
 def blind(
     graph: GraphLike,

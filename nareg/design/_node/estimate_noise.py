@@ -15,6 +15,7 @@ from nareg.design._node import estimate_noise_gaps
 from nareg.design._node.gap_patterns import station_levels
 from nareg.design._node.node_invariant import node_invariant
 from nareg.errors import InputError, SolverError
+from nareg.io._labeled import takes_tables
 from nareg.typing import ArrayLike, GraphLike
 
 #: Consistency factor: the median absolute deviation of a normal variable is 0.6745 standard deviations.
@@ -29,6 +30,7 @@ WORK = 5e10
 ROUNDING = 1e-11
 
 
+@takes_tables("measurements", "observed", observed="observed")
 def estimate_noise(
     graph: GraphLike,
     measurements: ArrayLike,

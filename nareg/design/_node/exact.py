@@ -31,6 +31,7 @@ from nareg.design._risk.selection import DENSE_NODES
 from nareg.design._risk.starts import best_scalar, inverse_signal
 from nareg.errors import InputError
 from nareg.filters.backends import SolverBackend, alike_on_all_ranks
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -39,6 +40,7 @@ from nareg.typing import ArrayLike, GraphLike
 POLISHED = 1e-6
 
 
+@takes_tables("signals")
 @alike_on_all_ranks
 def exact(
     graph: GraphLike,

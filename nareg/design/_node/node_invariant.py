@@ -21,12 +21,14 @@ from nareg.design._node.node_invariant_gaps import GappyScalar
 from nareg.design._risk.line_search import minimize_scale, minimize_widely
 from nareg.design._risk.problem import DesignProblem, extreme_frequencies, fit_weights, moment
 from nareg.errors import InputError
+from nareg.io._labeled import takes_tables
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
 
 RULES = ("chen-liu", "gcv", "sure", "discrepancy", "l-curve", "oracle")
 
 
+@takes_tables("signals", "measurements", "observed", observed="observed")
 def node_invariant(
     graph: GraphLike,
     *,

@@ -34,6 +34,7 @@ from nareg.design._risk.descent import DescentResult, feasible
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, local_status, problem
 from nareg.errors import InputError
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import DesignDetails, Status, WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -46,6 +47,7 @@ SCALES = ("mse", "bound")
 LARGEST_POWER = 1e100
 
 
+@takes_tables("signals")
 def prony(
     graph: GraphLike,
     *,

@@ -36,6 +36,7 @@ from nareg.design._convex.sparse_problem import (
 from nareg.design._risk.groups import Groups
 from nareg.design._risk.problem import DesignProblem, problem
 from nareg.errors import InputError, TooLargeError
+from nareg.io._labeled import takes_tables
 from nareg.progress import ProgressCallback
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike, GraphLike
@@ -44,6 +45,7 @@ from nareg.typing import ArrayLike, GraphLike
 DENSE_NODES = 500
 
 
+@takes_tables("signals")
 def relaxation(
     graph: GraphLike,
     *,

@@ -10,6 +10,7 @@ from nareg import _checks
 from nareg._operator import build, data_term, filter_matrix, penalty
 from nareg.design._risk.problem import moment, risk_parts
 from nareg.errors import InputError
+from nareg.io._labeled import takes_tables
 from nareg.typing import ArrayLike, GraphLike, WeightsLike
 
 
@@ -35,6 +36,7 @@ class Risk:
     lmmse: float
 
 
+@takes_tables("signals")
 def risk(
     graph: GraphLike,
     weights: WeightsLike,

@@ -191,5 +191,5 @@ class SparseSpaceTimeModel(BaseModel):
         mean, std = self.to_mean(x, var)
         return Smoothed(
             mean, std, self.status, value, times, self.unit_noise * self.unit**2, x * self.unit, var * self.unit**2,
-            self.transform, self.bands, {"total": perf_counter() - started},
+            self.transform, self.bands, self.graph, {"total": perf_counter() - started},
         )  # fmt: skip

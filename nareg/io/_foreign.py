@@ -1,0 +1,187 @@
+"""Tables that are no CSV files: polars frames, xarray arrays and geopandas points; Parquet, netCDF and map files."""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg.errors import InputError, MissingDependencyError
+from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
+
+PARQUET = (".parquet", ".pq")
+NETCDF = (".nc", ".nc4", ".netcdf")
+MAPS = (".geojson", ".gpkg", ".shp", ".fgb")
+#: Suffixes of files that :func:`read_table` reads.
+SUFFIXES = (*PARQUET, *NETCDF, *MAPS)
+#: Degrees of latitude and longitude.
+WGS84 = 4326
+
+
+def is_xarray(table: Any) -> bool:
+    """Whether this is an xarray DataArray or Dataset."""
+    return _library(table) == "xarray" and hasattr(table, "dims")
+
+
+def _library(table: Any) -> str:
+    return type(table).__module__.partition(".")[0]
+
+
+def read_table(path: str | os.PathLike[str]) -> Any:
+    """A Parquet file as a pandas frame, a netCDF file as an xarray Dataset in memory, a map file as a GeoDataFrame."""
+    suffix = Path(path).suffix.lower()
+    if not Path(path).is_file():
+        raise InputError(f"{path}: no such file.")
+    if suffix in PARQUET:
+        return _read(path, "pandas", "pyarrow", lambda pandas: pandas.read_parquet(path))
+    if suffix in NETCDF:
+        return _read(path, "xarray", "h5netcdf", lambda xarray: xarray.load_dataset(path))
+    return _read(path, "geopandas", "pyogrio", lambda geopandas: geopandas.read_file(path))
+
+
+def _read(path: str | os.PathLike[str], library: str, engine: str, read: Callable[[Any], Any]) -> Any:
+    try:
+        importlib.import_module(engine)
+        module = importlib.import_module(library)
+    except ImportError:
+        raise MissingDependencyError(f"{path} needs {library} and {engine}: pip install 'nareg[tables]'.") from None
+    try:
+        return read(module)
+    except Exception as error:  # of the file's own library, of many types
+        reason = str(error).partition("\n")[0]
+        raise InputError(f"{path} cannot be read by {library} ({type(error).__name__}: {reason}): write it again.") from error
+
+
+def readings_frame(table: Any, source: str) -> tuple[Any, str | None]:
+    """A pandas frame of readings, wide or long, and their unit if the table has one."""
+    if is_xarray(table):
+        return _wide(one_variable(table, source), source)
+    return _pandas(table, source), None
+
+
+def wide_frame(table: Any, source: str) -> Any:
+    """A pandas frame with a row per time, which is its index, and a column per station."""
+    if is_xarray(table):
+        return _wide(one_variable(table, source), source)[0]
+    frame = _pandas(table, source)
+    if frame is table:
+        return frame
+    times = [name for name in frame.columns if plain(str(name)) in TIME or frame[name].dtype.kind == "M"]
+    return frame.set_index(times[0]) if times else frame
+
+
+def stations_frame(table: Any, source: str) -> Any:
+    """A pandas frame of stations with their coordinates as columns."""
+    if is_xarray(table):
+        return _places(table, source)
+    frame = _pandas(table, source)
+    return _points(frame, source) if _library(frame) == "geopandas" else frame
+
+
+def _pandas(table: Any, source: str) -> Any:
+    if _library(table) != "polars":
+        return table
+    import pandas as pd
+
+    if not hasattr(table, "get_columns"):
+        raise InputError(f"{source} is a polars {type(table).__name__}: pass a DataFrame, with collect().")
+    columns: dict[str, Any] = {}
+    for column in table.get_columns():
+        if column.dtype.is_numeric():
+            columns[column.name] = column.to_numpy()
+        elif getattr(column.dtype, "time_zone", None) is not None:
+            columns[column.name] = pd.DatetimeIndex(column.to_numpy()).tz_localize("UTC")
+        else:
+            columns[column.name] = column.to_numpy() if column.dtype.is_temporal() else column.to_list()
+    return pd.DataFrame(columns)
+
+
+def _points(frame: Any, source: str) -> Any:
+    """A GeoDataFrame's points as columns latitude and longitude, or x and y where it has no reference system."""
+    import pandas as pd
+
+    points = frame.geometry
+    if not (points.geom_type == "Point").all():
+        kind = points.geom_type[points.geom_type != "Point"].iloc[0]
+        raise InputError(f"{source} holds a {kind}: pass points, such as frame.set_geometry(frame.centroid).")
+    known = frame.crs is not None
+    if known:
+        points = points.to_crs(WGS84)
+    table = pd.DataFrame(frame.drop(columns=frame.geometry.name))
+    drop = [name for name in table.columns if plain(str(name)) in (*LATITUDE, *LONGITUDE, "x", "y")]
+    table = table.drop(columns=drop)  # the geometry is what counts
+    table["latitude" if known else "y"], table["longitude" if known else "x"] = points.y.to_numpy(), points.x.to_numpy()
+    return table
+
+
+def one_variable(table: Any, source: str) -> Any:
+    """The one array of readings: two dimensions, one of them time."""
+    if hasattr(table, "data_vars"):
+        names = [name for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None]
+        if len(names) != 1:
+            some = ", ".join(map(str, names)) or "none"
+            raise InputError(f"{source}: {some} of its variables have a time and a station dimension: pass one of them.")
+        return table[names[0]]
+    return table
+
+
+def time_of(array: Any) -> str | None:
+    """The dimension of the times."""
+    dated = [str(d) for d in array.dims if d in array.coords and array.coords[d].dtype.kind == "M"]
+    named = [str(d) for d in array.dims if plain(str(d)) in TIME]
+    return (dated or named or [None])[0]
+
+
+def _wide(array: Any, source: str) -> tuple[Any, str | None]:
+    """A row per time and a column per station."""
+    import pandas as pd
+
+    time = time_of(array)
+    if array.ndim != 2 or time is None:
+        raise InputError(f"{source} has the dimensions {tuple(array.dims)}: pass an array with two, one of them 'time'.")
+    station = next(str(d) for d in array.dims if d != time)
+    if hasattr(array.data, "magnitude"):  # a pint quantity
+        array = array.pint.dequantify()
+    array = array.transpose(time, station)
+    index = pd.Index(array.coords[time].to_numpy(), name="time") if time in array.coords else None
+    unit = array.attrs.get("units")
+    return pd.DataFrame(array.to_numpy(), index=index, columns=_labels(array, station)), None if unit is None else str(unit)
+
+
+def _labels(table: Any, dimension: str) -> list[str]:
+    """Names along a dimension: of its coordinate, of another one that names stations, or the numbers."""
+    words = (*STATION, *SENSOR)
+    others = [n for n, v in _along(table, dimension).items() if plain(str(n)) in words and v.dtype.kind in "OUST"]
+    name = dimension if dimension in table.coords else (others or [None])[0]
+    if name is None:
+        return [str(i) for i in range(table.sizes[dimension])]
+    return [v.decode() if isinstance(v, bytes) else str(v) for v in table[name].to_numpy().tolist()]
+
+
+def _along(table: Any, dimension: str) -> dict[Any, Any]:
+    """Coordinates, and variables of a Dataset, along one dimension."""
+    named = {**dict(table.coords), **dict(getattr(table, "data_vars", {}))}
+    return {name: array for name, array in named.items() if array.dims == (dimension,)}
+
+
+def _places(table: Any, source: str) -> Any:
+    """Coordinates of the stations of an array."""
+    import pandas as pd
+
+    for dimension in map(str, table.dims):
+        words = {plain(str(name)): array for name, array in _along(table, dimension).items()}
+        columns = {}
+        for role in (LATITUDE, LONGITUDE, ALTITUDE, ("x",), ("y",)):
+            array = next((words[word] for word in role if word in words), None)
+            if array is not None:
+                columns[role[0]] = np.asarray(array.to_numpy(), dtype=float)
+        if {"latitude", "longitude"} <= set(columns) or {"x", "y"} <= set(columns):
+            return pd.DataFrame(columns, index=pd.Index(_labels(table, dimension), name="station"))
+    raise InputError(
+        f"{source} has no coordinates latitude and longitude, or x and y, along one dimension: "
+        "assign them with assign_coords, or pass stations."
+    )

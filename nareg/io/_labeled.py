@@ -1,0 +1,178 @@
+"""Functions of signals (N, T) that also take tables: a row per time and a column per station, with names and times."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, ParamSpec, TypeVar, cast
+
+import numpy as np
+
+from nareg.errors import InputError
+from nareg.io._foreign import is_xarray, one_variable, time_of, wide_frame
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+LIBRARIES = ("pandas", "polars", "xarray")
+
+
+@dataclass(frozen=True, eq=False)
+class Labeled:
+    """Signals in the graph's order, and the way back.
+
+    Attributes
+    ----------
+    values : (N, T) or (N,) array
+    times : (T,) datetime64 (UTC) or float array, optional
+    restore : callable
+        Puts an array of the same shape into a table like the one that was given.
+    """
+
+    values: np.ndarray
+    times: np.ndarray | None
+    restore: Callable[[np.ndarray], Any]
+
+
+def is_table(value: object) -> bool:
+    """Whether this is a frame, series or array of pandas, polars or xarray."""
+    return type(value).__module__.partition(".")[0] in LIBRARIES and hasattr(value, "shape")
+
+
+def takes_tables(
+    *names: str, times: str | None = None, observed: str | None = None, like: str | None = None
+) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:
+    """Let the arguments ``names`` of a function be tables; its first argument is the graph, or has one.
+
+    Parameters
+    ----------
+    *names : str
+        Arguments that may be tables.
+    times : str, optional
+        Argument that gets a table's times, unless it is given.
+    observed : str, optional
+        Argument that gets the mask of readings where a table has gaps, unless it is given.
+    like : str, optional
+        Argument whose kind of table the result's x becomes.
+    """
+
+    def decorate(function: Callable[Parameters, Result]) -> Callable[Parameters, Result]:
+        signature = inspect.signature(function)
+
+        @functools.wraps(function)
+        def call(*args: Parameters.args, **options: Parameters.kwargs) -> Result:
+            if not any(map(is_table, (*args, *options.values()))):
+                return function(*args, **options)
+            bound = signature.bind(*args, **options)
+            first = next(iter(bound.arguments.values()))
+            graph = getattr(first, "graph", first)
+            restore = None
+            for name in names:
+                value = bound.arguments.get(name)
+                if not is_table(value):
+                    continue
+                labeled = take(name, value, graph)
+                bound.arguments[name] = labeled.values
+                if name == like:
+                    restore = labeled.restore
+                if times is not None and bound.arguments.get(times) is None:
+                    bound.arguments[times] = labeled.times
+                gaps = ~np.isfinite(labeled.values) if labeled.values.dtype.kind == "f" else np.zeros(1, dtype=bool)
+                if observed is not None and gaps.any() and bound.arguments.get(observed) is None:
+                    bound.arguments[observed] = ~gaps
+            result = function(*bound.args, **bound.kwargs)
+            return result if restore is None else cast(Result, replace(cast(Any, result), x=restore(cast(Any, result).x)))
+
+        return call
+
+    return decorate
+
+
+def take(name: str, table: Any, graph: Any) -> Labeled:
+    """A table as signals in the order of the graph's stations.
+
+    Raises
+    ------
+    InputError
+        If a station of the graph has no column, or a column is no station.
+    """
+    import pandas as pd
+
+    stations = getattr(graph, "names", None)
+    n = int(getattr(graph, "n_nodes", None) or graph.shape[0])
+    if isinstance(table, pd.Series):
+        order = _order(name, list(map(str, table.index)), stations, n, "entry")
+        return Labeled(table.to_numpy()[order], None, lambda x: pd.Series(_back(x, order), table.index, name=table.name))
+    frame = wide_frame(table, name)
+    if frame.columns.nlevels > 1:
+        raise InputError(f"{name} has {frame.columns.nlevels} levels of columns: give it one name per station.")
+    labels = [str(label).strip() for label in frame.columns]
+    if stations is not None and set(stations) == set(map(str, frame.index)) and set(labels) != set(stations):
+        raise InputError(f"{name} has a row per station: pass {name}.T, a row per time and a column per station.")
+    order = _order(name, labels, stations, n, "column")
+    kinds = {dtype.kind for dtype in frame.dtypes}
+    if not kinds <= set("iufb"):
+        worst = next(column for column, dtype in frame.dtypes.items() if dtype.kind not in "iufb")
+        raise InputError(f"{name}, column {worst!r}: its type is {frame[worst].dtype}, numbers are expected.")
+    single = all(dtype == np.float32 for dtype in frame.dtypes)
+    values = frame.to_numpy(bool) if kinds == {"b"} else frame.to_numpy(np.float32 if single else float, na_value=np.nan)
+    values = values.T[order]
+    return Labeled(values, _times(frame.index), lambda x: _like(table, frame, _back(x, order).T))
+
+
+def _order(name: str, labels: list[str], stations: tuple[str, ...] | None, n: int, what: str) -> np.ndarray:
+    """Position in the table of each station of the graph."""
+    if stations is None:
+        if len(labels) != n:
+            raise InputError(f"{name} has {len(labels)} {what}s but the graph has {n} nodes: pass one {what} per node.")
+        return np.arange(n)
+    place = {label: i for i, label in enumerate(labels)}
+    if len(place) < len(labels):
+        twice = next(label for i, label in enumerate(labels) if place[label] != i)
+        raise InputError(f"{name}: {what} {twice!r} appears twice.")
+    lacking = [station for station in stations if station not in place]
+    if lacking:
+        raise InputError(
+            f"{name} has no {what} for station {lacking[0]!r} ({len(lacking)} of {n} are absent): add it, NaN where there is "
+            "no reading, or take graph.subgraph."
+        )
+    extra = set(labels) - set(stations)
+    if extra:
+        raise InputError(f"{name}: {what} {min(extra)!r} is no station of the graph: drop it.")
+    return np.array([place[station] for station in stations])
+
+
+def _back(x: np.ndarray, order: np.ndarray) -> np.ndarray:
+    """Rows in the order of the table again."""
+    placed = np.empty_like(x)
+    placed[order] = x
+    return placed
+
+
+def _times(index: Any) -> np.ndarray | None:
+    """UTC dates or numbers; None where the index only counts rows, or has something else."""
+    import pandas as pd
+
+    if isinstance(index, pd.PeriodIndex):
+        index = index.to_timestamp()
+    if isinstance(index, pd.DatetimeIndex):
+        return np.asarray((index if index.tz is None else index.tz_convert("UTC").tz_localize(None)).to_numpy())
+    counted = isinstance(index, pd.RangeIndex) and index.name is None
+    return None if counted or index.dtype.kind not in "iuf" else index.to_numpy(dtype=float)
+
+
+def _like(table: Any, frame: Any, values: np.ndarray) -> Any:
+    """Values (T, N) in a table like the one that was given."""
+    import pandas as pd
+
+    if is_xarray(table):
+        array = one_variable(table, "")
+        return array.copy(data=values if array.dims[0] == time_of(array) else values.T)
+    done = pd.DataFrame(values, index=frame.index, columns=frame.columns)
+    if isinstance(table, pd.DataFrame):
+        return done
+    import polars as pl
+
+    columns = {name: pl.Series(name, done[name].to_numpy()) for name in done.columns}
+    return table.with_columns(**columns)

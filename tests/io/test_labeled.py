@@ -1,0 +1,152 @@
+"""Tables in and out of filters, designs and the space-time model: matched by names, never by order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import nareg
+from nareg.errors import InputError
+
+polars = pytest.importorskip("polars")
+xarray = pytest.importorskip("xarray")
+
+N, T = 9, 20
+NAMES = tuple("ABCDEFGHI")
+GRAPH = nareg.Graph.from_knn(np.random.default_rng(0).random((N, 2)), 3, names=NAMES)
+TIMES = pd.date_range("2025-01-01", periods=T, freq="D", name="time")
+X = np.random.default_rng(1).standard_normal((N, T))
+CLEAN = nareg.filters.denoise(GRAPH, 1.3, X).x
+
+
+def frame(values: np.ndarray = X) -> pd.DataFrame:
+    return pd.DataFrame(values.T, index=TIMES, columns=list(NAMES))
+
+
+@settings(max_examples=25, deadline=None)
+@given(order=st.permutations(NAMES))
+def test_columns_in_any_order_give_the_same_estimates(order):
+    out = nareg.filters.denoise(GRAPH, 1.3, frame()[list(order)]).x
+    assert list(out.columns) == list(order)
+    pd.testing.assert_index_equal(out.index, TIMES)
+    np.testing.assert_array_equal(out[list(NAMES)].to_numpy().T, CLEAN)
+
+
+def test_polars_keeps_its_columns():
+    table = polars.DataFrame({"time": TIMES.to_numpy(), **{name: frame()[name].to_numpy() for name in NAMES[::-1]}})
+    out = nareg.filters.denoise(GRAPH, 1.3, table).x
+    assert out.columns == table.columns
+    assert (out["time"] == table["time"]).all()
+    np.testing.assert_array_equal(out.select(NAMES).to_numpy().T, CLEAN)
+
+
+@pytest.mark.parametrize("dims", [("station", "time"), ("time", "station")])
+def test_xarray_keeps_dimensions_coordinates_and_unit(dims):
+    table = xarray.DataArray(
+        X, dims=("station", "time"), attrs={"units": "K"},
+        coords={"station": list(NAMES), "time": TIMES, "height": ("station", np.arange(9.0))},
+    ).transpose(*dims)  # fmt: skip
+    out = nareg.filters.denoise(GRAPH, 1.3, table).x
+    assert out.dims == dims
+    assert out.attrs == {"units": "K"}
+    assert set(out.coords) == {"station", "time", "height"}
+    np.testing.assert_array_equal(out.transpose("station", "time").to_numpy(), CLEAN)
+
+
+def test_a_series_is_one_time():
+    out = nareg.filters.denoise(GRAPH, 1.3, pd.Series(X[::-1, 0], index=NAMES[::-1], name="today")).x
+    assert out.name == "today"
+    np.testing.assert_array_equal(out[list(NAMES)].to_numpy(), nareg.filters.denoise(GRAPH, 1.3, X[:, 0]).x)
+
+
+def test_gaps_of_a_table_are_interpolated():
+    seen = np.random.default_rng(2).random((N, T)) > 0.2
+    out = nareg.filters.interpolate(GRAPH, 1.3, frame(np.where(seen, X, np.nan))).x
+    np.testing.assert_array_equal(out.to_numpy().T, nareg.filters.interpolate(GRAPH, 1.3, X, seen).x)
+
+
+def test_gaps_of_an_array_are_interpolated():
+    seen = np.random.default_rng(2).random((N, T)) > 0.2
+    out = nareg.filters.interpolate(GRAPH, 1.3, np.where(seen, X, np.nan)).x
+    np.testing.assert_array_equal(out, nareg.filters.interpolate(GRAPH, 1.3, X, seen).x)
+
+
+def test_float32_stays_float32():
+    assert (nareg.filters.denoise(GRAPH, 1.3, frame().astype(np.float32)).x.dtypes == np.float32).all()
+
+
+def test_a_table_is_not_changed():
+    table = frame()
+    nareg.filters.denoise(GRAPH, 1.3, table)
+    pd.testing.assert_frame_equal(table, frame())
+
+
+@pytest.mark.parametrize(
+    "design",
+    [
+        lambda y: nareg.design.node_invariant(GRAPH, rule="gcv", measurements=y),
+        lambda y: nareg.design.blind(GRAPH, measurements=y, noise=0.5),
+        lambda y: nareg.design.edge(GRAPH, measurements=y, noise=0.5),
+        lambda y: nareg.design.exact(GRAPH, signals=y, noise=0.5),
+        lambda y: nareg.design.prony(GRAPH, signals=y, noise=0.5),
+        lambda y: nareg.design.relaxation(GRAPH, signals=y, noise=0.5),
+    ],
+    ids=["node_invariant", "blind", "edge", "exact", "prony", "relaxation"],
+)
+def test_designs_take_tables(design):
+    np.testing.assert_array_equal(design(frame()[list(NAMES[::-1])]).weights, design(X).weights)
+
+
+def test_noise_and_risk_take_tables():
+    shuffled = frame()[list(NAMES[::-1])]
+    np.testing.assert_array_equal(nareg.design.estimate_noise(GRAPH, shuffled), nareg.design.estimate_noise(GRAPH, X))
+    risks = [nareg.design.risk(GRAPH, 1.0, signals=signals, noise=0.5).mse for signals in (shuffled, X)]
+    assert risks[0] == risks[1]
+
+
+def test_the_space_time_model_takes_times_and_gives_tables():
+    rng = np.random.default_rng(3)
+    walk = np.cumsum(rng.standard_normal((1, T)), axis=1) + 0.3 * rng.standard_normal((N, T))
+    model = nareg.spacetime.fit(GRAPH, frame(walk)[list(NAMES[::-1])], dynamics="scalar", rng=np.random.default_rng(0))
+    same = nareg.spacetime.fit(GRAPH, walk, times=TIMES.to_numpy(), dynamics="scalar", rng=np.random.default_rng(0))
+    smoothed = model.smooth()
+    np.testing.assert_array_equal(smoothed.x, same.smooth().x)
+    table = smoothed.to_frame()
+    assert list(table.columns) == list(NAMES)
+    np.testing.assert_array_equal(table.index.to_numpy(), TIMES.to_numpy())
+    np.testing.assert_array_equal(smoothed.to_frame("std").to_numpy().T, smoothed.std)
+    data = smoothed.to_xarray(0.5)
+    assert dict(data.sizes) == {"station": N, "time": T}
+    assert set(data.coords) == {"station", "time", "x", "y"}
+    np.testing.assert_array_equal(data.estimate, smoothed.x)
+    lower, upper = smoothed.interval(0.5)
+    np.testing.assert_array_equal(data.lower, lower)
+    np.testing.assert_array_equal(data.upper, upper)
+    later = frame(walk).set_axis(TIMES + pd.Timedelta(days=T))
+    np.testing.assert_array_equal(model.smooth(later).x, model.smooth(walk, times=later.index.to_numpy()).x)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda f: f.T, "pass y.T"),
+        (lambda f: f.drop(columns="D"), "no column for station 'D'"),
+        (lambda f: f.assign(Q=1.0), "'Q' is no station"),
+        (lambda f: f.assign(B="x"), "numbers are expected"),
+        (lambda f: pd.concat([f, f[["A"]]], axis=1), "'A' appears twice"),
+        (lambda f: pd.concat({"t": f}, axis=1), "2 levels of columns"),
+    ],
+)
+def test_tables_that_do_not_fit_are_refused(change, message):
+    with pytest.raises(InputError, match=message):
+        nareg.filters.denoise(GRAPH, 1.3, change(frame()))
+
+
+def test_a_graph_without_names_takes_columns_in_order():
+    bare = nareg.Graph(GRAPH.adjacency)
+    np.testing.assert_array_equal(nareg.filters.denoise(bare, 1.3, frame()).x.to_numpy().T, CLEAN)
+    with pytest.raises(InputError, match="8 columns but the graph has 9 nodes"):
+        nareg.filters.denoise(bare, 1.3, frame().iloc[:, 1:])
