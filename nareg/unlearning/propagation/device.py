@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from nareg.errors import MissingDependencyError
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.pushes import Batch
+from nareg.unlearning.propagation.pushes import PushBatch
 
 #: Additions of numbers from which on a push goes to the device: below, starting it takes longer than the compiled loops do. On
 #: the CPU these are faster at every size.
@@ -67,13 +67,13 @@ class Device:
         return additions >= LARGE.get(self._device.type, LARGE_ELSEWHERE)
 
     def push(
-        self, batch: Batch, Y: np.ndarray, sent: np.ndarray, gained: np.ndarray, degrees: np.ndarray, weights: np.ndarray
+        self, batch: PushBatch, Y: np.ndarray, sent: np.ndarray, gained: np.ndarray, degrees: np.ndarray, weights: np.ndarray
     ) -> tuple[list[np.ndarray], np.ndarray]:
         """An exact push. The host waits once, for the results of all levels.
 
         Parameters
         ----------
-        batch : Batch
+        batch : PushBatch
         Y : (k, F) array
             ``D'^-1 q'_0 - D^-1 q_0`` at the touched nodes.
         sent : (L, k, F) array

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class PushBatch:
     """What an exact push takes to a device: the graph around a request, without the loops.
 
     Attributes
@@ -48,7 +48,7 @@ class Batch:
         return int(self.jumps.nnz + sum(hop.nnz for hop in self.hops))
 
 
-def batch(scratch: Scratch, change: Change, order: int) -> Batch:
+def batch(scratch: Scratch, change: Change, order: int) -> PushBatch:
     """The part of the changed graph through which a request is pushed; the touched nodes come first, in rising order."""
     touched = change.touched
     nodes, counts = scratch.reach(touched, order)
@@ -60,7 +60,7 @@ def batch(scratch: Scratch, change: Change, order: int) -> Batch:
         scratch.forget(nodes)
     hops = [sp.csr_array(rows[:first, :last].T) for first, last in pairwise(counts)]
     jumps = sp.coo_array((np.tile(change.signs, 2), (ends.T.ravel(), ends[:, ::-1].T.ravel())), shape=(touched.size,) * 2)
-    return Batch(nodes, hops, sp.csr_array(jumps))
+    return PushBatch(nodes, hops, sp.csr_array(jumps))
 
 
 def neighborhoods(graph: LiveGraph, sources: np.ndarray, slot: np.ndarray, n_places: int) -> sp.csr_array:
