@@ -23,7 +23,7 @@ Store = Annotated[
 ]
 Key = Annotated[Path | None, typer.Option(help="File with the key of the store's hashes; default STORE.key.")]
 Where = Annotated[
-    str | None, typer.Option(help="Torch device, such as cuda, for training, full propagation and large batches.")
+    str | None, typer.Option(help="Torch device, such as cuda, for training and heavy propagation.")
 ]
 Edges = Annotated[str | None, typer.Option(help="Edges: 3-5,7-9, or a CSV file of pairs u,v.")]
 Nodes = Annotated[str | None, typer.Option(help=f"Nodes, with their edges, features and labels: {LISTED}.")]
