@@ -22,9 +22,7 @@ Store = Annotated[
     Path, typer.Argument(help="Store with the remaining data, the model and its requests, or folder (fit --folder).")
 ]
 Key = Annotated[Path | None, typer.Option(help="File with the key of the store's hashes; default STORE.key.")]
-Where = Annotated[
-    str | None, typer.Option(help="Torch device, such as cuda, for training and heavy propagation.")
-]
+Where = Annotated[str | None, typer.Option(help="Torch device, such as cuda, for training and heavy propagation.")]
 Edges = Annotated[str | None, typer.Option(help="Edges: 3-5,7-9, or a CSV file of pairs u,v.")]
 Nodes = Annotated[str | None, typer.Option(help=f"Nodes, with their edges, features and labels: {LISTED}.")]
 
