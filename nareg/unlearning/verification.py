@@ -95,7 +95,7 @@ def verify(
     """Verify a store, or the folder of a model, by exact propagation of its remaining data, whatever its ``r_max``.
 
     A folder has no history. Rows of its embedding are compared with those of training nodes that are propagated anew, some
-    columns at a time; nothing is written.
+    columns at a time. Nothing is written but a request that a killed process left in the journal.
 
     Parameters
     ----------
