@@ -71,7 +71,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
         path, self._key_path = paths(path, key)
         self.path = path
-        if (path / STATE).is_file():
+        if is_file(path / STATE):
             raise InputError(f"{path} is the folder of a model, which keeps no history of requests: pass a file of save().")
         if not is_file(path):
             raise InputError(f"{path} is not a nareg store: pass a file written by save().")
