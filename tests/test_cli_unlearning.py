@@ -315,3 +315,50 @@ def test_a_process_shows_one_sentence_and_no_traceback(service):
     assert done.returncode == 2
     assert done.stderr.strip().endswith("nowhere is not a nareg store: pass a file written by save().")
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_folder_serves_every_command_that_needs_no_history(files, stored, tmp_path):
+    folder, edges = files
+    graph = folder / "graph.mtx"
+    if stored:
+        nareg.io.convert(graph, tmp_path / "network.graph")
+        graph = tmp_path / "network.graph"
+    data = (graph, folder / "features.npy", folder / "labels.csv")
+    done = run("unlearn", "fit", "m", *data, "--folder", "--memory", 1, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("written: m\n")
+    assert not (tmp_path / "m.key").exists()
+    u, v = edges[0]
+    done = run("unlearn", "remove", "m", "--edges", f"{u}-{v}", "--nodes", "17", cwd=tmp_path)
+    assert "remove_nodes of 1" in done.stdout
+    files_before = {path: path.read_bytes() for path in (tmp_path / "m").iterdir()}
+    done = run("unlearn", "preview", "m", "--edge", "-".join(map(str, edges[3])), cwd=tmp_path)
+    assert "nodes are within reach" in done.stdout, done.stderr
+    done = run("unlearn", "certificate", "m", "--out", "c.json", cwd=tmp_path)
+    assert "remove_nodes of 1" in done.stdout
+    (row,) = json.loads((tmp_path / "c.json").read_text())
+    assert row["digest"] is None
+    assert row["certificate"]["request"] == "remove_nodes"
+    assert run("unlearn", "predict", "m", "--out", "classes.csv", cwd=tmp_path).returncode == 0
+    with open(tmp_path / "classes.csv") as handle:
+        predicted = {int(row["node"]): int(row["class"]) for row in csv.DictReader(handle)}
+    done = run("unlearn", "verify", "m", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "the last certificate holds; a folder keeps no history of requests" in done.stdout
+    assert {path: path.read_bytes() for path in (tmp_path / "m").iterdir()} == files_before
+    model = CertifiedGPR.load(tmp_path / "m")
+    assert predicted == dict(zip(model.remaining.tolist(), model.predict(model.remaining).tolist(), strict=True))
+    model.close()
+    done = run("unlearn", "prove", "m", "--nodes", "17", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "m is the folder of a model, which keeps no history of requests" in " ".join(done.stderr.split())
+    for options, words in (
+        (("--folder",), "m exists: pass a new path, or delete it"),
+        (("--folder", "--key", "k"), "--key is given, but a folder keeps no hashes"),
+        (("--memory", 5), "--memory is for --folder"),
+        (("--folder", "--r-max", "0.1"), "r_max is 0.1 and folder is given"),
+    ):
+        done = run("unlearn", "fit", "m", *data, *options, cwd=tmp_path)
+        assert done.returncode == 2
+        assert words in " ".join(done.stderr.split())

@@ -47,12 +47,12 @@ def graph(path: Path, n_nodes: int) -> Graph:
     return Graph(adjacency)
 
 
-def matrix(path: Path) -> np.ndarray | sp.csr_array:
-    """Features, one row per node."""
+def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:
+    """Features, one row per node; ``in_place``: an ``.npy`` file is mapped and not read."""
     from nareg import _array_files, _sparse_files
 
     readers: dict[str, Callable[[Path], np.ndarray | sp.csr_array]] = {
-        ".npy": _array_files.read_npy,
+        ".npy": _array_files.map_npy if in_place else _array_files.read_npy,
         ".npz": _sparse_files.read_npz,
         ".mtx": _sparse_files.read_matrix_market,
     }

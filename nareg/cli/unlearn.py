@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from nareg.unlearning import Certificate
     from nareg.unlearning.store.entries import RequestDetails
 
+#: Rows of the embedding that are classified at a time.
+ROWS = 2**16
+
 unlearn_app = typer.Typer(no_args_is_help=True, help="Train a node classifier and remove data from it with certificates.")
 
 
@@ -38,25 +41,44 @@ def fit(
     classes: Annotated[
         str | None, typer.Option(help=f"All possible classes, so that one may lose its last training node: {LISTED}.")
     ] = None,
+    folder: Annotated[
+        bool, typer.Option("--folder", help="Write a folder of memory-mapped files, for graphs larger than memory.")
+    ] = False,
+    memory: Annotated[
+        int | None, typer.Option(help="With --folder: MiB for propagation through the whole graph.", min=1)
+    ] = None,
     key: Key = None,
     device: Where = None,
 ) -> None:
     """Train a model and write its store. Scale features per node: statistics per column retain removed data."""
     from nareg.unlearning.store.files import refuse_taken
 
-    model = options.model(r_max=r_max, device=device)
+    if memory is not None and not folder:
+        raise InputError("--memory is for --folder: pass both.")
+    mapped = {"folder": store, "memory": None if memory is None else memory * 2**20} if folder else {}
+    model = options.model(r_max=r_max, device=device, **mapped)
     if options.alpha == 0:
         raise InputError("--alpha is 0, so that no removal can be certified: pass a value above 0.")
-    refuse_taken(store, key)  # before the training, not after
-    data, known = files.read(), None if classes is None else read.numbers(classes)
+    if folder and key is not None:
+        raise InputError("--key is given, but a folder keeps no hashes: leave it out.")
+    # before the training, not after
+    if not folder:
+        refuse_taken(store, key)
+    elif store.exists():
+        raise InputError(f"{store} exists: pass a new path, or delete it.")
+    data, known = files.read(in_place=folder), None if classes is None else read.numbers(classes)
     with errors.status("propagating and training"), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         model.fit(*data, classes=known)
     for warning in caught:
         errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
+    print_line(model.certificate().summary())
+    if folder:
+        model.close()
+        print_line(f"written: {store}")
+        return
     with errors.status("writing"):
         model.save(store, key=key).close()
-    print_line(model.certificate().summary())
     print_line(f"written: {store}; key of its hashes: {key or f'{store}.key'}")
 
 
@@ -139,12 +161,18 @@ def _carry_out(status: str, request: Callable[..., Certificate], *arguments: Any
     print_line(certificate.summary())
 
 
-def _stored(store: Path) -> Any:
-    """The model of a store, to read from."""
+@contextmanager
+def _stored(store: Path) -> Iterator[Any]:
+    """The model of a store or a folder, to read from."""
     from nareg import unlearning
 
+    if store.is_dir():
+        with closing(unlearning.CertifiedGPR.load(store)) as model:
+            yield model
+        return
     with closing(unlearning.Ledger(store)) as ledger, errors.status("propagating the remaining data"):
-        return unlearning.CertifiedGPR.from_stored(ledger.read())
+        model = unlearning.CertifiedGPR.from_stored(ledger.read())
+    yield model
 
 
 def _write(out: Path, text: str) -> None:
@@ -158,10 +186,11 @@ def _write(out: Path, text: str) -> None:
 @unlearn_app.command("preview", epilog="Example: nareg unlearn preview service.store --edge 3-5")
 def preview(store: Store, edge: Annotated[str, typer.Option(help="One edge, as 3-5.")]) -> None:
     """Print how the removal of an edge would change the scores. The store stays as it is."""
-    pair, model = read.pairs(edge), _stored(store)
-    change = model.preview(pair)
-    before, moved = model.decision(change.nodes), change.apply(model.coefficients)
-    others = np.count_nonzero(model.class_of(before + moved) != model.class_of(before))
+    pair = read.pairs(edge)
+    with _stored(store) as model:
+        change = model.preview(pair)
+        before, moved = model.decision(change.nodes), change.apply(model.coefficients)
+        others = np.count_nonzero(model.class_of(before + moved) != model.class_of(before))
     print_line(
         f"{change.nodes.size} nodes are within reach; with the present coefficients, scores move by "
         f"{np.abs(moved).max(initial=0):.3g} at most, and {others} nodes change class"
@@ -174,8 +203,11 @@ def predict(store: Store, out: Annotated[Path, typer.Option(help="CSV file: node
     from nareg.unlearning.store.files import key_file
 
     output(out, (".csv",), store, key_file(store))
-    model = _stored(store)
-    rows = "".join(f"{node},{label}\n" for node, label in zip(model.remaining, model.predict(model.remaining), strict=True))
+    with _stored(store) as model:
+        nodes = model.remaining
+        parts = np.array_split(nodes, -(-nodes.size // ROWS))  # of a folder the whole embedding might not fit into memory
+        labels = np.concatenate([model.predict(part) for part in parts])
+    rows = "".join(f"{node},{label}\n" for node, label in zip(nodes, labels, strict=True))
     _write(out, f"node,class\n{rows}")
 
 
@@ -190,9 +222,14 @@ def certificate(
 
     if out is not None:
         output(out, (".json",), store, key_file(store))
-    with closing(unlearning.Ledger(store)) as ledger:
-        history = ledger.history()
-    print_line(f"{len(history)} requests, including the saving of the store")
+    history: list[tuple[str | None, Certificate | None]]
+    if store.is_dir():  # which has no history
+        with closing(unlearning.CertifiedGPR.load(store)) as model:
+            history = [(None, model.certificate())]
+    else:
+        with closing(unlearning.Ledger(store)) as ledger:
+            history = [*ledger.history()]
+        print_line(f"{len(history)} requests, including the saving of the store")
     last = history[-1][1]
     print_line("no certificate" if last is None else last.summary())
     if out is not None:

@@ -18,9 +18,11 @@ if TYPE_CHECKING:
 #: Format of the options that list nodes.
 LISTED = "3,5, or a CSV file with one number per line"
 
-Store = Annotated[Path, typer.Argument(help="Store file with the remaining data, the model and its requests.")]
+Store = Annotated[
+    Path, typer.Argument(help="Store with the remaining data, the model and its requests, or folder (fit --folder).")
+]
 Key = Annotated[Path | None, typer.Option(help="File with the key of the store's hashes; default STORE.key.")]
-Where = Annotated[str | None, typer.Option(help="Torch device, such as cuda, for training and full propagation.")]
+Where = Annotated[str | None, typer.Option(help="Torch device, such as cuda, for training and heavy propagation.")]
 Edges = Annotated[str | None, typer.Option(help="Edges: 3-5,7-9, or a CSV file of pairs u,v.")]
 Nodes = Annotated[str | None, typer.Option(help=f"Nodes, with their edges, features and labels: {LISTED}.")]
 
@@ -36,8 +38,8 @@ class DataFiles:
     labels: Annotated[Path | None, typer.Argument(help="CSV with columns node, label (empty for none), train (0 or 1).")] = None
     dataset: Annotated[str | None, typer.Option(help="Name of a data set, with its first split, instead of the files.")] = None
 
-    def read(self) -> tuple[Any, Any, Any, Any]:
-        """Graph, features, labels and training nodes."""
+    def read(self, *, in_place: bool = False) -> tuple[Any, Any, Any, Any]:
+        """Graph, features, labels and training nodes; ``in_place``: a folder's path and a mapped file, to be read in parts."""
         from nareg import datasets
 
         if self.dataset is not None:
@@ -51,9 +53,9 @@ class DataFiles:
             return data.graph, data.features, data.labels, data.splits[0][0]
         if self.graph is None or self.features is None or self.labels is None:
             raise InputError("the data are missing: pass the files graph, features and labels, or --dataset.")
-        X = read.matrix(self.features)
+        X = read.matrix(self.features, in_place=in_place)
         y, train = read.labels(self.labels, X.shape[0])
-        return read.graph(self.graph, X.shape[0]), X, y, train
+        return self.graph if in_place and self.graph.is_dir() else read.graph(self.graph, X.shape[0]), X, y, train
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,6 +18,8 @@ from nareg.unlearning.propagation.device import Device
 SHARE = 0.1
 #: Rounding error of a gradient, as a share of the sizes of its terms.
 ROUNDING = 1e-12
+#: Arrays of (n_t, C) numbers that a training holds at once.
+ARRAYS = 8
 #: Without a budget Newton steps stop at this share of the gradient at W = 0.
 TOLERANCE = 1e-6
 
@@ -55,6 +58,13 @@ def problem(
     return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
 
 
+def _room(embedded: Embedding, columns: int, device: Device | None) -> AbstractContextManager[None]:
+    """Context for a training on a device, whose memory may not suffice: the embedding, and some arrays of (n_t, C) numbers."""
+    rows = embedded.train.size
+    width = embedded.features.shape[1]
+    return nullcontext() if device is None else device.room("training", rows * width + ARRAYS * rows * columns)
+
+
 def solve(
     embedded: Embedding,
     Y: np.ndarray,
@@ -72,8 +82,25 @@ def solve(
     ------
     CertificateError
         If the gradient and its error exceed the budget.
+    TooLargeError
+        If the device's memory does not suffice.
     """
-    objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
+    with _room(embedded, W.shape[1], device):
+        objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
+        at, bound = _minimized(objective, W, budget, embedded)
+    result = Head(at.W, B, at.residual, bound)
+    if budget is not None and not result.spent <= budget:
+        raise CertificateError(
+            f"the embedding's error can add {result.approximation:.3g} to the gradient, above the budget {budget:.3g}: pass "
+            "a smaller r_max (0 has only rounding errors), smaller features if there are huge ones, or a larger alpha or eps."
+        )
+    return result
+
+
+def _minimized(
+    objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: Embedding
+) -> tuple[Evaluated, float]:
+    """Newton steps, and the bound of :func:`approximation` where they end."""
     with threads(objective.S, W.shape[1]):
         target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
         try:
@@ -83,13 +110,7 @@ def solve(
         bound = approximation(objective, at, embedded) if embedded.exact else None
     if bound is None:  # products of Gram matrices are not small
         bound = approximation(objective, at, embedded)
-    result = Head(at.W, B, at.residual, bound)
-    if budget is not None and not result.spent <= budget:
-        raise CertificateError(
-            f"the embedding's error can add {result.approximation:.3g} to the gradient, above the budget {budget:.3g}: pass "
-            "a smaller r_max (0 has only rounding errors), smaller features if there are huge ones, or a larger alpha or eps."
-        )
-    return result
+    return at, bound
 
 
 def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndarray) -> np.ndarray:
@@ -114,9 +135,10 @@ def evaluate(
     device: Device | None = None,
 ) -> Head:
     """The head of given coefficients, with its residual and approximation."""
-    objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
-    at = replace(objective.evaluate(W), W=W)
-    return Head(W, B, at.residual, approximation(objective, at, embedded))
+    with _room(embedded, W.shape[1], device):
+        objective = problem(embedded, Y, B, loss=loss, lam=lam, device=device)
+        at = replace(objective.evaluate(W), W=W)
+        return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
 def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Embedding) -> float:

@@ -10,13 +10,17 @@ import numpy as np
 
 from nareg.unlearning import head
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.mapped.data import MappedData
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.store.ledger import Ledger
+
+#: Rows of the embedding that are classified at a time.
+ROWS = 2**16
 
 
 @dataclass(frozen=True)
 class Verification:
-    """Result of the verification of a store.
+    """Result of the verification of a store or a folder.
 
     Attributes
     ----------
@@ -26,7 +30,7 @@ class Verification:
     wrong : tuple of str
         Statements of the certificate that are wrong.
     chained : bool or None
-        True if all hashes follow from one another; None without the key.
+        True if all hashes follow from one another; None without the key, and of a folder.
     gradient, approximation, budget : float
         The guarantee holds if ``gradient + approximation <= budget``.
     distance : float
@@ -35,10 +39,11 @@ class Verification:
         Largest possible distance: by strong convexity the sum of ``gradient / (lam n_t)`` over both models.
     agreement : float
         Share of the remaining nodes for which both models predict the same class.
-    requests : int
-        Number of requests in the store.
-    digest : str
-        Hash of the last request, which depends on all earlier ones: an older copy of the store has an older hash.
+    requests : int or None
+        Number of requests in the store; None of a folder.
+    digest : str or None
+        Hash of the last request, which depends on all earlier ones: an older copy of the store has an older hash. None of a
+        folder.
     certificate : Certificate or None
         The last certificate, as the store keeps it.
 
@@ -56,8 +61,8 @@ class Verification:
     distance: float
     bound: float
     agreement: float
-    requests: int
-    digest: str
+    requests: int | None
+    digest: str | None
     certificate: Certificate | None
 
     def summary(self) -> str:
@@ -66,10 +71,15 @@ class Verification:
         if self.certificate is None:
             verdict = "there is no certificate"
         chain = "hashes follow from one another" if self.chained else "hashes not checked without the key"
-        return "\n".join(
-            (
+        first: tuple[str, ...] = (f"{verdict}; a folder keeps no history of requests",)
+        if self.digest is not None:
+            first = (
                 f"{verdict}; {self.requests} requests, including the saving of the store; {chain}",
                 f"  last hash {self.digest}",
+            )
+        return "\n".join(
+            (
+                *first,
                 *(f"  {wrong}" for wrong in self.wrong),
                 f"  gradient {self.gradient:.3g} + approximation {self.approximation:.3g} of {self.budget:.3g}",
                 f"  retrained on the remaining data: coefficients {self.distance:.3g} away (at most {self.bound:.3g}), "
@@ -79,18 +89,24 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None
-) -> Verification:
-    """Verify a store by exact propagation of its remaining data, whatever its ``r_max``.
+    path: str | os.PathLike[str], *, key: str | os.PathLike[str] | None = None, device: str | None = None,
+    memory: int | None = None,
+) -> Verification:  # fmt: skip
+    """Verify a store, or the folder of a model, by exact propagation of its remaining data, whatever its ``r_max``.
+
+    A folder has no history. Rows of its embedding are compared with those of training nodes that are propagated anew, some
+    columns at a time. Nothing is written but a request that a killed process left in the journal.
 
     Parameters
     ----------
     path : path
-        A store that is not open.
+        A store or folder that is not open.
     key : path, optional
         File of the key, by default ``path.key``; without it hashes are not checked.
     device : str, optional
         As in :class:`CertifiedGPR`.
+    memory : int, optional
+        For a folder, as in :class:`CertifiedGPR`.
 
     Raises
     ------
@@ -115,26 +131,60 @@ def verify(
     >>> result.holds, result.chained, result.requests, result.distance <= result.bound
     (True, True, 2, True)
     """
+    if os.path.isdir(path):
+        return _verified_folder(path, key, device, memory)
     ledger = Ledger(path, key)
     try:
         stored, history, chained = ledger.read(), ledger.history(), True if ledger.has_key else None
     finally:
         ledger.close()
     model = CertifiedGPR.from_stored(stored, device=device, exact=True)
-    data, present = model._data, model._head
+    return _verified(model, model._head, wrong=(), chained=chained, requests=len(history), digest=history[-1][0])
+
+
+def _verified_folder(
+    path: str | os.PathLike[str], key: str | os.PathLike[str] | None, device: str | None, memory: int | None
+) -> Verification:
+    """The same for a folder, of which only features, graph and labels are trusted."""
+    model = CertifiedGPR.load(path, key=key, device=device, memory=memory)
+    try:
+        data = model._data
+        assert isinstance(data, MappedData)
+        off, bound = data.propagation.recompute_trained(), 2 * data.propagation.errors()
+        wrong = () if off <= bound else (f"the stored embedding is {off:.3g} off that of the remaining data",)
+        B, W = model._head.B, model._head.W
+        present = head.evaluate(data.propagation, data.targets(), B, W, loss=model.loss, lam=model.lam)
+        return _verified(model, present, wrong=wrong, chained=None, requests=None, digest=None)
+    finally:
+        model.close()
+
+
+def _verified(
+    model: CertifiedGPR, present: head.Head, *, wrong: tuple[str, ...], chained: bool | None, requests: int | None,
+    digest: str | None,
+) -> Verification:  # fmt: skip
+    """Train again on an embedding that is propagated anew, and compare."""
+    data, certificate = model._data, model._certificate
     options: dict[str, Any] = {"loss": model.loss, "lam": model.lam, "device": model._device}
     budget = model.budget if model.alpha else None
     retrained = head.solve(data.propagation, data.targets(), present.B, np.zeros_like(present.W), budget=budget, **options)
-    Z = data.propagation.embedding(model.remaining)
-    agreement = float((model.class_of(Z @ present.W) == model.class_of(Z @ retrained.W)).mean())
-    wrong = _wrong(stored.certificate, model)
+    wrong += _wrong(certificate, model)
     return Verification(
-        holds=stored.certificate is not None and not wrong and present.spent <= model.budget, wrong=wrong, chained=chained,
+        holds=certificate is not None and not wrong and present.spent <= model.budget, wrong=wrong, chained=chained,
         gradient=present.residual, approximation=present.approximation, budget=model.budget,
         distance=float(np.linalg.norm(present.W - retrained.W)),
         bound=(present.residual + retrained.residual) / (model.lam * data.train.size),
-        agreement=agreement, requests=len(history), digest=history[-1][0], certificate=stored.certificate,
+        agreement=_agreement(model, present.W, retrained.W), requests=requests, digest=digest, certificate=certificate,
     )  # fmt: skip
+
+
+def _agreement(model: CertifiedGPR, W: np.ndarray, other: np.ndarray) -> float:
+    """Share of the remaining nodes that both coefficients give the same class, some rows at a time."""
+    nodes, agreed = model.remaining, 0
+    for part in np.array_split(nodes, -(-nodes.size // ROWS)):
+        Z = model._data.propagation.embedding(part)
+        agreed += int(np.count_nonzero(model.class_of(Z @ W) == model.class_of(Z @ other)))
+    return float(agreed / nodes.size)
 
 
 def _wrong(certificate: Certificate | None, model: CertifiedGPR) -> tuple[str, ...]:

@@ -58,9 +58,7 @@ def propagate(
     """
     degrees, features, reserves, total = graph.degrees, tables[0], tables[1:-1], tables[-1]
     n, width = degrees.size, features.row_shape[0]
-    _checks.memory("one column of the embedding", 8 * ARRAYS * n, alternative="use a machine with more memory")
-    columns = max(int(allowed(tables, n, memory) // (8 * ARRAYS * n)), 1)
-    step = -(-width // -(-width // columns))
+    step = _step(tables, n, memory)
     for start in range(0, width, step):
         block = slice(start, min(start + step, width))
         below, sums = _read(features, n, block), np.zeros((n, block.stop - block.start))
@@ -79,6 +77,31 @@ def propagate(
             kernels.gather(*graph.rows, below, _scale(degrees, order), row, weights[-1], sums)
         _write(total, sums, block)
         _report(progress, start, order, width, step, order)
+
+
+def rows_of_sum(
+    graph: LiveGraph, tables: list[Table], nodes: np.ndarray, weights: np.ndarray, memory: int | None
+) -> np.ndarray:
+    """(K, F): the rows of these nodes in S, from graph and features alone; nothing is written."""
+    degrees, features = graph.degrees, tables[0]
+    n, width = degrees.size, features.row_shape[0]
+    rows, step = np.empty((nodes.size, width)), _step(tables, n, memory)
+    for start in range(0, width, step):
+        block = slice(start, min(start + step, width))
+        below = _read(features, n, block)
+        rows[:, block] = weights[0] * np.sqrt(degrees[nodes])[:, None] * below[nodes]
+        for level in range(1, weights.size):
+            below = _level(graph, degrees, below, level)
+            rows[:, block] += weights[level] * below[nodes]
+    return rows
+
+
+def _step(tables: list[Table], n: int, memory: int | None) -> int:
+    """Columns at a time."""
+    width = tables[0].row_shape[0]
+    _checks.memory("one column of the embedding", 8 * ARRAYS * n, alternative="use a machine with more memory")
+    columns = max(int(allowed(tables, n, memory) // (8 * ARRAYS * n)), 1)
+    return -(-width // -(-width // columns))
 
 
 def _report(progress: ProgressCallback | None, start: int, level: int, width: int, step: int, order: int) -> None:

@@ -162,6 +162,17 @@ class MappedPropagation(Propagation):
         self._view(self.graph.n_nodes)
         self.is_anew = True
 
+    def recompute_trained(self) -> float:
+        """Put rows of training nodes that are propagated anew in the place of the stored ones, in memory alone.
+
+        Returns the Frobenius norm of the difference, in rows of Z.
+        """
+        rows = blocks.rows_of_sum(self.graph, self._folder.embedding, self.train, self.weights, self._memory)
+        S, s = self.trained()
+        off = float(np.linalg.norm(s[:, None] * (S - rows)))
+        S[:] = rows
+        return off
+
     def _reaches_most(self, sources: np.ndarray) -> bool:
         return self._is_wide or super()._reaches_most(sources)
 

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from nareg.unlearning.propagation import kernels
+from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.growing import extended
 from nareg.unlearning.propagation.rounding import Rounding
@@ -72,13 +73,15 @@ class Embedding(ABC):
         Taken over, not copied.
     weights : (L + 1,) float64 array
         ``w_l``.
+    device : Device, optional
+        For work on the whole graph, and for large batches.
     """
 
     #: Whether there is no error but rounding.
     exact: bool
 
-    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray) -> None:
-        self.graph, self.features, self.weights = graph, features, weights
+    def __init__(self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, *, device: Device | None = None) -> None:
+        self.graph, self.features, self.weights, self._device = graph, features, weights, device
         self._degrees, self.scratch = graph.degrees, Scratch(graph)
         self._rounding = Rounding(features, self._degrees, self.order)
 
@@ -164,10 +167,14 @@ class Embedding(ABC):
         self._anew()
 
     def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, even if it was interrupted."""
-        self.graph.restore(change.removed, change.added)
-        self.features[change.nodes] = features
-        self._anew()
+        """Undo a change, even if it was interrupted; in memory, because the device may have failed."""
+        device, self._device = self._device, None
+        try:
+            self.graph.restore(change.removed, change.added)
+            self.features[change.nodes] = features
+            self._anew()
+        finally:
+            self._device = device
 
     def _anew(self) -> None:
         self._degrees, self.scratch = self.graph.degrees, Scratch(self.graph)

@@ -72,12 +72,16 @@ class LiveGraph:
         """Neighbors of a node, in no order."""
         return self.neighbors[self.start[node] : self.start[node] + self.live[node]].copy()
 
+    def rows_of(self, nodes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where the rows of these nodes begin, and where the last one ends; and their neighbors, row after row, in no order."""
+        live = self.live[nodes]
+        return np.concatenate([[0], np.cumsum(live)]), self.neighbors[_places(self.start[nodes], live)]
+
     def adjacency(self, *, in_order: bool = True) -> sp.csr_array:
         """The (N, N) adjacency matrix, without loops; sorting the neighbors takes most of the time."""
         ends = np.concatenate([[0], np.cumsum(self.live)])
-        adjacency = sp.csr_array(
-            (np.ones(ends[-1]), self.neighbors[self._places(self.start)], ends), shape=(self.n_nodes, self.n_nodes)
-        )
+        places = _places(self.start, self.live)
+        adjacency = sp.csr_array((np.ones(ends[-1]), self.neighbors[places], ends), shape=(self.n_nodes, self.n_nodes))
         if in_order:
             adjacency.sort_indices()
         return adjacency
@@ -136,11 +140,6 @@ class LiveGraph:
         kernels.present(*self.rows, edges, there)
         return there
 
-    def _places(self, start: np.ndarray) -> np.ndarray:
-        """Where the live neighbors stand, row by row, for rows that start there."""
-        before = np.cumsum(self.live) - self.live
-        return np.arange(self.live.sum()) + np.repeat(start - before, self.live)
-
     def _move(self, node: int, room: int) -> None:
         """Give a row more room, behind all others."""
         if self._used + room > self.neighbors.size:
@@ -156,8 +155,14 @@ class LiveGraph:
         places = np.cumsum(self._room) - self._room
         total = int(self._room.sum())
         packed = np.full(int(GROWTH * total) + room, GONE, dtype=np.int32)
-        packed[self._places(places)] = self.neighbors[self._places(self.start)]
+        packed[_places(places, self.live)] = self.neighbors[_places(self.start, self.live)]
         self.neighbors, self.start, self._used = packed, places, total
+
+
+def _places(start: np.ndarray, live: np.ndarray) -> np.ndarray:
+    """Where the neighbors stand, row by row, for rows that start there and hold so many."""
+    before = np.cumsum(live) - live
+    return np.arange(live.sum()) + np.repeat(start - before, live)
 
 
 def refuse_weights(weights: np.ndarray) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning.propagation import kernels
+from nareg.unlearning.propagation import kernels, pushes
 from nareg.unlearning.propagation.base import Change, Embedding, Scratch
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -32,11 +32,9 @@ class Propagation(Embedding):
 
     Parameters
     ----------
-    graph, features, weights
+    graph, features, weights, device
         As in :class:`~nareg.unlearning.propagation.base.Embedding`.
     train : (n_t,) int array
-    device : Device, optional
-        For work on the whole graph.
     """
 
     exact = True
@@ -44,8 +42,7 @@ class Propagation(Embedding):
     def __init__(
         self, graph: LiveGraph, features: np.ndarray, weights: np.ndarray, train: np.ndarray, *, device: Device | None = None
     ) -> None:
-        super().__init__(graph, features, weights)
-        self._device = device
+        super().__init__(graph, features, weights, device=device)
         self._reserves = [np.empty_like(features) for _ in range(1, self.order)]
         self._sum = np.empty_like(features)
         others = np.ones(graph.n_nodes, dtype=bool)
@@ -124,14 +121,6 @@ class Propagation(Embedding):
         if self.order and self.weights[-1]:
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
 
-    def restore(self, change: Change, features: np.ndarray) -> None:
-        """Undo a change, even if it was interrupted; in memory, because the device may have failed."""
-        device, self._device = self._device, None
-        try:
-            super().restore(change, features)
-        finally:
-            self._device = device
-
     def _recompute_on(self, device: Device, first: int) -> None:
         for level in range(1, first):
             if self.weights[level]:
@@ -163,6 +152,10 @@ class Propagation(Embedding):
         if self.weights[0]:
             kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
         touched, Y = nodes, new / new_roots - old / roots
+        if self._device is not None and self.order and self._is_large(self._device, nodes):
+            self._push_on(self._device, change, Y, old / roots, after)
+            self._degrees[nodes] = after
+            return
         for level in range(1, self.order + 1):
             if self._reaches_most(touched):
                 self._degrees[nodes] = after
@@ -184,6 +177,24 @@ class Propagation(Embedding):
                 kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
             scratch.forget(touched)
         self._degrees[nodes] = after
+
+    def _is_large(self, device: Device, nodes: np.ndarray) -> bool:
+        """Whether a push from these nodes is for the device, and less than everything."""
+        sources, _ = self.scratch.reach(nodes, self.order - 1)
+        self.scratch.forget(sources)
+        work = kernels.work(self.graph.live, sources)
+        return device.takes(work * self.features.shape[1]) and not self._reaches_most(sources)
+
+    def _push_on(self, device: Device, change: Change, Y: np.ndarray, sent: np.ndarray, after: np.ndarray) -> None:
+        """Push all levels on a device, from what the touched nodes send more, ``Y``, and sent before."""
+        nodes, batch = change.touched, pushes.batch(self.scratch, change, self.order)
+        before = self._degrees[nodes]
+        degrees = self.graph.live[batch.nodes[: batch.hops[-1].shape[1]], None] + 1.0
+        sent = np.stack([sent, *(q[nodes] / before[:, None] for q in self._reserves)])
+        deltas, total = device.push(batch, Y, sent, (before / after - 1)[:, None], degrees, self.weights)
+        for reserve, delta in zip(self._reserves, deltas, strict=True):
+            kernels.add_rows(batch.nodes[: len(delta)], delta, 1.0, reserve)
+        kernels.add_rows(self._row[batch.nodes], total, 1.0, self._sum)
 
     def _reaches_most(self, sources: np.ndarray) -> bool:
         """Whether a push from these nodes would take as long as propagating everything anew."""

@@ -23,6 +23,7 @@ from nareg import _checks
 from nareg._files import DRAFT
 from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
 from nareg.unlearning.store.entries import Entry, Recorded, RequestDetails, Stored, StoredSettings
 from nareg.unlearning.store.files import KEY, drop_drafts, is_file, link, paths, read_key, refuse_taken
@@ -70,6 +71,8 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> None:
         path, self._key_path = paths(path, key)
         self.path = path
+        if is_file(path / STATE):
+            raise InputError(f"{path} is the folder of a model, which keeps no history of requests: pass a file of save().")
         if not is_file(path):
             raise InputError(f"{path} is not a nareg store: pass a file written by save().")
         self._key = read_key(self._key_path, required=key is not None)

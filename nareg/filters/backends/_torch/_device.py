@@ -95,10 +95,11 @@ def columns_bytes(n_nodes: int, n_signals: int) -> int:
 
 
 @contextmanager
-def enough_memory(device: torch.device, n_bytes: int) -> Iterator[None]:
+def enough_memory(
+    device: torch.device, n_bytes: int, *, what: str = "this solve", remedy: str = "solve fewer signals per call"
+) -> Iterator[None]:
     """Refuse work that the device's memory cannot hold, before it starts or where it fails."""
-    what = f"this solve on {device}"
-    remedy = "solve fewer signals per call"
+    what = f"{what} on {device}"
     if device.type == "cpu":
         _checks.memory(what, n_bytes, alternative=remedy)
     else:
