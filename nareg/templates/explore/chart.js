@@ -1,0 +1,128 @@
+// One station over time: truth, readings, estimate with its band; below, the error.
+const chart = (() => {
+  const LEFT = 52, RIGHT = 12, TOP = 12, MAIN = 250, GAP = 26, BELOW = 92, FOOT = 26, LABEL = 150;
+  const HEIGHT = TOP + MAIN + GAP + BELOW + FOOT;
+  const svg = $("chart");
+  let WIDTH = 1000; // of the page, so that text keeps its size on a phone
+  let job = 0;
+
+  // First and last column of the window around the current time.
+  function span() {
+    if (!state.window || state.window >= data.T) return [0, data.T - 1];
+    const first = Math.min(Math.max(state.time - Math.floor(state.window / 2), 0), data.T - state.window);
+    return [first, first + state.window - 1];
+  }
+
+  function axis(area, low, high, top, size, count, name) {
+    const y = (value) => top + size - ((value - low) / (high - low)) * size;
+    for (const tick of ticks(low, high, count)) {
+      element(area, "path", { d: `M${LEFT} ${y(tick).toFixed(1)}H${WIDTH - RIGHT}`, stroke: "#e3e7ea" });
+      element(area, "text", { x: LEFT - 8, y: y(tick) + 5, "text-anchor": "end" }, String(tick));
+    }
+    element(area, "text", { x: LEFT + 2, y: top - 2, "font-weight": 600 }, name);
+    return y;
+  }
+
+  function draw(done) {
+    const i = state.station;
+    const [first, last] = span();
+    const x = (t) => LEFT + ((t - first) / Math.max(last - first, 1)) * (WIDTH - LEFT - RIGHT); // as wide as the card is now
+    const rows = [];
+    for (let t = first; t <= last; t++) {
+      if (!done.has(t)) continue;
+      const now = model.at(t);
+      const [low, high] = model.band(t, i);
+      rows.push({ t, x: now.x[i], low, high, read: now.seen[i] ? now.y[i] : NaN, left: !now.seen[i] && !state.off.has(i) ? now.y[i] : NaN, truth: truthOf(t, i), error: now.x[i] - model.reference(t, i) });
+    }
+    WIDTH = Math.max(Math.round(svg.parentElement.clientWidth) - 30, 300);
+    clear(svg);
+    svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
+    element(svg, "rect", { width: WIDTH, height: HEIGHT, fill: "#ffffff" });
+    const area = element(svg, "g", { "font-size": 13, fill: "#4a5963" });
+    const [low, high] = range(rows.flatMap((row) => [row.low, row.high, row.read, row.truth, row.left].filter(Number.isFinite)));
+    const room = 0.05 * (high - low);
+    const y = axis(area, low - room, high + room, TOP + 8, MAIN - 8, 5, data.unit);
+    const size = Math.max(...rows.map((row) => Math.abs(row.error)).filter(Number.isFinite), 0);
+    const reach = size || 1;
+    const top = TOP + MAIN + GAP;
+    const below = axis(area, -1.1 * reach, 1.1 * reach, top, BELOW, 2, size ? "error of the estimate" : "error of the estimate: unknown here, because nothing was hidden or added");
+    const labels = Math.max(Math.min(Math.floor(WIDTH / LABEL), last - first), 1);
+    for (let k = 0; k <= labels; k++) {
+      const t = Math.round(first + (k / labels) * (last - first));
+      element(area, "text", { x: x(t), y: HEIGHT - 7, "text-anchor": k === 0 ? "start" : k === labels ? "end" : "middle" }, timeLabels[t]);
+    }
+    const line = (key, scale) => {
+      let path = "", pen = false, previous = -2;
+      for (const row of rows) {
+        const there = Number.isFinite(row[key]);
+        if (there) path += `${pen && row.t === previous + 1 ? "L" : "M"}${x(row.t).toFixed(1)} ${scale(row[key]).toFixed(1)}`;
+        pen = there;
+        previous = row.t;
+      }
+      return path;
+    };
+    for (const suspect of data.suspects.filter((s) => s.station === i && s.stop >= first && s.start <= last)) {
+      const [from, to] = [x(Math.max(suspect.start, first)), x(Math.min(suspect.stop, last))];
+      element(svg, "rect", { x: from, y: TOP, width: Math.max(to - from, 3), height: MAIN, fill: OKABE_ITO.vermilion, "fill-opacity": 0.1 });
+      element(svg, "text", { x: Math.min(from + 4, WIDTH - 90), y: TOP + 20, fill: "#a84800", "font-size": 16, "font-weight": 700 }, suspect.kind);
+    }
+    const band = rows.filter((row) => Number.isFinite(row.low));
+    if (band.length) {
+      const edge = (key) => band.map((row) => `${x(row.t).toFixed(1)} ${y(row[key]).toFixed(1)}`);
+      element(svg, "path", { d: `M${edge("high").join("L")}L${edge("low").reverse().join("L")}Z`, fill: OKABE_ITO.blue, "fill-opacity": 0.18 });
+    }
+    const dots = (key) => rows.filter((row) => Number.isFinite(row[key])).map((row) => `M${x(row.t).toFixed(1)} ${y(row[key]).toFixed(1)}h0`).join("");
+    const thick = last - first > 400 ? 3 : 5;
+    element(svg, "path", { d: dots("read"), stroke: "#75828b", "stroke-width": thick, "stroke-linecap": "round", fill: "none" });
+    for (const row of rows.filter((row) => Number.isFinite(row.left))) {
+      element(svg, "path", { d: `M${x(row.t) - 4} ${y(row.left) - 4}l8 8m0 -8l-8 8`, stroke: OKABE_ITO.vermilion, "stroke-width": 1.6 });
+    }
+    if (data.truth || state.snr) element(svg, "path", { d: line("truth", y), stroke: OKABE_ITO.ink, "stroke-width": 1.5, "stroke-dasharray": "5 3", fill: "none" });
+    element(svg, "path", { d: line("x", y), stroke: OKABE_ITO.blue, "stroke-width": 2.2, fill: "none" });
+    element(svg, "path", { d: `M${LEFT} ${below(0)}H${WIDTH - RIGHT}`, stroke: "#8b979f" });
+    if (size) element(svg, "path", { d: line("error", below), stroke: OKABE_ITO.vermilion, "stroke-width": 1.6, fill: "none" });
+    element(svg, "path", { d: `M${x(state.time).toFixed(1)} ${TOP}V${top + BELOW}`, stroke: OKABE_ITO.ink, "stroke-width": 1.2, "stroke-dasharray": "2 3" });
+    const { history } = data;
+    if (history < data.T && history > first && history <= last) {
+      element(svg, "path", { d: `M${x(history)} ${TOP}V${TOP + MAIN}`, stroke: "#9aa6ae" });
+      element(svg, "text", { x: x(history) + 5, y: TOP + MAIN - 6, fill: "#5b6b75", "font-size": 14 }, "designs saw only what is left of this line");
+    }
+  }
+
+  // Compute what is in view first, then all times, in slices that leave the page free.
+  function update(finished) {
+    const mine = ++job;
+    const [first, last] = span();
+    const order = [];
+    for (let t = first; t <= last; t++) order.push(t);
+    for (let t = 0; t < data.T; t++) if (t < first || t > last) order.push(t);
+    const done = new Set();
+    const sums = { estimate: 0, count: 0, reading: 0, read: 0, inside: 0, checked: 0 };
+    const from = data.history < data.T ? data.history : 0;
+    let k = 0, drawn = false;
+    const slice = () => {
+      if (mine !== job) return;
+      const until = performance.now() + 14;
+      while (k < order.length && performance.now() < until) {
+        const t = order[k++];
+        if (t >= first && t <= last) model.band(t, state.station);
+        if (t >= from) model.score(t, sums);
+        done.add(t);
+      }
+      if (!drawn && k >= last - first + 1) {
+        drawn = true;
+        draw(done);
+      }
+      if (k < order.length) {
+        $("progress").textContent = `computing ${k} of ${order.length} times`;
+        setTimeout(slice, 0);
+      } else {
+        $("progress").textContent = "";
+        finished(sums);
+      }
+    };
+    slice();
+  }
+
+  return { update };
+})();
