@@ -34,7 +34,7 @@ stations = nareg.io.read_stations("stations.csv")
 table = nareg.io.read_readings("readings.csv", stations)
 places = [stations.names.index(name) for name in table.names]
 coordinates = stations.coordinates[places]
-graph = nareg.Graph.from_knn(coordinates, 7, metric=stations.metric, names=table.names)
+graph = nareg.Graph.from_knn(coordinates, 7, metric=stations.metric)
 """
 _CENTER = """mean = table.values.mean()  # no gaps here: see the guide "Denoise readings"
 y = table.values - mean
@@ -75,8 +75,8 @@ ADVICE: dict[str, dict[str, str]] = {
     },
     "kriging": {
         "title": "Kriging",
-        "why": "With coordinates and up to a few thousand stations it is better than blind in 20 of 30 cases.",
-        "code": _OPEN + _NOISE + "x = nareg.baselines.kriging(graph, table.values, noise=noise, metric=stations.metric).x\n",
+        "why": "With coordinates it is better than blind in 20 of 30 cases. It estimates the noise itself, and fills gaps.",
+        "code": _OPEN + "x = nareg.baselines.kriging(graph, table.values, metric=stations.metric).x\n",
     },
     "edge": {
         "title": "Edge weights: edge",

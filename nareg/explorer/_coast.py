@@ -8,10 +8,12 @@ import numpy as np
 
 from nareg.datasets._info import BUNDLED
 
-#: The map shows so much more than the stations' extent, on each side, and at least this in degrees.
-MARGIN, SMALLEST = 0.6, 0.15
-#: Vertices closer than this share of the map's extent are merged.
-DETAIL = 1 / 1500
+#: Lowest and highest ratio of the map's height to its width, as map.js draws it.
+LOWEST, HIGHEST = 0.5, 0.8
+#: Share of the map's extent around the stations, and the smallest extent in degrees.
+MARGIN, SMALLEST = 0.1, 0.15
+#: Vertices closer than this share of the map's extent are merged; islands smaller than that vanish.
+DETAIL = 1 / 800
 #: A map wider than this has no coastline: it may cross the date line.
 WIDEST = 180.0
 
@@ -26,13 +28,15 @@ def coast(places: np.ndarray) -> dict[str, list[list[float]]]:
     extent = max(north - south, east - west, SMALLEST)
     if east - west > WIDEST:
         return {"land": [], "borders": []}
-    pad = MARGIN * extent
-    box = np.array([[west - pad, south - pad], [east + pad, north + pad]])
+    narrowing = max(float(np.cos(np.radians((south + north) / 2))), 0.05)  # of a degree of longitude
+    wide, tall = max((east - west) * narrowing, SMALLEST), max(north - south, SMALLEST)
+    pad = np.array([max(tall / HIGHEST - wide, 0) / narrowing, max(LOWEST * wide - tall, 0)]) / 2 + MARGIN * extent
+    box = np.stack([np.array([west, south]) - pad, np.array([east, north]) + pad])
     detail = DETAIL * extent
     land = (clip(ring, box) for ring in _lines("land") if _meets(ring, box))
     borders = (part for line in _lines("borders") if _meets(line, box) for part in _inside(line, box))
     return {
-        "land": [_flat(ring, detail) for ring in land if len(ring) > 2],
+        "land": [flat for ring in land if len(ring) > 2 and len(flat := _flat(ring, detail)) > 6],
         "borders": [_flat(line, detail) for line in borders],
     }
 
@@ -84,4 +88,5 @@ def _flat(line: np.ndarray, detail: float) -> list[float]:
     cells = np.rint(line / detail).astype(np.int64)
     kept = np.r_[True, (np.diff(cells, axis=0) != 0).any(axis=1)]
     kept[-1] = True
-    return [round(float(number), 4) for number in line[kept].ravel()]
+    decimals = max(int(np.ceil(-np.log10(detail))) + 1, 0)
+    return [round(float(number), decimals) for number in line[kept].ravel()]

@@ -53,7 +53,7 @@ def explore(
     strict : bool
         Raise an error where the format of a table is ambiguous.
     neighbors : int
-        Nearest neighbors per station.
+        Nearest neighbors per station; not used for sources with a graph of their own.
     rng : numpy.random.Generator, optional
         Chooses the readings that :func:`nareg.clean` hides. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional

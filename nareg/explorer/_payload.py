@@ -20,7 +20,9 @@ from nareg.results import upper_edges
 
 #: The page's bands hold the true value with this probability.
 LEVEL = 0.9
-#: Decimals of the moment's scale are no matter; of coordinates, five are a meter.
+#: Scores above this are drawn the same.
+LARGEST_SCORE = 100.0
+#: Five decimals of a degree are a meter.
 COORDINATE_DECIMALS = 5
 
 
@@ -49,6 +51,7 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
         },
         "readings": pack(table.values),
         "truth": None if scene.truth is None else pack(scene.truth),
+        "scores": None if cleaned.quality is None else pack(np.minimum(cleaned.quality.badness, LARGEST_SCORE)),
         "bad": encode(np.flatnonzero(flags == Flag.BAD), "uint32"),
         "cleaned": {
             "method": cleaned.method, "model": cleaned.method == MODEL, "x": pack(cleaned.x.to_numpy().T),

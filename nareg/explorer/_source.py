@@ -7,7 +7,7 @@ from typing import get_args
 
 import numpy as np
 
-from nareg import datasets
+from nareg import _checks, datasets
 from nareg.cleaning import Cleaned
 from nareg.cleaning._clean import CleanSettings, run
 from nareg.cleaning._network import ReadingsLike, StationNetwork, StationsLike, assemble
@@ -76,7 +76,7 @@ def assembled(
 ) -> Unclean:
     """The tables of a source, checked for the page's limits."""
     if stations is None:
-        unclean = _known(source, unit)
+        unclean = _known(source, unit, neighbors)
     else:
         network = assemble(_readings_like(source), stations, strict=strict, neighbors=neighbors)
         unclean = Unclean(network, "Your network", unit)
@@ -95,8 +95,8 @@ def check_size(network: StationNetwork) -> None:
         )
     if n * n_times > MAX_READINGS:
         raise TooLargeError(
-            f"readings has {n} stations and {n_times} times, but the page takes at most {MAX_READINGS:,} readings: pass at most "
-            f"{MAX_READINGS // n} times."
+            f"readings has {n} stations and {n_times} times, but the page takes at most {MAX_READINGS:,} readings: pass "
+            f"{MAX_READINGS // n} times or fewer."
         )
     if network.graph.coordinates is None or network.graph.coordinates.shape[1] != 2:
         raise InputError("stations has no two-dimensional coordinates: pass a table with latitude and longitude, or x and y.")
@@ -104,10 +104,10 @@ def check_size(network: StationNetwork) -> None:
         raise InputError("the stations have no edges: pass a graph with edges, or a table of coordinates.")
 
 
-def _known(source: object, unit: str | None) -> Unclean:
+def _known(source: object, unit: str | None, neighbors: int) -> Unclean:
     """A network that needs no table of stations."""
     if isinstance(source, SimulatedNetwork):
-        graph = source.graph()
+        graph = source.graph(min(_checks.integer("neighbors", neighbors, low=1), max(source.n_nodes - 1, 1)))
         table = Readings(source.names, tuple(map(str, source.times)), source.readings, source.times)
         return Unclean(
             StationNetwork(graph, table, source.names, ()), "Simulated network", unit or source.units, source.truth,
@@ -135,7 +135,8 @@ def _sensor_network(source: SensorNetwork, unit: str | None) -> Unclean:
     table = Readings(source.names, labels, source.signals, stamps)
     network = StationNetwork(source.graph, table, source.names, ())
     origin = f"{source.source} License: {source.license}."
-    return Unclean(network, source.name, unit or source.units, None, True, origin)
+    title = datasets.info(source.name).title if source.name in get_args(SensorName) else source.name
+    return Unclean(network, title, unit or source.units, None, True, origin)
 
 
 def _readings_like(source: object) -> ReadingsLike:

@@ -1,7 +1,7 @@
 // One station over time: truth, readings, estimate with its band; below, the error.
 const chart = (() => {
-  const LEFT = 52, RIGHT = 12, TOP = 12, MAIN = 250, GAP = 26, BELOW = 92, FOOT = 26, LABEL = 150;
-  const HEIGHT = TOP + MAIN + GAP + BELOW + FOOT;
+  const LEFT = 52, RIGHT = 12, TOP = 12, MAIN = 250, GAP = 26, BELOW = 92, STRIP = 62, FOOT = 26, LABEL = 150;
+  const BEGIN = TOP + MAIN + GAP; // of the strips below the readings
   const svg = $("chart");
   let WIDTH = 1000; // of the page, so that text keeps its size on a phone
   let job = 0;
@@ -23,6 +23,18 @@ const chart = (() => {
     return y;
   }
 
+  // A line through rows that follow each other; gaps stay open.
+  function pathOf(rows, key, x, y) {
+    let path = "", pen = false, previous = -2;
+    for (const row of rows) {
+      const there = Number.isFinite(row[key]);
+      if (there) path += `${pen && row.t === previous + 1 ? "L" : "M"}${x(row.t).toFixed(1)} ${y(row[key]).toFixed(1)}`;
+      pen = there;
+      previous = row.t;
+    }
+    return path;
+  }
+
   function draw(done) {
     const i = state.station;
     const [first, last] = span();
@@ -32,40 +44,36 @@ const chart = (() => {
       if (!done.has(t)) continue;
       const now = model.at(t);
       const [low, high] = model.band(t, i);
-      rows.push({ t, x: now.x[i], low, high, read: now.seen[i] ? now.y[i] : NaN, left: !now.seen[i] && !state.off.has(i) ? now.y[i] : NaN, truth: truthOf(t, i), error: now.x[i] - model.reference(t, i) });
+      rows.push({ t, x: now.x[i], low, high, read: now.seen[i] ? now.y[i] : NaN, left: !now.seen[i] && !state.off.has(i) ? now.y[i] : NaN, others: state.others ? model.others(t, i) : NaN, truth: truthOf(t, i), error: now.x[i] - model.reference(t, i) });
     }
     WIDTH = Math.max(Math.round(svg.parentElement.clientWidth) - 30, 300);
+    const size = Math.max(...rows.map((row) => Math.abs(row.error)).filter(Number.isFinite), 0);
+    const scores = size ? BEGIN + BELOW + GAP : BEGIN;
+    const foot = data.scores ? scores + STRIP : scores - GAP;
+    const HEIGHT = foot + FOOT;
     clear(svg);
     svg.setAttribute("viewBox", `0 0 ${WIDTH} ${HEIGHT}`);
     element(svg, "rect", { width: WIDTH, height: HEIGHT, fill: "#ffffff" });
     const area = element(svg, "g", { "font-size": 13, fill: "#4a5963" });
-    const [low, high] = range(rows.flatMap((row) => [row.low, row.high, row.read, row.truth, row.left].filter(Number.isFinite)));
+    const [low, high] = range(rows.flatMap((row) => [row.low, row.high, row.read, row.truth, row.left, row.others].filter(Number.isFinite)));
     const room = 0.05 * (high - low);
     const y = axis(area, low - room, high + room, TOP + 8, MAIN - 8, 5, data.unit);
-    const size = Math.max(...rows.map((row) => Math.abs(row.error)).filter(Number.isFinite), 0);
-    const reach = size || 1;
-    const top = TOP + MAIN + GAP;
-    const below = axis(area, -1.1 * reach, 1.1 * reach, top, BELOW, 2, size ? "error of the estimate" : "error of the estimate: unknown here, because nothing was hidden or added");
+    if (size) {
+      const below = axis(area, -1.1 * size, 1.1 * size, BEGIN, BELOW, 3, `error of the estimate${data.unit && `, ${data.unit}`}`);
+      element(svg, "path", { d: `M${LEFT} ${below(0)}H${WIDTH - RIGHT}`, stroke: "#8b979f" });
+      element(svg, "path", { d: pathOf(rows, "error", x, below), stroke: OKABE_ITO.vermilion, "stroke-width": 1.6, fill: "none" });
+    }
     const labels = Math.max(Math.min(Math.floor(WIDTH / LABEL), last - first), 1);
     for (let k = 0; k <= labels; k++) {
       const t = Math.round(first + (k / labels) * (last - first));
       element(area, "text", { x: x(t), y: HEIGHT - 7, "text-anchor": k === 0 ? "start" : k === labels ? "end" : "middle" }, timeLabels[t]);
     }
-    const line = (key, scale) => {
-      let path = "", pen = false, previous = -2;
-      for (const row of rows) {
-        const there = Number.isFinite(row[key]);
-        if (there) path += `${pen && row.t === previous + 1 ? "L" : "M"}${x(row.t).toFixed(1)} ${scale(row[key]).toFixed(1)}`;
-        pen = there;
-        previous = row.t;
-      }
-      return path;
-    };
-    for (const suspect of data.suspects.filter((s) => s.station === i && s.stop >= first && s.start <= last)) {
+    const faults = data.suspects.filter((s) => s.station === i && s.stop >= first && s.start <= last);
+    faults.forEach((suspect, k) => {
       const [from, to] = [x(Math.max(suspect.start, first)), x(Math.min(suspect.stop, last))];
       element(svg, "rect", { x: from, y: TOP, width: Math.max(to - from, 3), height: MAIN, fill: OKABE_ITO.vermilion, "fill-opacity": 0.1 });
-      element(svg, "text", { x: Math.min(from + 4, WIDTH - 90), y: TOP + 20, fill: "#a84800", "font-size": 16, "font-weight": 700 }, suspect.kind);
-    }
+      element(svg, "text", { x: Math.min(from + 4, WIDTH - 90), y: TOP + 20 + 18 * k, fill: "#a84800", "font-size": 16, "font-weight": 700 }, suspect.kind);
+    });
     const band = rows.filter((row) => Number.isFinite(row.low));
     if (band.length) {
       const edge = (key) => band.map((row) => `${x(row.t).toFixed(1)} ${y(row[key]).toFixed(1)}`);
@@ -77,16 +85,29 @@ const chart = (() => {
     for (const row of rows.filter((row) => Number.isFinite(row.left))) {
       element(svg, "path", { d: `M${x(row.t) - 4} ${y(row.left) - 4}l8 8m0 -8l-8 8`, stroke: OKABE_ITO.vermilion, "stroke-width": 1.6 });
     }
-    if (data.truth || state.snr) element(svg, "path", { d: line("truth", y), stroke: OKABE_ITO.ink, "stroke-width": 1.5, "stroke-dasharray": "5 3", fill: "none" });
-    element(svg, "path", { d: line("x", y), stroke: OKABE_ITO.blue, "stroke-width": 2.2, fill: "none" });
-    element(svg, "path", { d: `M${LEFT} ${below(0)}H${WIDTH - RIGHT}`, stroke: "#8b979f" });
-    if (size) element(svg, "path", { d: line("error", below), stroke: OKABE_ITO.vermilion, "stroke-width": 1.6, fill: "none" });
-    element(svg, "path", { d: `M${x(state.time).toFixed(1)} ${TOP}V${top + BELOW}`, stroke: OKABE_ITO.ink, "stroke-width": 1.2, "stroke-dasharray": "2 3" });
+    if (state.others) element(svg, "path", { d: pathOf(rows, "others", x, y), stroke: OKABE_ITO.green, "stroke-width": 1.8, fill: "none" });
+    if (data.truth || state.snr) element(svg, "path", { d: pathOf(rows, "truth", x, y), stroke: OKABE_ITO.ink, "stroke-width": 1.5, "stroke-dasharray": "5 3", fill: "none" });
+    element(svg, "path", { d: pathOf(rows, "x", x, y), stroke: OKABE_ITO.blue, "stroke-width": 2.2, fill: "none" });
+    element(svg, "path", { d: `M${x(state.time).toFixed(1)} ${TOP}V${foot}`, stroke: OKABE_ITO.ink, "stroke-width": 1.2, "stroke-dasharray": "2 3" });
+    if (data.scores) strip(area, rows, x, i, scores);
     const { history } = data;
     if (history < data.T && history > first && history <= last) {
       element(svg, "path", { d: `M${x(history)} ${TOP}V${TOP + MAIN}`, stroke: "#9aa6ae" });
-      element(svg, "text", { x: x(history) + 5, y: TOP + MAIN - 6, fill: "#5b6b75", "font-size": 14 }, "designs saw only what is left of this line");
+      element(svg, "text", { x: x(history) - 5, y: TOP + MAIN - 6, fill: "#5b6b75", "font-size": 13, "text-anchor": "end" }, "designs learn here");
     }
+  }
+
+  // The score of each reading as it was read, the largest over all tests of nareg.quality.
+  function strip(area, rows, x, i, top) {
+    const y = axis(area, 0, TOP_SCORE, top, STRIP, 2, "score of the reading, in standard deviations; flagged bad: orange");
+    const bars = { good: "", bad: "" };
+    for (const row of rows) {
+      const score = data.scores[i * data.T + row.t];
+      if (Number.isFinite(score)) bars[data.bad[i * data.T + row.t] ? "bad" : "good"] += `M${x(row.t).toFixed(1)} ${y(0)}V${y(Math.min(score, TOP_SCORE)).toFixed(1)}`;
+    }
+    const width = Math.max((0.7 * (WIDTH - LEFT - RIGHT)) / Math.max(rows.length, 1), 1);
+    element(svg, "path", { d: bars.good, stroke: "#9aa6ae", "stroke-width": Math.min(width, 8) });
+    element(svg, "path", { d: bars.bad, stroke: OKABE_ITO.vermilion, "stroke-width": Math.min(Math.max(width, 2), 8) });
   }
 
   // Compute what is in view first, then all times, in slices that leave the page free.
@@ -105,7 +126,10 @@ const chart = (() => {
       const until = performance.now() + 14;
       while (k < order.length && performance.now() < until) {
         const t = order[k++];
-        if (t >= first && t <= last) model.band(t, state.station);
+        if (t >= first && t <= last) {
+          model.band(t, state.station);
+          if (state.others) model.others(t, state.station);
+        }
         if (t >= from) model.score(t, sums);
         done.add(t);
       }

@@ -6,6 +6,9 @@ const STOPS = {
 };
 const OKABE_ITO = { blue: "#0072b2", vermilion: "#d55e00", green: "#009e73", orange: "#e69f00", pink: "#cc79a7", ink: "#16202a" };
 
+// Scores are drawn up to this one.
+const TOP_SCORE = 10;
+
 const channels = (hex) => [1, 3, 5].map((k) => parseInt(hex.slice(k, k + 2), 16));
 
 function colorAt(scale, share) {

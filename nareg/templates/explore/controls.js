@@ -65,7 +65,7 @@ const controls = (() => {
     on("show", "change", () => set({ show: $("show").value }));
     on("station", "change", () => set({ station: Number($("station").value) }));
     on("window", "change", () => set({ window: Number($("window").value) }));
-    for (const name of ["edges", "fixed", "keepBad"]) on(`box-${name}`, "change", () => set({ [name]: $(`box-${name}`).checked }));
+    for (const name of Object.keys(FLAGS)) on(`box-${name}`, "change", () => set({ [name]: $(`box-${name}`).checked }));
     on("back", "click", KEYS.ArrowLeft);
     on("forward", "click", KEYS.ArrowRight);
     on("play", "click", play);
@@ -106,7 +106,7 @@ const controls = (() => {
     $("snr").setAttribute("aria-valuetext", $("snr-value").textContent);
     $("missing").value = state.missing;
     $("missing-value").textContent = `${state.missing} %`;
-    for (const name of ["edges", "fixed", "keepBad"]) $(`box-${name}`).checked = state[name];
+    for (const name of Object.keys(FLAGS)) $(`box-${name}`).checked = state[name];
     $("silence").textContent = state.off.has(state.station) ? "Let it read again" : "Silence this station";
     $("silence").setAttribute("aria-pressed", state.off.has(state.station) ? "true" : "false");
     const names = [...state.off].map((i) => data.names[i]);

@@ -11,9 +11,9 @@ const summary = (() => {
     clear(box);
     const what = data.truth ? "truth" : data.record ? "record" : "measured readings";
     const when = data.history < data.T ? "second half of the times" : "all times";
-    if (sums.count) {
+    if (sums.count && (data.truth || state.snr || state.missing || state.off.size)) {
       if (data.truth || state.snr) card(box, withUnit(root(sums.reading, sums.read)), `RMSE of the readings against the ${what}, ${when}`);
-      card(box, withUnit(root(sums.estimate, sums.count)), `RMSE of the estimate (${METHODS[state.method]}) against the ${what}, ${when}${data.truth || state.snr || data.record ? "" : ", at readings that were hidden"}`);
+      card(box, withUnit(root(sums.estimate, sums.count)), `RMSE of the estimate (${METHODS[state.method]}) against the ${what}, ${when}${data.truth || state.snr ? "" : ", at readings that were hidden"}`);
       if (sums.checked) card(box, `${Math.round((100 * sums.inside) / sums.checked)} %`, `of ${sums.checked} values at ${data.names[state.station]} lie in the band of 90 %`);
     } else {
       const [best] = data.cleaned.errors;
@@ -42,6 +42,7 @@ function redraw() {
 let ready = false;
 
 $("headline").textContent = data.cleaned.headline[0].toUpperCase() + data.cleaned.headline.slice(1) + ".";
+$("source").textContent = data.source;
 for (const note of data.cleaned.notes) element($("notes"), "li", {}, note);
 $("notes-box").hidden = data.cleaned.notes.length === 0;
 map.build();
@@ -53,4 +54,4 @@ addEventListener("resize", redraw);
 addEventListener("hashchange", () => set(parseLink(location.hash.slice(1))));
 
 // For scripts that drive the page.
-globalThis.explorer = { data, state, set, at: model.at, band: model.band, isReady: () => ready && !frame };
+globalThis.explorer = { data, state, set, at: model.at, band: model.band, others: model.others, isReady: () => ready && !frame };

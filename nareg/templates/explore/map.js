@@ -66,7 +66,7 @@ const map = (() => {
     const latitude = (px) => (south + north) / 2 - (px - height / 2) / scale;
     const lines = element(svg, "g", { stroke: "#8aa0ad", "stroke-opacity": 0.35, "stroke-width": 0.8 });
     const labels = element(svg, "g", { fill: "#5b6b75", "font-size": phone ? 12 : 15 });
-    const side = (value, plus, minus) => `${format(Math.abs(value)).replace(/\.?0+$/, "") || 0}° ${value < 0 ? minus : plus}`;
+    const side = (value, plus, minus) => `${Number(Math.abs(value).toPrecision(6))}° ${value < 0 ? minus : plus}`;
     for (let k = Math.ceil(longitude(0) / step); k * step <= longitude(WIDTH); k++) {
       const [x] = project(k * step, 0);
       element(lines, "path", { d: `M${x} 0V${height}` });
@@ -85,6 +85,7 @@ const map = (() => {
     if (state.show === "estimate") return now.x[i];
     if (state.show === "reading") return now.seen[i] ? now.y[i] : NaN;
     if (state.show === "truth") return truthOf(t, i);
+    if (state.show === "score") return data.scores[i * data.T + t];
     if (state.show === "std") return model.reach(t, i) / 1.6448536269514722;
     return now.x[i] - model.reference(t, i);
   }
@@ -100,6 +101,7 @@ const map = (() => {
       const size = Math.max(...finite.map(Math.abs), 1e-12);
       return [-size, size];
     }
+    if (state.show === "score") return [0, TOP_SCORE];
     if (state.fixed && state.show !== "std") return everyTime[0] < everyTime[1] ? everyTime : range(finite);
     return range(finite);
   }
@@ -108,7 +110,7 @@ const map = (() => {
     const t = state.time;
     const values = Array.from({ length: data.n }, (_, i) => valueOf(t, i));
     const [low, high] = limits(values);
-    const scaleName = state.show === "error" ? "diverging" : state.show === "std" ? "cividis" : "viridis";
+    const scaleName = state.show === "error" ? "diverging" : ["std", "score"].includes(state.show) ? "cividis" : "viridis";
     values.forEach((value, i) => {
       const there = Number.isFinite(value);
       dots[i].setAttribute("fill", there ? colorAt(scaleName, (value - low) / (high - low)) : "#ffffff");
@@ -136,7 +138,7 @@ const map = (() => {
     const stops = STOPS[scaleName].map((color, k, all) => `${color} ${(100 * k) / (all.length - 1)}%`).join(",");
     $("legend-bar").style.background = `linear-gradient(to right,${stops})`;
     $("legend-low").textContent = format(low);
-    $("legend-high").textContent = withUnit(high);
+    $("legend-high").textContent = state.show === "score" ? `${high} and more` : withUnit(high);
     $("legend-name").textContent = shownName(state.show);
   }
 

@@ -2,7 +2,7 @@
 const model = (() => {
   const { n, T } = data;
   const Z90 = 1.6448536269514722;
-  let setting = "", times = new Map(), filters = new Map(), bands = new Map();
+  let setting = "", times = new Map(), filters = new Map(), bands = new Map(), without = new Map();
 
   const settingOf = () => [state.method, state.snr, state.missing, [...state.off].sort((a, b) => a - b).join("."), state.keepBad].join("|");
   function refresh() {
@@ -12,6 +12,7 @@ const model = (() => {
     times = new Map();
     filters = new Map();
     bands = new Map();
+    without = new Map();
   }
 
   const addedNoise = () => (state.snr ? Math.sqrt(data.power / 10 ** (data.snrs[state.snr] / 10)) : 0);
@@ -29,12 +30,12 @@ const model = (() => {
     return { y, seen };
   }
 
-  function build(seen) {
+  function build(seen, method) {
     const k = state.snr;
-    if (state.method === "wiener") return wienerFilter(data.variances[k], seen);
+    if (method === "wiener") return wienerFilter(data.variances[k], seen);
     const one = () => graphFilter(nodePenalty(new Float64Array(n).fill(data.designs.one[k])), seen);
-    if (state.method === "one") return one();
-    if (state.method === "node") {
+    if (method === "one") return one();
+    if (method === "node") {
       const { w, replaced } = safeWeights(data.designs.node[k], seen);
       return graphFilter(nodePenalty(w), seen, replaced);
     }
@@ -43,11 +44,11 @@ const model = (() => {
     return { ...one(), replaced: "One weight is used here, because the edge weights have no solution for these gaps." };
   }
 
-  function filterFor(seen) {
-    const pattern = seen.join("");
+  function filterFor(seen, method = state.method) {
+    const pattern = method + seen.join("");
     if (!filters.has(pattern)) {
-      if (filters.size >= 4) filters.delete(filters.keys().next().value);
-      filters.set(pattern, build(seen));
+      if (filters.size >= 6) filters.delete(filters.keys().next().value);
+      filters.set(pattern, build(seen, method));
     }
     return filters.get(pattern);
   }
@@ -96,12 +97,29 @@ const model = (() => {
     return [x - half, x + half];
   }
 
+  // What edge weights say about a station without its own reading: (x - h y) / (1 - h), with h the reading's weight in x.
+  function others(t, i) {
+    const key = t * n + i;
+    if (!without.has(key)) {
+      const { y, seen } = at(t);
+      let value = NaN;
+      if (seen.some((s, j) => s && j !== i)) {
+        const filter = filterFor(seen, "edge");
+        const x = filter.estimate(y.map((reading, j) => reading - data.levels[j]))[i];
+        const own = seen[i] ? filter.row(i)[i] : 0;
+        value = 1 - own > 1e-9 ? data.levels[i] + (x - (own ? own * (y[i] - data.levels[i]) : 0)) / (1 - own) : NaN;
+      }
+      without.set(key, value);
+    }
+    return without.get(key);
+  }
+
   // The value that an error refers to; NaN where there is none that the filter did not see.
   function reference(t, i) {
     const place = i * T + t;
     if (data.truth) return data.truth[place];
     if (data.bad[place]) return NaN;
-    return data.record || state.snr || (state.method !== "cleaned" && !at(t).seen[i]) ? data.readings[place] : NaN;
+    return state.snr || !at(t).seen[i] ? data.readings[place] : NaN;
   }
 
   // Sums of squares over the times that no design learned from.
@@ -132,5 +150,5 @@ const model = (() => {
     return nodePenalty(w).subarray(n).map((value) => -value);
   }
 
-  return { at, reach, band, reference, score, edgeWeights, inputs, settingOf };
+  return { at, reach, band, others, reference, score, edgeWeights, inputs, settingOf };
 })();

@@ -2,13 +2,14 @@
 const METHODS = {
   cleaned: data.cleaned.method, one: "one weight", node: "node weights", edge: "edge weights", wiener: "Wiener filter",
 };
-const SHOWS = { estimate: "estimate", reading: "readings", truth: "truth", error: "error", std: "expected error" };
+const SHOWS = { estimate: "estimate", reading: "readings", truth: "truth", error: "error", std: "expected error", score: "score of the reading" };
+if (!data.scores) delete SHOWS.score;
 const WINDOWS = [0, 200, 50];
 
 const state = {
   time: data.suspects.length ? data.suspects[0].start : Math.min(data.history, data.T - 1),
   station: data.suspects.length ? data.suspects[0].station : 0,
-  method: "cleaned", snr: 0, missing: 0, off: new Set(), keepBad: false, show: "estimate", edges: true, fixed: true,
+  method: "cleaned", snr: 0, missing: 0, off: new Set(), keepBad: false, show: "estimate", edges: true, fixed: true, others: true,
   window: data.T > 400 ? 200 : 0, answers: [],
 };
 
@@ -22,11 +23,12 @@ function set(changes) {
   for (const listener of listeners) listener();
 }
 
+const whole = (text) => (/^\d{1,9}$/.test(text) ? Number(text) : NaN);
 const FIELDS = {
-  time: ["t", Number], station: ["s", Number], method: ["m", String], snr: ["snr", Number], missing: ["miss", Number],
-  show: ["show", String], window: ["w", Number],
+  time: ["t", whole], station: ["s", whole], method: ["m", String], snr: ["snr", whole], missing: ["miss", whole],
+  show: ["show", String], window: ["w", whole],
 };
-const FLAGS = { edges: "edges", fixed: "fixed", keepBad: "bad" };
+const FLAGS = { edges: "edges", fixed: "fixed", others: "others", keepBad: "bad" };
 
 function link() {
   const query = new URLSearchParams();
@@ -43,14 +45,14 @@ function parseLink(text) {
   const changes = {};
   for (const [name, [key, read]] of Object.entries(FIELDS)) if (query.has(key)) changes[name] = read(query.get(key));
   for (const [name, key] of Object.entries(FLAGS)) if (query.has(key)) changes[name] = query.get(key) === "1";
-  const whole = (value, limit) => Number.isInteger(value) && value >= 0 && value < limit;
+  const below = (limit) => (value) => value < limit; // false for NaN
   const valid = {
-    time: (v) => whole(v, data.T), station: (v) => whole(v, data.n), method: (v) => v in METHODS, show: (v) => v in SHOWS,
-    snr: (v) => whole(v, data.snrs.length), missing: (v) => whole(v, 91), window: (v) => WINDOWS.includes(v),
+    time: below(data.T), station: below(data.n), method: (v) => Object.hasOwn(METHODS, v), show: (v) => Object.hasOwn(SHOWS, v),
+    snr: below(data.snrs.length), missing: below(91), window: (v) => WINDOWS.includes(v),
   };
   for (const [name, test] of Object.entries(valid)) if (name in changes && !test(changes[name])) delete changes[name];
-  const numbers = (key) => (query.get(key) || "").split(".").filter((part) => part !== "").map(Number);
-  changes.off = new Set(numbers("off").filter((i) => whole(i, data.n)));
-  changes.answers = numbers("q").filter((i) => whole(i, 9)).slice(0, 3);
+  const numbers = (key) => (query.get(key) || "").split(".").map(whole);
+  changes.off = new Set(numbers("off").filter(below(data.n)));
+  changes.answers = numbers("q").filter(below(9)).slice(0, 3);
   return changes;
 }

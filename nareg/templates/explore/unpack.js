@@ -20,7 +20,7 @@ const data = (() => {
   return {
     ...raw, n, T, moment, bad,
     from: decode(raw.edges.from, "uint16"), to: decode(raw.edges.to, "uint16"), weight: decode(raw.edges.weight, "float64"),
-    readings: unpack(raw.readings), truth: raw.truth && unpack(raw.truth), levels: decode(raw.levels, "float64"),
+    readings: unpack(raw.readings), truth: raw.truth && unpack(raw.truth), scores: raw.scores && unpack(raw.scores), levels: decode(raw.levels, "float64"),
     cleaned: { ...raw.cleaned, x: unpack(raw.cleaned.x), low: unpack(raw.cleaned.low), high: unpack(raw.cleaned.high) },
     designs: {
       one: raw.designs.one, node: raw.designs.node.map((text) => decode(text, "float64")),
