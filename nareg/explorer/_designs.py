@@ -1,4 +1,4 @@
-"""Designs for the page: three methods at several noise levels, learned from the first half of the record."""
+"""Designs for the page: three methods at several noise levels, learned from every other tenth of the record."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from nareg.results import WeightDesign
 
 #: Noise that the page adds, as signal-to-noise ratio in dB; None adds none.
 SNRS: tuple[float | None, ...] = (None, 20.0, 15.0, 10.0, 5.0, 0.0, -5.0, -10.0)
-#: From so many times on, the first half designs and the second half shows the errors.
-FEWEST_TO_SPLIT = 20
+#: From so many times on, every other block of times designs, and the rest shows the errors: blocks share no weather, as random
+#: times would, and both halves see all seasons.
+FEWEST_TO_SPLIT, BLOCKS = 20, 10
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,12 +24,12 @@ class DesignGrid:
 
     Attributes
     ----------
-    history : int
-        Times that the designs saw, the first ones.
+    learned : (T,) bool array
+        Times that the designs saw.
     levels : (N,) array
-        Station means over the history, which are removed before a filter and put back after it.
+        Station means over these times, which are removed before a filter and put back after it.
     moment : (N, N) array
-        Second moment of the history.
+        Second moment of these times.
     power : float
         Its mean square: the signal power of the SNR.
     variances : list of float
@@ -37,7 +38,7 @@ class DesignGrid:
         ``"one"``, ``"node"`` and ``"edge"``.
     """
 
-    history: int
+    learned: np.ndarray
     levels: np.ndarray
     moment: np.ndarray
     power: float
@@ -47,10 +48,9 @@ class DesignGrid:
 
 def design_grid(graph: Graph, field: np.ndarray, own_noise: float, tick: Callable[[str, float], None]) -> DesignGrid:
     """Design at every noise level for a field (N, T) without gaps, whose readings have the variance ``own_noise``."""
-    n_times = field.shape[1]
-    history = n_times // 2 if n_times >= FEWEST_TO_SPLIT else n_times
-    levels = field[:, :history].mean(axis=1)
-    past = field[:, :history] - levels[:, None]
+    learned = learned_times(field.shape[1])
+    levels = field[:, learned].mean(axis=1)
+    past = field[:, learned] - levels[:, None]
     power = float(np.mean(past**2))
     variances = [own_noise + (0.0 if snr is None else power / 10 ** (snr / 10)) for snr in SNRS]
     designs: dict[str, list[WeightDesign]] = {"one": [], "node": [], "edge": []}
@@ -59,4 +59,11 @@ def design_grid(graph: Graph, field: np.ndarray, own_noise: float, tick: Callabl
         designs["one"].append(design.node_invariant(graph, rule="oracle", signals=past, noise=noise))
         designs["node"].append(design.exact(graph, signals=past, noise=noise))
         designs["edge"].append(design.edge(graph, signals=past, noise=noise))
-    return DesignGrid(history, levels, past @ past.T / history, power, variances, designs)
+    return DesignGrid(learned, levels, past @ past.T / past.shape[1], power, variances, designs)
+
+
+def learned_times(n_times: int) -> np.ndarray:
+    """Which of the times designs learn from, (T,)."""
+    if n_times < FEWEST_TO_SPLIT:
+        return np.ones(n_times, dtype=bool)
+    return np.arange(n_times) * BLOCKS // n_times % 2 == 0

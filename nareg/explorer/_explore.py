@@ -74,7 +74,7 @@ def explore(
     Notes
     -----
     The estimate and its bands come from :func:`nareg.clean`. Weights of three designs at eight noise levels come from
-    :mod:`nareg.design`, learned from the first half of the times. Everything else is computed in the page.
+    :mod:`nareg.design`, learned from every other tenth of the times. Everything else is computed in the page.
 
     Examples
     --------

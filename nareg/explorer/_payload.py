@@ -59,7 +59,7 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
             "notes": list(cleaned.notes),
         },
         "suspects": suspects(scene),
-        "history": grid.history,
+        "learned": grid.learned.astype(int).tolist(),
         "levels": encode(grid.levels, "float64"),
         "moment": encode(grid.moment[np.tril_indices(graph.n_nodes)], "float64" if graph.n_nodes <= 200 else "float32"),
         "momentType": "float64" if graph.n_nodes <= 200 else "float32",

@@ -134,7 +134,7 @@ def _sensor_network(source: SensorNetwork, unit: str | None) -> Unclean:
         stamps = None
     table = Readings(source.names, labels, source.signals, stamps)
     network = StationNetwork(source.graph, table, source.names, ())
-    origin = f"{source.source} License: {source.license}."
+    origin = f"{source.source.rstrip('.')}. License: {source.license}."
     title = datasets.info(source.name).title if source.name in get_args(SensorName) else source.name
     return Unclean(network, title, unit or source.units, None, True, origin)
 

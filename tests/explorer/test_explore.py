@@ -53,16 +53,16 @@ def test_a_simulation_brings_its_truth(small, tmp_path):
     assert stages[-1] == ("done", 1.0)
 
 
-def test_designs_and_moment_are_those_of_the_first_half(cleaned, page):
+def test_designs_and_moment_are_those_of_the_learned_times(cleaned, page):
     scene = Scene(cleaned, "", None, record=False, source="")
     field, own = basis(scene)
     assert own == pytest.approx(max(cleaned.reading_error**2, 0))
     graph = cleaned.network.graph
     grid = design_grid(graph, field, own, lambda stage, share: None)
-    half = field.shape[1] // 2
-    past = field[:, :half] - field[:, :half].mean(axis=1, keepdims=True)
-    assert grid.history == half
-    np.testing.assert_allclose(grid.moment, past @ past.T / half)
+    learned = np.repeat([True, False] * 5, [8, 7, 7, 7, 7, 8, 7, 7, 7, 7])
+    past = field[:, learned] - field[:, learned].mean(axis=1, keepdims=True)
+    np.testing.assert_array_equal(grid.learned, learned)
+    np.testing.assert_allclose(grid.moment, past @ past.T / learned.sum())
     assert grid.variances[0] == own
     np.testing.assert_allclose(np.array(grid.variances[1:]) - own, np.mean(past**2) / 10 ** (np.array(SNRS[1:], float) / 10))
     data = data_of(page)
@@ -91,7 +91,7 @@ def test_too_few_readings_for_a_model_still_make_a_page(small, tmp_path):
     data = data_of(nareg.explore(few, path=tmp_path / "page.html"))
     assert data["scores"] is None
     assert data["cleaned"]["model"] is False
-    assert data["history"] == 6
+    assert data["learned"] == [1] * 6
 
 
 @pytest.mark.parametrize(

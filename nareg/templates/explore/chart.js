@@ -1,6 +1,6 @@
 // One station over time: truth, readings, estimate with its band; below, the error.
 const chart = (() => {
-  const LEFT = 52, RIGHT = 12, TOP = 12, MAIN = 250, GAP = 26, BELOW = 92, STRIP = 62, FOOT = 26, LABEL = 150;
+  const LEFT = 52, RIGHT = 12, TOP = 12, MAIN = 250, GAP = 26, BELOW = 92, STRIP = 62, FOOT = 26, LETTER = 7.5;
   const BEGIN = TOP + MAIN + GAP; // of the strips below the readings
   const svg = $("chart");
   let WIDTH = 1000; // of the page, so that text keeps its size on a phone
@@ -56,24 +56,30 @@ const chart = (() => {
     element(svg, "rect", { width: WIDTH, height: HEIGHT, fill: "#ffffff" });
     const area = element(svg, "g", { "font-size": 13, fill: "#4a5963" });
     const [low, high] = range(rows.flatMap((row) => [row.low, row.high, row.read, row.truth, row.left, row.others].filter(Number.isFinite)));
-    const room = 0.05 * (high - low);
-    const y = axis(area, low - room, high + room, TOP + 8, MAIN - 8, 5, data.unit);
+    const margin = 0.05 * (high - low);
+    const y = axis(area, low - margin, high + margin, TOP + 8, MAIN - 8, 5, data.unit);
     if (size) {
       const below = axis(area, -1.1 * size, 1.1 * size, BEGIN, BELOW, 3, `error of the estimate${data.unit && `, ${data.unit}`}`);
       element(svg, "path", { d: `M${LEFT} ${below(0)}H${WIDTH - RIGHT}`, stroke: "#8b979f" });
       element(svg, "path", { d: pathOf(rows, "error", x, below), stroke: OKABE_ITO.vermilion, "stroke-width": 1.6, fill: "none" });
     }
-    const labels = Math.max(Math.min(Math.floor(WIDTH / LABEL), last - first), 1);
+    const room = 1.6 * LETTER * timeLabels[last].length; // the outer labels lie inside, so that their neighbors are nearer
+    const labels = Math.max(Math.min(Math.floor((WIDTH - LEFT) / room), last - first), 1);
     for (let k = 0; k <= labels; k++) {
       const t = Math.round(first + (k / labels) * (last - first));
       element(area, "text", { x: x(t), y: HEIGHT - 7, "text-anchor": k === 0 ? "start" : k === labels ? "end" : "middle" }, timeLabels[t]);
     }
     const faults = data.suspects.filter((s) => s.station === i && s.stop >= first && s.start <= last);
-    faults.forEach((suspect, k) => {
+    for (const suspect of faults) {
       const [from, to] = [x(Math.max(suspect.start, first)), x(Math.min(suspect.stop, last))];
       element(svg, "rect", { x: from, y: TOP, width: Math.max(to - from, 3), height: MAIN, fill: OKABE_ITO.vermilion, "fill-opacity": 0.1 });
-      element(svg, "text", { x: Math.min(from + 4, WIDTH - 90), y: TOP + 20 + 18 * k, fill: "#a84800", "font-size": 16, "font-weight": 700 }, suspect.kind);
-    });
+    }
+    if (faults.length) { // named beside the first one, where no reading is covered
+      const from = x(Math.max(Math.min(...faults.map((s) => s.start)), first));
+      const left = from > LEFT + 140;
+      const place = { x: left ? from - 6 : from + 6, y: TOP + 22, "text-anchor": left ? "end" : "start" };
+      element(svg, "text", { ...place, fill: "#a84800", "font-size": 15, "font-weight": 700, stroke: "#fff", "stroke-width": 4, "paint-order": "stroke" }, [...new Set(faults.map((s) => s.kind))].join(", "));
+    }
     const band = rows.filter((row) => Number.isFinite(row.low));
     if (band.length) {
       const edge = (key) => band.map((row) => `${x(row.t).toFixed(1)} ${y(row[key]).toFixed(1)}`);
@@ -90,11 +96,8 @@ const chart = (() => {
     element(svg, "path", { d: pathOf(rows, "x", x, y), stroke: OKABE_ITO.blue, "stroke-width": 2.2, fill: "none" });
     element(svg, "path", { d: `M${x(state.time).toFixed(1)} ${TOP}V${foot}`, stroke: OKABE_ITO.ink, "stroke-width": 1.2, "stroke-dasharray": "2 3" });
     if (data.scores) strip(area, rows, x, i, scores);
-    const { history } = data;
-    if (history < data.T && history > first && history <= last) {
-      element(svg, "path", { d: `M${x(history)} ${TOP}V${TOP + MAIN}`, stroke: "#9aa6ae" });
-      element(svg, "text", { x: x(history) - 5, y: TOP + MAIN - 6, fill: "#5b6b75", "font-size": 13, "text-anchor": "end" }, "designs learn here");
-    }
+    const learned = rows.filter((row) => data.learned[row.t]).map((row) => `M${x(row.t - 0.5).toFixed(1)} ${TOP + MAIN + 3}H${x(row.t + 0.5).toFixed(1)}`);
+    element(svg, "path", { d: learned.join(""), stroke: "#c3ccd2", "stroke-width": 5 });
   }
 
   // The score of each reading as it was read, the largest over all tests of nareg.quality.
@@ -119,7 +122,7 @@ const chart = (() => {
     for (let t = 0; t < data.T; t++) if (t < first || t > last) order.push(t);
     const done = new Set();
     const sums = { estimate: 0, count: 0, reading: 0, read: 0, inside: 0, checked: 0 };
-    const from = data.history < data.T ? data.history : 0;
+    const judged = data.learned.every(Boolean) ? () => true : (t) => !data.learned[t];
     let k = 0, drawn = false;
     const slice = () => {
       if (mine !== job) return;
@@ -130,7 +133,7 @@ const chart = (() => {
           model.band(t, state.station);
           if (state.others) model.others(t, state.station);
         }
-        if (t >= from) model.score(t, sums);
+        if (judged(t)) model.score(t, sums);
         done.add(t);
       }
       if (!drawn && k >= last - first + 1) {

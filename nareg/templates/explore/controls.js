@@ -113,7 +113,7 @@ const controls = (() => {
     $("silent").textContent = names.length ? `Silent: ${names.join(", ")}.` : "";
     $("where").textContent = state.method === "cleaned"
       ? "Computed in Python, for the readings as they are. Any change below switches to edge weights, which this page computes."
-      : "Computed in this page. The weights come from Python, which learned them from the first half of the times.";
+      : "Computed in this page. The weights come from Python, which learned them from every other tenth of the times.";
     const now = model.at(state.time);
     const alone = now.alone ? now.alone.reduce((sum, a) => sum + a, 0) : 0;
     $("note").textContent = [now.replaced, alone ? `${alone} stations have no reading within reach: they show their mean.` : ""].filter(Boolean).join(" ");

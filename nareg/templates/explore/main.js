@@ -10,7 +10,7 @@ const summary = (() => {
     const box = $("scores");
     clear(box);
     const what = data.truth ? "truth" : data.record ? "record" : "measured readings";
-    const when = data.history < data.T ? "second half of the times" : "all times";
+    const when = data.learned.every(Boolean) ? "all times" : "times that no weight was learned from";
     if (sums.count && (data.truth || state.snr || state.missing || state.off.size)) {
       if (data.truth || state.snr) card(box, withUnit(root(sums.reading, sums.read)), `RMSE of the readings against the ${what}, ${when}`);
       card(box, withUnit(root(sums.estimate, sums.count)), `RMSE of the estimate (${METHODS[state.method]}) against the ${what}, ${when}${data.truth || state.snr ? "" : ", at readings that were hidden"}`);

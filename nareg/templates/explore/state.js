@@ -7,7 +7,7 @@ if (!data.scores) delete SHOWS.score;
 const WINDOWS = [0, 200, 50];
 
 const state = {
-  time: data.suspects.length ? data.suspects[0].start : Math.min(data.history, data.T - 1),
+  time: data.suspects.length ? data.suspects[0].start : Math.floor(data.T / 2),
   station: data.suspects.length ? data.suspects[0].station : 0,
   method: "cleaned", snr: 0, missing: 0, off: new Set(), keepBad: false, show: "estimate", edges: true, fixed: true, others: true,
   window: data.T > 400 ? 200 : 0, answers: [],

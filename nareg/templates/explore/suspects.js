@@ -20,7 +20,25 @@ const suspectList = (() => {
       rows.push(row);
     });
   }
+  // Stations that no test names, but whose largest score comes next: a weak fault is among them.
+  function others() {
+    if (!data.scores) return;
+    const named = new Set(data.suspects.map((s) => s.station));
+    const best = [];
+    for (let i = 0; i < data.n; i++) {
+      let t = -1;
+      for (let k = 0; k < data.T; k++) if (data.scores[i * data.T + k] > (t < 0 ? 0 : data.scores[i * data.T + t])) t = k;
+      if (t >= 0 && !named.has(i)) best.push({ station: i, time: t, score: data.scores[i * data.T + t] });
+    }
+    best.sort((a, b) => b.score - a.score);
+    for (const { station, time, score } of best.slice(0, 3)) {
+      const row = element($("next"), "button", { type: "button" }, `${data.names[station]} ${format(score)}`);
+      row.addEventListener("click", () => set({ station, time }));
+    }
+    $("next-box").hidden = best.length === 0;
+  }
+
   const update = () =>
     rows.forEach((row, k) => row.setAttribute("aria-pressed", data.suspects[k].station === state.station ? "true" : "false"));
-  return { build, update };
+  return { build: () => { build(); others(); }, update };
 })();
