@@ -80,13 +80,13 @@ def _inside(line: np.ndarray, box: np.ndarray) -> list[np.ndarray]:
     inside = ((line >= box[0]) & (line <= box[1])).all(axis=1)
     near = inside | np.r_[inside[1:], False] | np.r_[False, inside[:-1]]
     cuts = np.flatnonzero(np.diff(near)) + 1
-    return [part for part, kept in zip(np.split(line, cuts), np.split(near, cuts), strict=True) if kept[0] and len(part) > 1]
+    return [part for part, shown in zip(np.split(line, cuts), np.split(near, cuts), strict=True) if shown[0] and len(part) > 1]
 
 
 def _flat(line: np.ndarray, detail: float) -> list[float]:
     """One list of numbers, without vertices that the map cannot show."""
     cells = np.rint(line / detail).astype(np.int64)
-    kept = np.r_[True, (np.diff(cells, axis=0) != 0).any(axis=1)]
-    kept[-1] = True
+    distinct = np.r_[True, (np.diff(cells, axis=0) != 0).any(axis=1)]
+    distinct[-1] = True
     decimals = max(int(np.ceil(-np.log10(detail))) + 1, 0)
-    return [round(float(number), decimals) for number in line[kept].ravel()]
+    return [round(float(number), decimals) for number in line[distinct].ravel()]
