@@ -4,7 +4,8 @@ The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: se
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
 :mod:`nareg.unlearning` for removing data on request, :mod:`nareg.spacetime` for readings over time, :mod:`nareg.quality` for
 finding faulty sensors, :mod:`nareg.estimators` for scikit-learn, :mod:`nareg.datasets` for real networks,
-:mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of readings in one call.
+:mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of readings in one call,
+:func:`nareg.explore` writes a page to explore them in a browser.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from nareg import design as design
     from nareg import errors as errors
     from nareg import estimators as estimators
+    from nareg import explorer as explorer
     from nareg import filters as filters
     from nareg import gnn as gnn
     from nareg import graphs as graphs
@@ -36,6 +38,7 @@ if TYPE_CHECKING:
     from nareg import typing as typing
     from nareg import unlearning as unlearning
     from nareg.cleaning import clean as clean
+    from nareg.explorer import explore as explore
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
 _SUBMODULES = (
@@ -46,6 +49,7 @@ _SUBMODULES = (
     "design",
     "errors",
     "estimators",
+    "explorer",
     "filters",
     "gnn",
     "graphs",
@@ -60,7 +64,7 @@ _SUBMODULES = (
     "unlearning",
 )
 #: Functions at the top, and where they are.
-_FUNCTIONS = {"clean": "cleaning"}
+_FUNCTIONS = {"clean": "cleaning", "explore": "explorer"}
 
 __all__ = ["Graph", "__version__", *_FUNCTIONS, *_SUBMODULES]
 

@@ -28,7 +28,7 @@ FLOORS = (
     ("baselines", "cluster", "plotting", "spacetime", "gnn"),
     ("quality", "herta", "unlearning", "estimators"),
     ("cleaning",),
-    ("demo",),
+    ("demo", "explorer"),
     ("cli",),
     ("__main__",),
 )

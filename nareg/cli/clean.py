@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,20 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 from rich.markup import escape
-from rich.progress import (
-    BarColumn,
-    Progress,
-    SpinnerColumn,
-    TaskProgressColumn,
-    TextColumn,
-    TimeElapsedColumn,
-    TimeRemainingColumn,
-)
 from rich.table import Table
 
 from nareg.cli import inputs
 from nareg.cli.inputs import console, errors
-from nareg.progress import ProgressCallback
+from nareg.cli.stages import stage_bar
 
 if TYPE_CHECKING:
     from nareg.cleaning import Cleaned
@@ -103,7 +92,7 @@ def clean(
             np.random.default_rng(seed),
         )  # fmt: skip
         inputs.folder(out)
-        with _progress() as progress:
+        with stage_bar() as progress:
             cleaned = run(network, settings, progress)
             for name, write in parts(cleaned).items():
                 write(out / name)
@@ -127,16 +116,6 @@ def clean(
 
 def _say(text: str) -> None:
     console.print(escape(text), soft_wrap=True, highlight=False)
-
-
-@contextmanager
-def _progress() -> Iterator[ProgressCallback]:
-    """A bar with the stage, the share that is done, and the time left."""
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    left = TextColumn("left:"), TimeRemainingColumn()
-    with Progress(*columns, *left, console=errors, transient=True) as bar:
-        line = bar.add_task("reading", total=1.0)
-        yield lambda now: bar.update(line, completed=now.fraction, description=now.stage)
 
 
 def _table(cleaned: Cleaned) -> Table:

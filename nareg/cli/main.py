@@ -1,4 +1,6 @@
-"""The command line: ``nareg clean | demo | design | denoise | interpolate | place | datasets | reproduce | unlearn | convert``.
+"""The command line, ``nareg COMMAND``.
+
+Commands: clean, explore, demo, design, denoise, interpolate, place, datasets, reproduce, unlearn, convert.
 
 A problem with the input ends with one sentence on standard error and exit status 2.
 """
@@ -20,6 +22,7 @@ from nareg.cli.convert import convert
 from nareg.cli.datasets import datasets_app
 from nareg.cli.demo import demo
 from nareg.cli.design import design
+from nareg.cli.explore import explore
 from nareg.cli.inputs import console, errors
 from nareg.cli.place import place
 from nareg.cli.reproduce import reproduce
@@ -45,6 +48,7 @@ app = typer.Typer(
 #: Commands in the order of the help page, each with an example.
 COMMANDS: dict[Callable[..., None], str] = {
     clean: "nareg clean stations.csv readings.csv --out clean/",
+    explore: "nareg explore stations.csv readings.csv --out explore.html",
     demo: "nareg demo --out my-report",
     reproduce: "nareg reproduce fig1 fig2 --quick --report",
     design: "nareg design stations.csv readings.csv --noise 0.25 --out weights.csv",

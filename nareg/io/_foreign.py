@@ -133,7 +133,7 @@ def time_of(array: Any) -> str | None:
     """The dimension of the times."""
     dated = [str(d) for d in array.dims if d in array.coords and array.coords[d].dtype.kind == "M"]
     named = [str(d) for d in array.dims if plain(str(d)) in TIME]
-    return (dated or named or [None])[0]
+    return next(iter(dated or named), None)
 
 
 def _wide(array: Any, source: str) -> tuple[Any, str | None]:
@@ -156,7 +156,7 @@ def _labels(table: Any, dimension: str) -> list[str]:
     """Names along a dimension: of its coordinate, of another one that names stations, or the numbers."""
     words = (*STATION, *SENSOR)
     others = [n for n, v in _along(table, dimension).items() if plain(str(n)) in words and v.dtype.kind in "OUST"]
-    name = dimension if dimension in table.coords else (others or [None])[0]
+    name = dimension if dimension in table.coords else next(iter(others), None)
     if name is None:
         return [str(i) for i in range(table.sizes[dimension])]
     return [v.decode() if isinstance(v, bytes) else str(v) for v in table[name].to_numpy().tolist()]

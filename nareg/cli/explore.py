@@ -1,0 +1,62 @@
+"""``nareg explore``: one HTML page to explore a network, from two files or a data set's name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import numpy as np
+import typer
+from rich.markup import escape
+
+from nareg.cli import inputs
+from nareg.cli.inputs import errors, print_line
+from nareg.cli.options import NEIGHBORS, Neighbors, Strict
+from nareg.cli.stages import stage_bar
+
+
+def explore(
+    stations: Annotated[
+        str, typer.Argument(help="CSV with station, latitude, longitude (or x, y); or a network's name, such as us-weather.")
+    ],
+    readings: Annotated[
+        Path | None, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ.")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="HTML file to write.")] = Path("explore.html"),
+    unit: Annotated[str | None, typer.Option(help="Unit of the readings, such as °C.")] = None,
+    neighbors: Neighbors = NEIGHBORS,
+    seed: Annotated[int, typer.Option(help="Random seed for the choice of hidden readings.", min=0)] = 0,
+    strict: Strict = False,
+) -> None:
+    """Write one HTML page to explore a network in a browser. The page works offline.
+
+    It shows map, series, estimate and suspect stations. In the page you can silence stations, add noise, hide readings and
+    change the method.
+    """
+    from nareg.cleaning._clean import CleanSettings, run
+    from nareg.cleaning._learn import portion
+    from nareg.explorer._explore import CLEANED, write_page
+    from nareg.explorer._source import Scene, assembled
+
+    files = [] if readings is None else [Path(stations), readings]
+    inputs.output(out, (".html", ".htm"), *files)
+    try:
+        unclean = assembled(
+            stations if readings is None else readings, None if readings is None else stations, unit=unit, strict=strict,
+            neighbors=neighbors,
+        )  # fmt: skip
+        for note in unclean.network.notes:
+            errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+        with stage_bar() as progress:
+            settings = CleanSettings(unit=unclean.unit, rng=np.random.default_rng(seed))
+            cleaned = run(unclean.network, settings, portion(progress, 0.0, CLEANED))
+            scene = Scene(cleaned, unclean.title, unclean.truth, unclean.record, unclean.source)
+            write_page(scene, out, portion(progress, CLEANED, 1.0))
+    except KeyboardInterrupt:
+        errors.print("interrupted: nothing was written")
+        raise typer.Exit(130) from None
+    for note in cleaned.notes[len(unclean.network.notes) :]:
+        errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
+    for suspect in cleaned.quality.suspects if cleaned.quality is not None else ():
+        print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    print_line(f"{cleaned.headline()}, page in {out}: open it in a browser")

@@ -1,0 +1,112 @@
+"""The data of the page as one JSON object."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from nareg import __version__
+from nareg.cleaning._clean import MODEL
+from nareg.cleaning._words import number
+from nareg.explorer._advice import ADVICE, QUESTIONS
+from nareg.explorer._coast import coast
+from nareg.explorer._designs import SNRS, DesignGrid
+from nareg.explorer._pack import encode, pack
+from nareg.explorer._source import Scene
+from nareg.graph import Graph
+from nareg.quality import Flag
+from nareg.results import upper_edges
+
+#: The page's bands hold the true value with this probability.
+LEVEL = 0.9
+#: Scores above this are drawn the same.
+LARGEST_SCORE = 100.0
+#: Five decimals of a degree are a meter.
+COORDINATE_DECIMALS = 5
+
+
+def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
+    """Everything that the page computes with; no time stamp, so that the same inputs give the same page."""
+    cleaned, graph = scene.cleaned, scene.cleaned.network.graph
+    table = cleaned.network.readings
+    flags = cleaned.flags.to_numpy().T
+    low, high = cleaned.band(LEVEL)
+    i, j = upper_edges(graph.adjacency)
+    assert graph.coordinates is not None
+    return {
+        "version": __version__,
+        "title": scene.title,
+        "source": scene.source,
+        "unit": cleaned.unit or "",
+        "record": scene.record,
+        "names": list(table.names),
+        "times": list(table.times),
+        "places": np.round(graph.coordinates, COORDINATE_DECIMALS).tolist(),
+        "geographic": geographic(graph),
+        "coast": coast(graph.coordinates) if geographic(graph) else {"land": [], "borders": []},
+        "edges": {
+            "from": encode(i, "uint16"), "to": encode(j, "uint16"),
+            "weight": encode(np.asarray(graph.adjacency[i, j]).ravel(), "float64"),
+        },
+        "readings": pack(table.values),
+        "truth": None if scene.truth is None else pack(scene.truth),
+        "scores": None if cleaned.quality is None else pack(np.minimum(cleaned.quality.badness, LARGEST_SCORE)),
+        "bad": encode(np.flatnonzero(flags == Flag.BAD), "uint32"),
+        "cleaned": {
+            "method": cleaned.method, "model": cleaned.method == MODEL, "x": pack(cleaned.x.to_numpy().T),
+            "low": pack(low), "high": pack(high), "errors": error_rows(scene), "headline": cleaned.headline(),
+            "notes": list(cleaned.notes),
+        },
+        "suspects": suspects(scene),
+        "learned": grid.learned.astype(int).tolist(),
+        "levels": encode(grid.levels, "float64"),
+        "moment": encode(grid.moment[np.tril_indices(graph.n_nodes)], "float64" if graph.n_nodes <= 200 else "float32"),
+        "momentType": "float64" if graph.n_nodes <= 200 else "float32",
+        "power": grid.power,
+        "snrs": list(SNRS),
+        "variances": grid.variances,
+        "designs": {
+            "one": [float(d.weights[0]) for d in grid.designs["one"]],
+            "node": [encode(d.weights, "float64") for d in grid.designs["node"]],
+            "edge": [_edge_entries(d.matrix.toarray(), i, j) for d in grid.designs["edge"]],
+        },
+        "questions": QUESTIONS,
+        "advice": ADVICE,
+    }  # fmt: skip
+
+
+def geographic(graph: Graph) -> bool:
+    """Whether coordinates are latitude and longitude in degrees."""
+    return graph.metric == "haversine"
+
+
+def error_rows(scene: Scene) -> list[list[Any]]:
+    """Method and RMSE at readings that were hidden from it, best first."""
+    return [[str(name), number(float(row["rmse"]), 3)] for name, row in scene.cleaned.errors.iterrows()]
+
+
+def suspects(scene: Scene) -> list[dict[str, Any]]:
+    """Suspect stations with kind, span as columns, score and evidence; worst first."""
+    cleaned = scene.cleaned
+    names = cleaned.network.readings.names
+    if cleaned.quality is None:
+        last = cleaned.x.shape[0] - 1
+        text = "Many of its readings are flagged bad, or it has none. Other faults need a space-time model."
+        return [
+            {"station": names.index(name), "kind": "flagged", "score": None, "start": 0, "stop": last, "evidence": text}
+            for name in cleaned.suspects
+        ]
+    times = cleaned.quality.times
+    return [
+        {
+            "station": s.station, "kind": s.kind, "score": round(s.score, 1) if np.isfinite(s.score) else None,
+            "start": int(np.searchsorted(times, s.start)), "stop": int(np.searchsorted(times, s.stop)), "evidence": s.evidence,
+        }
+        for s in cleaned.quality.suspects
+    ]  # fmt: skip
+
+
+def _edge_entries(S: np.ndarray, i: np.ndarray, j: np.ndarray) -> str:
+    """The diagonal of S, then its entries at the edges."""
+    return encode(np.concatenate([np.diagonal(S), S[i, j]]), "float64")
