@@ -60,7 +60,7 @@ def draw(layer: LazyWeight, generator: torch.Generator | None) -> None:
 
 def materialize(layer: LazyWeight, x: Any) -> None:
     """Give W the width of features, where it waits for it."""
-    if not is_lazy(layer.weight):
+    if layer.in_channels != -1:
         return
     if torch.compiler.is_compiling():
         raise InputError("in_channels is -1: call the layer once on features before torch.compile or torch.export.")

@@ -98,6 +98,8 @@ class LearnedAdjacency(Adjacency):
 
     def _checked_weight(self) -> torch.Tensor:
         values = self._weight.detach()
+        if values.device.type == "meta":
+            raise InputError("edge_weight is a meta tensor, which holds no numbers: pass one on a device.")
         if values.shape != (self._at.n_edges,):
             raise InputError(
                 f"edge_weight has shape {tuple(values.shape)} for {self._at.n_edges} edges: pass one weight per edge."
@@ -133,7 +135,10 @@ class LearnedAdjacency(Adjacency):
         return out
 
     def pull_back(self, G: torch.Tensor, kind: Kind) -> torch.Tensor:
-        """The gradient in ``edge_weight`` of one in the entries of a matrix."""
+        """The gradient in ``edge_weight`` of one in the entries of a matrix.
+
+        Weights of the two directions of an edge are one number: they get equal halves, and a step leaves them equal.
+        """
         G = G.to(self._degree)
         if kind == "augmented":
             return self.pull_back(-G, "sym")
@@ -151,7 +156,8 @@ class LearnedAdjacency(Adjacency):
         # self-loops that were added do not depend on a weight
         fixed = self._listed[self._loops] == 0
         of_whole = of_whole.index_copy(0, self._loops, torch.where(fixed, 0.0, of_whole[self._loops]))
-        of_listed = of_whole * self._share + ((1 - self._share[self._mirror]) * of_whole[self._mirror])
+        of_whole = (of_whole + of_whole[self._mirror]) / 2
+        of_listed = of_whole * self._share + of_whole[self._mirror] * (1 - self._share[self._mirror])
         return of_listed[self._edges].to(self._weight)
 
     def slope(self, Y: torch.Tensor, Z: torch.Tensor, values: torch.Tensor) -> torch.Tensor:

@@ -44,6 +44,9 @@ def _refuse_two_types(graph: Any) -> None:
 
 def read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     """A as CSR float64 from what a user may pass; checked, duplicates refused."""
+    for name, value in (("graph", graph), ("edge_weight", edge_weight)):
+        if is_tensor(value) and value.device.type == "meta":
+            raise InputError(f"{name} is a meta tensor, which holds no numbers: pass one on a device.")
     if isinstance(graph, Graph):
         matrix = sp.csr_array(graph.adjacency)
     elif sp.issparse(graph):

@@ -198,7 +198,8 @@ def _remember(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
 
 
 def _backward(ctx: Any, gradient: Tensor) -> Any:
-    factor_needs_it = bool(ctx.needs_input_grad[1]) and ctx.settings[-2] != 0 and ctx.settings[3] != 0
+    lam, eps = ctx.settings[4], ctx.settings[-2]
+    factor_needs_it = bool(ctx.needs_input_grad[1]) and lam != 0 and eps != 0
     of_x, of_factor, of_weight = graph_filter_gradients(gradient, *ctx.saved_tensors, *ctx.settings, factor_needs_it)
     learned = ctx.settings[1]
     return of_x, of_factor if factor_needs_it else None, None, of_weight if learned else None, *[None] * 10
