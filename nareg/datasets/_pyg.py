@@ -147,9 +147,7 @@ def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
     if any(array.shape[1] not in (1, count) for array in arrays):
         raise InputError(f"the masks have {[array.shape[1] for array in arrays]} columns: one per split is expected.")
     train, val, test = (np.broadcast_to(array, (n_nodes, count)) for array in arrays)
-    return tuple(
-        (np.flatnonzero(train[:, k]), np.flatnonzero(val[:, k]), np.flatnonzero(test[:, k])) for k in range(count)
-    )
+    return tuple((np.flatnonzero(train[:, k]), np.flatnonzero(val[:, k]), np.flatnonzero(test[:, k])) for k in range(count))
 
 
 def _indices(name: str, value: Any, n_nodes: int) -> np.ndarray:

@@ -37,7 +37,9 @@ def filter_gradients(
     settings: dict[str, Any] = {"lam": lam, "solver": solver, "eps": eps, "masked": masked, "factor": U, "memo": memo}
 
     def transposed(Y: torch.Tensor) -> torch.Tensor:
-        out: torch.Tensor = filtered(adjacency, Y, **settings) if perturbed else ngc_transposed(adjacency, Y, lam=lam, solver=solver)
+        out: torch.Tensor = (
+            filtered(adjacency, Y, **settings) if perturbed else ngc_transposed(adjacency, Y, lam=lam, solver=solver)
+        )
         return out
 
     exact = not isinstance(solver, Neumann)

@@ -61,9 +61,7 @@ class NodeAdaptiveSystem:
         solution: torch.Tensor = conjugate_gradients.solve(product, B, tol=tol, inverse_diagonal=scale)[0]
         return solution
 
-    def gradients(
-        self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
+    def gradients(self, Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor | None]:
         """Gradients in the weights (N,) and in the Laplacian's entries, of a result Z and the solve Y of its gradient."""
         learned = self._learned
         of_values = None if learned is None else -learned.slope(v * Y, v * Z, Y)

@@ -86,7 +86,9 @@ def _from_torch_sparse(graph: Any) -> sp.csr_array:
 
 def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     if getattr(edge_weight, "requires_grad", False):
-        raise InputError("edge_weight requires a gradient, which only layers compute: pass edge_weight to a layer, or edge_weight.detach().")
+        raise InputError(
+            "edge_weight requires a gradient, which only layers compute: pass edge_weight to a layer, or edge_weight.detach()."
+        )
     index = _checks.array_of("edge_index", as_numpy(graph))
     if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
         raise InputError(

@@ -16,15 +16,14 @@ from torch import Tensor
 
 from nareg.errors import InputError
 from nareg.gnn._autograd import full_precision
-from nareg.gnn._last_graph import key_of
 from nareg.gnn._filter_gradients import filter_gradients
+from nareg.gnn._last_graph import key_of
 from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 from nareg.gnn._node_adaptive_system import node_adaptive_system
 from nareg.gnn._object_keys import object_key
 from nareg.gnn.adjacency import BY_NUMBER, Adjacency, as_adjacency
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
-
 
 
 class _Recent:
@@ -83,9 +82,7 @@ def _prepared(
         return LearnedAdjacency(places, edge_weight, normalization=normalization, symmetrize=symmetrize)
     found: Adjacency = _adjacencies.get(
         key_of(edges, edge_weight, n_nodes, normalization, symmetrize),
-        lambda: as_adjacency(
-            edges, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize
-        ),
+        lambda: as_adjacency(edges, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize),
     )
     return found
 
@@ -184,7 +181,9 @@ def _(
     *settings: Any,
 ) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
     of_factor = torch.empty_like(factor, memory_format=torch.contiguous_format) if settings[-1] and factor is not None else None
-    of_weight = torch.empty_like(edge_weight, memory_format=torch.contiguous_format) if learned and edge_weight is not None else None
+    of_weight = (
+        torch.empty_like(edge_weight, memory_format=torch.contiguous_format) if learned and edge_weight is not None else None
+    )
     return (
         torch.empty_like(x, memory_format=torch.contiguous_format),
         _nothing(x) if of_factor is None else of_factor,

@@ -18,7 +18,11 @@ SCRIPT = next(block for block in BLOCKS if "SSGConv" in block)
 
 def output(code: str, folder: Path) -> str:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code], capture_output=True, text=True, check=False, cwd=folder
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
     )
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""

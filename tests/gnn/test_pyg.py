@@ -129,7 +129,7 @@ class TestBatches:
     @each_layer
     def test_a_sampled_subgraph_with_symmetrize(self, make):
         index = self.sampled()
-        with pytest.raises(InputError, match="graph is directed: .*pass symmetrize=True to the layer"):
+        with pytest.raises(InputError, match=r"graph is directed: .*pass symmetrize=True to the layer"):
             make()(X, index)
         layer = make(symmetrize=True)
         both = torch.cat([index, index.flip(0)], 1).unique(dim=1)
