@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -113,7 +115,7 @@ class TestFromPyG:
         assert labels[3] == labels[4] == -1
         np.testing.assert_array_equal(np.delete(labels, [3, 4]), np.delete(made.labels, [3, 4]))
 
-    REFUSED = {
+    REFUSED: ClassVar = {
         "not data": (lambda d: d.x, "data is a Tensor: a torch_geometric Data"),
         "hetero": (lambda d: HeteroData(), "data is a HeteroData"),
         "no x": (lambda d: d.update({"x": None}), "data has no x"),
@@ -147,7 +149,7 @@ class TestFromOGB:
         same(data, expected)
 
     def test_refused_with_a_sentence(self, made):
-        with pytest.raises(InputError, match="dataset is a Data: an ogb.nodeproppred.NodePropPredDataset"):
+        with pytest.raises(InputError, match=r"dataset is a Data: an ogb\.nodeproppred.NodePropPredDataset"):
             NodeClassification.from_ogb(made.to_pyg())
         dataset = OGBShaped(made)
         dataset.graph["node_feat"] = None
@@ -155,5 +157,5 @@ class TestFromOGB:
             NodeClassification.from_ogb(dataset)
         for_pyg = OGBShaped(made)
         for_pyg.graph = Data()
-        with pytest.raises(InputError, match="use NodeClassification.from_pyg"):
+        with pytest.raises(InputError, match=r"use NodeClassification\.from_pyg"):
             NodeClassification.from_ogb(for_pyg)

@@ -83,7 +83,7 @@ def test_the_filter_itself_is_not_rounded(make):
 
 def test_features_of_two_precisions_go_with_autocast_only():
     layer = NGC(6, 3)
-    with pytest.raises(InputError, match="x has dtype torch.bfloat16 but the layer torch.float32"):
+    with pytest.raises(InputError, match=r"x has dtype torch\.bfloat16 but the layer torch\.float32"):
         layer(X.bfloat16(), INDEX)
     with torch.autocast("cpu", torch.bfloat16):
         assert layer(X.bfloat16(), INDEX).dtype == torch.bfloat16

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -101,7 +102,7 @@ class TestRelations:
         other = network.convs["author", "writes", "paper"]((data["author"].x, X), data["author", "writes", "paper"].edge_index)
         torch.testing.assert_close(out, layer(X, INDEX) + other)
 
-    REFUSED = {
+    REFUSED: ClassVar = {
         "two relations": (lambda: NGC(5, 3)(X, two_types()), "a HeteroData with 2 relations: pass one"),
         "two types": (lambda: NGC(5, 3)(X, two_types()["author", "writes", "paper"]), "between two types of nodes"),
         "two types of features": (
