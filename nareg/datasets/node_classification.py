@@ -4,14 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg.datasets._pyg import fields_of_ogb, fields_of_pyg, to_data
 from nareg.errors import InputError
 from nareg.graph import Graph
 
+if TYPE_CHECKING:
+    import torch_geometric
+
+#: What objects of other libraries do not say.
+_UNSTATED: dict[str, Any] = {"source": "not stated", "license": "not stated", "citation": "not stated"}
 #: Indices of the nodes that train, validate and test.
 Split = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -63,6 +70,56 @@ class NodeClassification:
         _checks.memory(f"the dense features of {self.name}", 4.0 * self.n_nodes * self.n_features, alternative="use .features")
         features = self.features
         return np.array(features if isinstance(features, np.ndarray) else features.toarray(), dtype=np.float32)
+
+    @classmethod
+    def from_pyg(cls, data: Any, *, name: str = "PyTorch Geometric data") -> NodeClassification:
+        """Take over a ``torch_geometric.data.Data`` with features ``x``, classes ``y`` and ``edge_index`` (or ``adj_t``).
+
+        Nodes are joined where either points at the other; self-loops and ``edge_attr`` are left out. ``train_mask``,
+        ``val_mask`` and ``test_mask``, (N,) or (N, S), become one split or S. Source, license and citation are not stated.
+
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+        name : str
+
+        Raises
+        ------
+        InputError
+            If a field is missing or has another shape, or the graph has weights.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from nareg.datasets.node_classification import NodeClassification, synthetic
+        >>> data = synthetic(50, 2, rng=np.random.default_rng(0)).to_pyg()
+        >>> NodeClassification.from_pyg(data).n_nodes
+        50
+        """
+        return cls(name=name, **fields_of_pyg(data), **_UNSTATED)
+
+    @classmethod
+    def from_ogb(cls, dataset: Any) -> NodeClassification:
+        """Take over an ``ogb.nodeproppred.NodePropPredDataset``, as :meth:`from_pyg` does; labels (N, 1), NaN where unknown.
+
+        Parameters
+        ----------
+        dataset : ogb.nodeproppred.NodePropPredDataset
+            Or any object with ``dataset[0]``, a graph dictionary and labels, and ``get_idx_split()``.
+
+        Raises
+        ------
+        InputError
+            If a field is missing or has another shape.
+        """
+        return cls(**fields_of_ogb(dataset), **_UNSTATED)
+
+    def to_pyg(self) -> torch_geometric.data.Data:
+        """Copy to a ``torch_geometric.data.Data`` with ``x`` (dense), ``edge_index``, ``y`` and the splits as masks.
+
+        Masks are (N,) for one split and (N, S) for S of them, as PyTorch Geometric has them.
+        """
+        return to_data(self.dense_features(), self.graph, self.labels, self.splits)
 
     def random_split(self, fractions: tuple[float, float, float] = (0.6, 0.2, 0.2), *, rng: np.random.Generator) -> Split:
         """Split the labeled nodes at random into training, validation and test, class by class.

@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import torch
 from torch.autograd.function import once_differentiable
 
 from nareg._arrays import empty_like
-from nareg._linear import conjugate_gradients
-from nareg._linear.conjugate_gradients import Product
 from nareg.gnn import _recurrences
 from nareg.gnn._operators import Operator
 
 Apply = Callable[[torch.Tensor], torch.Tensor]
 #: ``slope(Y, Z, parameter)``: the gradient of ``<Y, M(parameter) Z>`` in the parameter.
 Slope = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def full_precision(like: torch.Tensor) -> torch.autocast:
+    """Within this context autocast does not round what is computed on the device of a tensor."""
+    return torch.autocast(like.device.type, enabled=False)
+
+
+def _in_full_precision(backward: Callable[[Any, torch.Tensor], Any]) -> Callable[[Any, torch.Tensor], Any]:
+    """A backward pass that has no derivative itself and is not rounded by autocast."""
+
+    @wraps(backward)
+    def computed(ctx: Any, gradient: torch.Tensor) -> Any:
+        with full_precision(gradient):
+            return backward(ctx, gradient)
+
+    return once_differentiable(computed)
 
 
 class Linear(torch.autograd.Function):
@@ -28,7 +43,7 @@ class Linear(torch.autograd.Function):
         return apply(x.contiguous())
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         return ctx.transposed(gradient.contiguous()), None, None
 
@@ -43,7 +58,7 @@ class WeightedPropagation(torch.autograd.Function):
         return _recurrences.horner(M, x.contiguous(), ctx.numbers)
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
         x, weights = ctx.saved_tensors
         gradient = gradient.contiguous()
@@ -58,66 +73,80 @@ class WeightedPropagation(torch.autograd.Function):
         return of_x, torch.stack(inner).to(weights), None
 
 
-class PerturbedSeries(torch.autograd.Function):
-    """Truncated Neumann series in an operator that depends on a parameter (RNGC: on the features).
+def series_gradients(
+    transposed: Operator,
+    gradient: torch.Tensor,
+    iterates: Sequence[torch.Tensor],
+    parameters: Sequence[torch.Tensor],
+    slopes: Sequence[Slope],
+    needed: Sequence[bool],
+    lam: float,
+) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+    """Gradients of a truncated series in x and in the parameters that need one, see :class:`PerturbedSeries`."""
+    c = lam / (lam + 1)
+    Y = gradient / (lam + 1)
+    of_x, of_parameters = Y.clone(), [torch.zeros_like(p) if n else None for p, n in zip(parameters, needed, strict=True)]
+    for Z in reversed(iterates):
+        for slope, parameter, total in zip(slopes, parameters, of_parameters, strict=True):
+            if total is not None:
+                total.add_(slope(Y, Z, parameter), alpha=c)
+        Y = transposed.multiply_add(Y, Y, c, 0.0, empty_like(Y))
+        of_x += Y
+    return of_x, of_parameters
 
-    The iterates are stored only if the gradient in the parameter is asked for. With Z_0 = x, Z_k = x + c M Z_{k-1} and the
-    adjoints Y_S = g, Y_{k-1} = c M^T Y_k, that gradient is ``c sum_k d<Y_k, M Z_{k-1}>``.
+
+class PerturbedSeries(torch.autograd.Function):
+    """Truncated Neumann series in an operator that depends on parameters (features in RNGC, learned edge weights).
+
+    The iterates are stored only if the gradient in a parameter is asked for. With Z_0 = x, Z_k = x + c M Z_{k-1} and the
+    adjoints Y_S = g, Y_{k-1} = c M^T Y_k, that gradient is ``c sum_k d<Y_k, M Z_{k-1}>``. There is a slope per parameter.
     """
 
     @staticmethod
     def forward(
-        ctx: Any, x: torch.Tensor, parameter: torch.Tensor, M: Operator, slope: Slope, lam: float, order: int
+        ctx: Any, x: torch.Tensor, M: Operator, slopes: Sequence[Slope], lam: float, order: int, *parameters: torch.Tensor
     ) -> torch.Tensor:
-        iterates: list[torch.Tensor] | None = [] if ctx.needs_input_grad[1] else None
+        iterates: list[torch.Tensor] | None = [] if any(ctx.needs_input_grad[5:]) else None
         Z = _recurrences.neumann(M, x.contiguous(), lam=lam, order=order, iterates=iterates)
-        ctx.M, ctx.slope, ctx.lam, ctx.order = M, slope, lam, order
-        ctx.save_for_backward(parameter, *(iterates or ()))
+        ctx.M, ctx.slopes, ctx.lam, ctx.order = M, slopes, lam, order
+        ctx.save_for_backward(*parameters, *(iterates or ()))
         return Z
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        M, lam = ctx.M.transposed, ctx.lam
-        parameter, *iterates = ctx.saved_tensors
-        if not ctx.needs_input_grad[1]:
-            return _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * 5
-        c = lam / (lam + 1)
-        Y = gradient / (lam + 1)
-        of_x, of_parameter = Y.clone(), torch.zeros_like(parameter)
-        for Z in reversed(iterates):
-            of_parameter.add_(ctx.slope(Y, Z, parameter), alpha=c)
-            Y = M.multiply_add(Y, Y, c, 0.0, empty_like(Y))
-            of_x += Y
-        return of_x, of_parameter, *[None] * 4
+        M, lam, needed = ctx.M.transposed, ctx.lam, ctx.needs_input_grad[5:]
+        parameters, iterates = ctx.saved_tensors[: len(needed)], ctx.saved_tensors[len(needed) :]
+        if not any(needed):
+            return _recurrences.neumann(M, gradient.contiguous(), lam=lam, order=ctx.order), *[None] * (4 + len(needed))
+        of_x, of_parameters = series_gradients(M, gradient.contiguous(), iterates, parameters, ctx.slopes, needed, lam)
+        return of_x, *[None] * 4, *of_parameters
 
 
 class Solve(torch.autograd.Function):
-    """``K(parameter)^-1 b`` for symmetric positive definite K; the backward is a solve with K.
+    """``K(parameters)^-1 b``; the backward is a solve with the transposed K.
 
-    With Y = K^-1 g the gradient is Y in b and that of ``-<Y, K Z>`` in the parameter: one solve, and what ``slope`` (of K)
-    costs.
+    With Y = K^-T g the gradient is Y in b and that of ``-<Y, K Z>`` in a parameter: one solve, and what the slopes (of K)
+    cost.
     """
 
     @staticmethod
     def forward(
-        ctx: Any,
-        b: torch.Tensor,
-        parameter: torch.Tensor,
-        product: Product,
-        slope: Slope,
-        tol: float,
-        scale: Any,
+        ctx: Any, b: torch.Tensor, solve: Apply, transposed: Apply, slopes: Sequence[Slope], *parameters: torch.Tensor
     ) -> torch.Tensor:
-        Z, _ = conjugate_gradients.solve(product, b.contiguous(), tol=tol, inverse_diagonal=scale)
-        ctx.product, ctx.slope, ctx.tol, ctx.scale = product, slope, tol, scale
-        ctx.save_for_backward(Z, parameter)
+        Z = solve(b.contiguous())
+        ctx.transposed, ctx.slopes = transposed, slopes
+        ctx.save_for_backward(Z, *parameters)
         return Z
 
     @staticmethod
-    @once_differentiable
+    @_in_full_precision
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        Z, parameter = ctx.saved_tensors
-        Y, _ = conjugate_gradients.solve(ctx.product, gradient.contiguous(), tol=ctx.tol, inverse_diagonal=ctx.scale)
-        of_parameter = -ctx.slope(Y, Z, parameter) if ctx.needs_input_grad[1] else None
-        return Y, of_parameter, *[None] * 4
+        Z, *parameters = ctx.saved_tensors
+        Y = ctx.transposed(gradient.contiguous())
+        needed = ctx.needs_input_grad[4:]
+        of_parameters = (
+            -slope(Y, Z, parameter) if need else None
+            for slope, parameter, need in zip(ctx.slopes, parameters, needed, strict=True)
+        )
+        return Y, *[None] * 3, *of_parameters

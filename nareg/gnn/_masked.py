@@ -23,11 +23,17 @@ def masked_operator(adjacency: Adjacency, U: Any, eps: float) -> tuple[Operator,
     """
     pattern: NumpyPattern | TorchPattern = NumpyPattern(adjacency) if isinstance(U, np.ndarray) else TorchPattern(adjacency, U)
     p = inner_products(U, U, pattern.rows, pattern.columns)
+    # a learned weight can be zero: no entry, as where it is not listed
+    present = pattern.values != 0 if adjacency.is_learned else None
+    if present is not None:
+        p = p * present
     size = (p * p).sum() ** 0.5
     size = size + (size == 0)
 
     def slope(Y: Any, Z: Any, V: Any) -> Any:
         s = inner_products(Y, Z, pattern.rows, pattern.columns)
+        if present is not None:
+            s = s * present
         g = -eps * (s / size - p * ((p * s).sum() / size**3))
         return pattern.matrix(g + g[pattern.mirror], V) @ V
 

@@ -8,7 +8,9 @@ Geometric does); an isolated node is its own neighbor, so that every filter leav
 
 from __future__ import annotations
 
+import itertools
 import warnings
+import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -16,8 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError
+from nareg.gnn._reading import read, unwrapped
 from nareg.graph import Graph
 from nareg.typing import ArrayLike, Features, Sparse
 
@@ -32,13 +34,19 @@ NORMALIZATIONS: tuple[Normalization, ...] = ("sym", "rw")
 GraphInput: TypeAlias = "Adjacency | Graph | Sparse | np.ndarray | torch.Tensor"
 
 
+#: Adjacencies by their numbers, through which compiled code finds them.
+BY_NUMBER: weakref.WeakValueDictionary[int, Adjacency] = weakref.WeakValueDictionary()
+_numbers = itertools.count()
+
+
 class Adjacency:
     """A graph prepared for propagation: checked, normalized, and stored in every format and dtype that was asked for.
 
     Parameters
     ----------
-    graph : Graph, (N, N) SciPy sparse array, (N, N) torch sparse tensor, or ``edge_index``
-        ``edge_index`` is PyTorch Geometric's (2, E) integer tensor or array, every undirected edge listed both ways.
+    graph : Graph, (N, N) SciPy sparse array, (N, N) torch sparse tensor, ``edge_index``, or a data object
+        ``edge_index`` is PyTorch Geometric's (2, E) integer tensor or array, every undirected edge listed both ways. Of a
+        ``Data``, or the one relation of a ``HeteroData``, ``edge_index`` (or ``adj_t``) and ``edge_weight`` are read.
     edge_weight : (E,) array or tensor, optional
         Weights of ``edge_index``; default ones.
     n_nodes : int, optional
@@ -84,7 +92,7 @@ class Adjacency:
     ) -> None:
         _checks.choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
-        raw = _read(graph, edge_weight, None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
+        raw = read(*unwrapped(graph, edge_weight), None if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1))
         if raw.shape[0] == 0:
             raise InputError("graph has no nodes: pass at least one.")
         mirrored = sp.csr_array(raw.T)
@@ -92,11 +100,7 @@ class Adjacency:
         gap = (abs(raw - mirrored) - 1e-6 * larger).tocoo()
         if gap.nnz and gap.data.max() > 0:
             if not symmetrize:
-                i, j = (int(index[gap.data.argmax()]) for index in gap.coords)
-                raise InputError(
-                    f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; prepare it with "
-                    "nareg.gnn.Adjacency(graph, symmetrize=True), which joins nodes where either points at the other."
-                )
+                raise directed(*(int(index[gap.data.argmax()]) for index in gap.coords))
             raw = larger
         self.raw = raw
         loops = raw.diagonal()
@@ -105,12 +109,22 @@ class Adjacency:
         self.matrix = self._normalized(with_loops)
         self.matrix.sort_indices()
         self._formats: dict[Any, Any] = {}
+        self._numbered()
 
     def _normalized(self, matrix: sp.csr_array) -> sp.csr_array:
         if self.normalization == "rw":
             return sp.csr_array(sp.diags_array(1 / self.degrees) @ matrix)
         half = sp.diags_array(1 / np.sqrt(self.degrees))
         return sp.csr_array(half @ matrix @ half)
+
+    def _numbered(self) -> None:
+        self.number = next(_numbers)
+        BY_NUMBER[self.number] = self
+
+    @property
+    def is_learned(self) -> bool:
+        """Whether its weights are a tensor that requires a gradient."""
+        return False
 
     @property
     def n_nodes(self) -> int:
@@ -151,7 +165,13 @@ class Adjacency:
         part: Adjacency = object.__new__(_Neighborhood)
         part.normalization, part.degrees, part._formats = self.normalization, self.degrees[nodes], {}
         part.raw, part.matrix = (sp.csr_array(m[nodes][:, nodes]) for m in (self.raw, self.matrix))
+        part._numbered()
         return part
+
+    @cached_property
+    def derived(self) -> dict[Any, Any]:
+        """What a filter derives from this graph, by a key of its own."""
+        return {}
 
     def csr(self, dtype: Any, *, transposed: bool = False) -> sp.csr_array:
         """A~ (or its transpose) in this NumPy dtype."""
@@ -220,16 +240,27 @@ class _Neighborhood(Adjacency):
         raise InputError("a neighborhood with normalization='rw' has no symmetric form: prepare the graph with 'sym'.")
 
 
+def directed(i: int, j: int) -> InputError:
+    """What is said of a graph whose weights from i to j and back differ."""
+    return InputError(
+        f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; pass symmetrize=True to the layer or "
+        "to nareg.gnn.Adjacency, which joins nodes where either points at the other."
+    )
+
+
 def as_adjacency(
     graph: GraphInput,
     n_nodes: int,
     *,
     edge_weight: ArrayLike | torch.Tensor | None = None,
     normalization: Normalization | None = None,
+    symmetrize: bool = False,
 ) -> Adjacency:
     """A prepared adjacency as it is; anything else prepared."""
     if not isinstance(graph, Adjacency):
-        return Adjacency(graph, n_nodes=n_nodes, edge_weight=edge_weight, normalization=normalization or "sym")
+        return Adjacency(
+            graph, n_nodes=n_nodes, edge_weight=edge_weight, normalization=normalization or "sym", symmetrize=symmetrize
+        )
     if graph.n_nodes != n_nodes:
         raise InputError(f"graph has {graph.n_nodes} nodes but x has {n_nodes} rows: one row of features per node is expected.")
     if edge_weight is not None:
@@ -275,67 +306,3 @@ def csr_like(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
 def _writable(array: np.ndarray) -> np.ndarray:
     """The array itself, or a copy of one that is read-only, which torch does not share."""
     return array if array.flags.writeable else array.copy()
-
-
-def _read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
-    """A as CSR float64 from what a user may pass; checked, duplicates refused."""
-    if isinstance(graph, Graph):
-        matrix = sp.csr_array(graph.adjacency)
-    elif sp.issparse(graph):
-        _checks.whole_sparse("graph", graph)
-        matrix = sp.csr_array(graph)
-    elif is_tensor(graph) and str(graph.layout) != "torch.strided":
-        matrix = _from_torch_sparse(graph)
-    else:
-        return _from_edge_index(graph, edge_weight, n_nodes)
-    if edge_weight is not None:
-        raise InputError("edge_weight goes with edge_index only: a sparse matrix has its own weights.")
-    if matrix.shape[0] != matrix.shape[1]:
-        raise InputError(f"graph has shape {matrix.shape}: a square adjacency matrix is expected.")
-    if n_nodes is not None and matrix.shape[0] != n_nodes:
-        raise InputError(f"graph has {matrix.shape[0]} nodes but x has {n_nodes} rows: one row per node is expected.")
-    if matrix.dtype.kind not in "fiub":
-        raise InputError(f"graph has dtype {matrix.dtype}: real weights are expected.")
-    matrix = matrix.astype(np.float64)
-    matrix.sum_duplicates()
-    return _weights_checked(matrix)
-
-
-def _weights_checked(matrix: sp.csr_array) -> sp.csr_array:
-    if not np.isfinite(matrix.data).all():
-        raise InputError(f"graph has an edge of weight {matrix.data[~np.isfinite(matrix.data)][0]}: weights must be finite.")
-    if (matrix.data < 0).any():
-        raise InputError(f"graph has an edge of weight {matrix.data.min():g}: weights must not be negative.")
-    matrix.eliminate_zeros()
-    return matrix
-
-
-def _from_torch_sparse(graph: Any) -> sp.csr_array:
-    if graph.requires_grad:
-        raise InputError("graph requires a gradient, which propagation does not compute: pass graph.detach().")
-    return sp.csr_array(as_numpy(graph))
-
-
-def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
-    if getattr(edge_weight, "requires_grad", False):
-        raise InputError("edge_weight requires a gradient, which propagation does not compute: pass edge_weight.detach().")
-    index = _checks.array_of("edge_index", as_numpy(graph))
-    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        raise InputError(
-            f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a Graph is "
-            "expected."
-        )
-    n = (int(index.max(initial=-1)) + 1) if n_nodes is None else n_nodes
-    if index.size and (index.min() < 0 or index.max() >= n):
-        bad = int(index.min()) if index.min() < 0 else int(index.max())
-        raise InputError(f"edge_index holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}.")
-    if edge_weight is None:
-        weights = np.ones(index.shape[1])
-    else:
-        weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
-        if weights.size != index.shape[1]:
-            raise InputError(f"edge_weight has {weights.size} entries for {index.shape[1]} edges: pass one per edge.")
-    matrix = sp.csr_array((weights, (index[0], index[1])), shape=(n, n))
-    if matrix.nnz != index.shape[1]:
-        raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")
-    return _weights_checked(matrix)

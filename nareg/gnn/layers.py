@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.gnn import _traced
 from nareg.gnn._last_graph import LastGraph
+from nareg.gnn._layer_parts import (
+    LazyWeight,
+    checked_width,
+    draw,
+    in_full_precision,
+    layer_input,
+    materialize,
+    new_weight,
+    project,
+    traced_graph,
+)
 from nareg.gnn.adjacency import NORMALIZATIONS, Adjacency, GraphInput, Normalization
-from nareg.gnn.propagation import checked_features, filtered
+from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Neumann, Solver, SolverName, as_solver
 
 
-class NGC(torch.nn.Module):
+class NGC(LazyWeight):
     """Neumann graph convolution: ``1/(lam+1) sum_{s=0}^{S} [lam/(lam+1) A~]^s X W + b``.
 
     Propagation is linear: it is applied on whichever side of W has fewer columns.
@@ -23,6 +34,7 @@ class NGC(torch.nn.Module):
     Parameters
     ----------
     in_channels, out_channels : int
+        ``in_channels=-1`` takes the width of the first features.
     order : int
         S, the last power of A~ in the truncated series of ``solver="neumann"``.
     lam : float
@@ -31,12 +43,16 @@ class NGC(torch.nn.Module):
         The published truncated series, or the filter ``(I + lam (I - A~))^-1`` itself, see :func:`propagate`.
     normalization : {"sym", "rw"}
         See :class:`Adjacency`; a prepared adjacency has its own.
+    symmetrize : bool
+        True joins nodes where either points at the other, as sampled subgraphs need; False refuses a directed graph.
     bias : bool
 
     Notes
     -----
     Call it as ``layer(x, edge_index, edge_weight=None)`` with x (N, in_channels), and ``edge_index`` (2, E) or any other form
-    of a graph that :class:`Adjacency` takes. It returns (N, out_channels). Features are checked once per call.
+    of a graph that :class:`Adjacency` takes. It returns (N, out_channels). Features are checked once per call. Gradients flow
+    to features, parameters and ``edge_weight``. Half precision and autocast round the linear layer only: the filter computes
+    in float32.
 
     References
     ----------
@@ -59,36 +75,51 @@ class NGC(torch.nn.Module):
         lam: float = 32.0,
         solver: Solver | SolverName = "neumann",
         normalization: Normalization = "sym",
+        symmetrize: bool = False,
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.in_channels = _checks.integer("in_channels", in_channels, low=1)
+        self.in_channels = checked_width(in_channels)
         self.out_channels = _checks.integer("out_channels", out_channels, low=1)
         self.lam = _checks.number("lam", lam, low=0)
         self.solver = _layer_solver(solver, order)
         _checks.choice("normalization", normalization, NORMALIZATIONS)
         self.normalization = normalization
-        self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        self.symmetrize = bool(symmetrize)
+        self.weight = new_weight(self.in_channels, self.out_channels)
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self._last = LastGraph()
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw W anew (Glorot), bias zero."""
-        torch.nn.init.xavier_uniform_(self.weight, generator=generator)
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
+        draw(self, generator)
 
     def _filtered(self, adjacency: Adjacency, z: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
         """The filter of z, which is the layer's input x or a linear image of it."""
         out: torch.Tensor = filtered(adjacency, z, lam=self.lam, solver=self.solver)
         return out
 
+    def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
+        """The same as one operator, for torch.compile and torch.export."""
+        return _traced.graph_filter(z, None, *graph, *self._settings, 0.0, False)
+
+    @property
+    def _settings(self) -> tuple[Any, ...]:
+        return (self.normalization, self.symmetrize, self.lam, *_traced.solver_settings(self.solver))
+
     def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
+        materialize(self, x)
         x = layer_input(x, self.weight)
-        adjacency = self._last.get(edge_index, edge_weight, x.shape[0], self.normalization)
-        return project(x, self.weight, self.bias, lambda z: self._filtered(adjacency, z, x))
+        if torch.compiler.is_compiling():
+            graph = traced_graph(edge_index, edge_weight)
+            return project(x, self.weight, self.bias, lambda z: self._traced(z, x, *graph))
+        adjacency = self._last.get_learned(edge_index, edge_weight, x.shape[0], self.normalization, self.symmetrize)
+        return project(
+            x, self.weight, self.bias,
+            lambda z: in_full_precision(z, lambda precise: self._filtered(adjacency, precise, x.to(precise.dtype))),
+        )  # fmt: skip
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
@@ -102,7 +133,7 @@ class RNGC(NGC):
 
     Parameters
     ----------
-    in_channels, out_channels, order, lam, solver, normalization, bias
+    in_channels, out_channels, order, lam, solver, normalization, symmetrize, bias
         As for :class:`NGC`.
     eps : float
         Size of the perturbation in the Frobenius norm of the Laplacian. A series that it makes diverge is refused.
@@ -132,9 +163,13 @@ class RNGC(NGC):
         masked: bool = False,
         solver: Solver | SolverName = "neumann",
         normalization: Normalization = "sym",
+        symmetrize: bool = False,
         bias: bool = True,
     ) -> None:
-        super().__init__(in_channels, out_channels, order=order, lam=lam, solver=solver, normalization=normalization, bias=bias)
+        super().__init__(
+            in_channels, out_channels, order=order, lam=lam, solver=solver, normalization=normalization,
+            symmetrize=symmetrize, bias=bias,
+        )  # fmt: skip
         self.eps = _checks.number("eps", eps, low=0)
         self.masked = bool(masked)
 
@@ -145,6 +180,9 @@ class RNGC(NGC):
             memo=self._last.derived.setdefault("memo", {}),
         )  # fmt: skip
         return out
+
+    def _traced(self, z: torch.Tensor, x: torch.Tensor, *graph: Any) -> torch.Tensor:
+        return _traced.graph_filter(z, x, *graph, *self._settings, self.eps, self.masked)
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""
@@ -160,25 +198,3 @@ def _layer_solver(solver: Solver | SolverName, order: int) -> Solver:
     if isinstance(chosen, Neumann) and order not in (16, chosen.order):
         raise InputError(f"order is {order} but solver is {chosen}: leave one of them out.")
     return chosen
-
-
-def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
-    """Features that fit a layer: a finite tensor of its width and dtype."""
-    if not isinstance(x, torch.Tensor):
-        raise InputError(f"x is a {type(x).__name__}, a tensor is expected: pass torch.as_tensor(x).")
-    features: torch.Tensor = checked_features("x", x)
-    if x.shape[1] != weight.shape[0]:
-        raise InputError(f"x has {x.shape[1]} features but the layer takes {weight.shape[0]}: set in_channels.")
-    if x.dtype != weight.dtype:
-        raise InputError(f"x has dtype {x.dtype} but the layer {weight.dtype}: convert one, say layer.to(x.dtype).")
-    return features
-
-
-def project(
-    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, filtered: Callable[[torch.Tensor], torch.Tensor]
-) -> torch.Tensor:
-    """``H x W + b``, the filter H on whichever side of W has fewer columns."""
-    if weight.shape[1] < weight.shape[0]:
-        out = filtered(x @ weight)
-        return out if bias is None else out + bias
-    return filtered(x) @ weight if bias is None else torch.addmm(bias, filtered(x), weight)

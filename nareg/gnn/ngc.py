@@ -24,6 +24,11 @@ def linear(x: Any, M: Operator, recurrence: Any) -> Any:
 
 def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     """``(I + lam (I - A~))^-1 x`` or its truncated Neumann series."""
+    return (_learned if adjacency.is_learned else _fixed)(adjacency, x, lam=lam, solver=solver)
+
+
+def _fixed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
+    """The filter with a gradient in x."""
     M = adjacency_operator(adjacency, x)
     if isinstance(solver, Neumann):
         return linear(x, M, lambda op, X: _recurrences.neumann(op, X, lam=lam, order=solver.order))
@@ -39,6 +44,31 @@ def ngc(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
     # D~^-1 (A + I) = D~^-1/2 A~ D~^1/2: solve with the symmetric A~
     half = _column(np.sqrt(adjacency.degrees), x)
     return linear(x * half, adjacency_operator(adjacency.symmetric, x), solved) / half
+
+
+def ngc_transposed(adjacency: Adjacency, x: Any, *, lam: float, solver: Solver) -> Any:
+    """The transposed filter: ``D~ H D~^-1`` for a random walk."""
+    if adjacency.is_symmetric:
+        return _fixed(adjacency, x, lam=lam, solver=solver)
+    degrees = _column(adjacency.degrees, x)
+    return _fixed(adjacency, x / degrees, lam=lam, solver=solver) * degrees
+
+
+def _learned(adjacency: Any, x: Any, *, lam: float, solver: Solver) -> Any:
+    """The filter with a gradient in the entries of A~ as well."""
+    from nareg.gnn._autograd import PerturbedSeries, Solve
+
+    entries = adjacency.entries(adjacency.normalization, x)
+    if isinstance(solver, Neumann):
+        M = adjacency_operator(adjacency, x)
+        return PerturbedSeries.apply(x, M, (adjacency.slope,), lam, solver.order, entries)
+    return Solve.apply(
+        x,
+        lambda B: _fixed(adjacency, B, lam=lam, solver=solver),
+        lambda B: ngc_transposed(adjacency, B, lam=lam, solver=solver),
+        (lambda Y, Z, values: -lam * adjacency.slope(Y, Z, values),),
+        entries,
+    )
 
 
 def system(M: Operator, lam: float) -> conjugate_gradients.Product:

@@ -10,11 +10,21 @@ import torch
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.gnn._autograd import Solve
+from nareg.gnn import _traced
 from nareg.gnn._last_graph import LastGraph
-from nareg.gnn._operators import TorchSparse
-from nareg.gnn.adjacency import Adjacency, GraphInput, csr_tensor
-from nareg.gnn.layers import layer_input, project
+from nareg.gnn._layer_parts import (
+    LazyWeight,
+    checked_width,
+    draw,
+    in_full_precision,
+    layer_input,
+    materialize,
+    new_weight,
+    project,
+    traced_graph,
+)
+from nareg.gnn._node_adaptive_system import node_adaptive_system
+from nareg.gnn.adjacency import Adjacency, GraphInput
 from nareg.gnn.propagation import checked_features
 from nareg.results import WeightDesign
 from nareg.typing import ArrayLike
@@ -22,7 +32,7 @@ from nareg.typing import ArrayLike
 LAPLACIANS = ("augmented", "combinatorial")
 
 
-class NodeAdaptiveConv(torch.nn.Module):
+class NodeAdaptiveConv(LazyWeight):
     """``(I + diag(w) L diag(w))^-1 X W + b`` with a weight w_i for every node, designed or learned end to end.
 
     With ``laplacian="augmented"``, ``L = I - D~^-1/2 (A + I) D~^-1/2``, and all weights ``sqrt(lam)`` this is exactly
@@ -31,6 +41,7 @@ class NodeAdaptiveConv(torch.nn.Module):
     Parameters
     ----------
     in_channels, out_channels : int
+        ``in_channels=-1`` takes the width of the first features.
     weights : WeightDesign or (N,) array, optional
         Fixed node weights w, from :mod:`nareg.design` or your own. Default: learned.
     n_nodes : int, optional
@@ -46,6 +57,8 @@ class NodeAdaptiveConv(torch.nn.Module):
         for one made for ``Adjacency(graph).augmented_laplacian``, and for all other weights (their default).
     tol : float
         The solve stops at residuals of ``tol`` times the columns' length, forward and backward.
+    symmetrize : bool
+        True joins nodes where either points at the other, see :class:`Adjacency`.
     bias : bool
 
     Notes
@@ -83,17 +96,20 @@ class NodeAdaptiveConv(torch.nn.Module):
         lower: float = 1e-3,
         laplacian: Literal["augmented", "combinatorial"] | None = None,
         tol: float = 1e-5,
+        symmetrize: bool = False,
         bias: bool = True,
     ) -> None:
         super().__init__()
-        self.in_channels = _checks.integer("in_channels", in_channels, low=1)
+        self.in_channels = checked_width(in_channels)
         self.out_channels = _checks.integer("out_channels", out_channels, low=1)
         self.tol = _checks.number("tol", tol, low=0, high=1, strict=True)
         self.lower = _checks.number("lower", lower, low=0)
         self.lam = _checks.number("lam", lam, low=0, strict=True)
         default = "combinatorial" if isinstance(weights, WeightDesign) else "augmented"
         self.laplacian = _checks.choice("laplacian", default if laplacian is None else laplacian, LAPLACIANS)
-        self._penalty: sp.csr_array | None = None
+        self.symmetrize = bool(symmetrize)
+        #: Places and values of the Laplacian that the weights were designed for
+        self._designed: tuple[torch.Tensor | None, torch.Tensor | None] = (None, None)
         if weights is not None:
             if n_nodes is not None or groups is not None:
                 raise InputError("weights is given: omit n_nodes and groups, which are for learned weights.")
@@ -109,7 +125,7 @@ class NodeAdaptiveConv(torch.nn.Module):
                     f"lam = {self.lam:g} is not above lower = {self.lower:g}: learning starts from w^2 = lam, raise it."
                 )
             self.theta = torch.nn.Parameter(torch.empty(int(index.max()) + 1))
-        self.weight = torch.nn.Parameter(torch.empty(in_channels, out_channels))
+        self.weight = new_weight(self.in_channels, self.out_channels)
         self.bias = torch.nn.Parameter(torch.empty(out_channels)) if bias else None
         self._last = LastGraph()
         self.reset_parameters()
@@ -121,14 +137,13 @@ class NodeAdaptiveConv(torch.nn.Module):
             raise InputError("weights is an edge design: a node design (one weight per node) is expected.")
         if weights.fit is not None and not np.all(weights.fit == 1):
             raise InputError("weights were designed with fit=..., which the layer does not have: design without fit.")
-        self._penalty = weights.penalty
+        penalty = sp.coo_array(weights.penalty)
+        self._designed = (torch.as_tensor(np.stack(penalty.coords)).long(), torch.tensor(penalty.data))
         return weights.weights
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw W anew (Glorot), bias zero, learned node weights back to ``sqrt(lam)``."""
-        torch.nn.init.xavier_uniform_(self.weight, generator=generator)
-        if self.bias is not None:
-            torch.nn.init.zeros_(self.bias)
+        draw(self, generator)
         if self.theta is not None:
             start = np.sqrt(self.lam) - np.sqrt(self.lower)
             torch.nn.init.constant_(self.theta, float(start + np.log(-np.expm1(-start))))  # softplus^-1
@@ -143,53 +158,34 @@ class NodeAdaptiveConv(torch.nn.Module):
 
     def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) features -> (N, out_channels)."""
+        materialize(self, x)
         x = layer_input(x, self.weight)
-        adjacency = self._last.get(edge_index, edge_weight, x.shape[0], "sym")
+        if torch.compiler.is_compiling():
+            edges, weights, number, learned = traced_graph(edge_index, edge_weight)
+            w = self._weights_for(x)
+            return project(
+                x, self.weight, self.bias,
+                lambda z: _traced.node_adaptive_filter(
+                    z, w, edges, weights, *self._designed, number, learned, self.symmetrize, self.laplacian, self.tol
+                ),
+            )  # fmt: skip
+        adjacency = self._last.get_learned(edge_index, edge_weight, x.shape[0], "sym", self.symmetrize)
         return project(x, self.weight, self.bias, lambda z: self._denoised(adjacency, z))
 
     def denoise(self, graph: GraphInput, x: torch.Tensor) -> torch.Tensor:
         """The denoiser alone, ``(I + diag(w) L diag(w))^-1 x``, without W and bias: (N, F) -> (N, F)."""
         x = checked_features("x", x)
-        return self._denoised(self._last.get(graph, None, x.shape[0], "sym"), x)
+        return self._denoised(self._last.get(graph, None, x.shape[0], "sym", self.symmetrize), x)
 
     def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
+        system = node_adaptive_system(adjacency, x, self.laplacian, self._designed, self._last.derived)
+        return in_full_precision(x, lambda z: system.filter(z, self._weights_for(x), self.tol))
+
+    def _weights_for(self, x: torch.Tensor) -> torch.Tensor:
         w = self.node_weights
         if w.shape[0] != x.shape[0]:
             raise InputError(f"the layer has weights for {w.shape[0]} nodes but x has {x.shape[0]} rows: match them.")
-        L, diagonal = self._laplacian(adjacency, x)
-        column = w.to(x.dtype)[:, None]
-        fixed = column.detach()
-        operator = TorchSparse(L, L)
-
-        def product(P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-            scaled = P * fixed
-            operator.multiply_add(scaled, scaled, 1.0, 0.0, out)
-            return out.mul_(fixed).add_(P)
-
-        def slope(Y: torch.Tensor, Z: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
-            """Gradient of ``<v Y, L (v Z)>`` in v."""
-            return (Y * (L @ (v * Z)) + Z * (L @ (v * Y))).sum(1, keepdim=True)
-
-        scale = 1 / (1 + fixed**2 * diagonal)
-        denoised: torch.Tensor = Solve.apply(x, column, product, slope, self.tol, scale)
-        return denoised
-
-    def _laplacian(self, adjacency: Adjacency, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """L as a CSR tensor and its diagonal, stored for the last graph."""
-        key = (x.dtype, x.device)
-        if key not in self._last.derived:
-            L = adjacency.laplacian if self.laplacian == "combinatorial" else adjacency.augmented_laplacian
-            designed = self._penalty
-            # weights of edges may have come as float32
-            if designed is not None and (designed.shape != L.shape or abs(designed - L).max() > 1e-6 * abs(designed).max()):
-                raise InputError(
-                    f"weights were not designed for the {self.laplacian} Laplacian of the graph that the layer is given: "
-                    "design them for this one (nareg.gnn.Adjacency(graph).laplacian or .augmented_laplacian)."
-                )
-            diagonal = torch.as_tensor(L.diagonal()[:, None], dtype=x.dtype, device=x.device)
-            self._last.derived[key] = (csr_tensor(L, x.dtype, x.device), diagonal)
-        matrix_and_diagonal: tuple[torch.Tensor, torch.Tensor] = self._last.derived[key]
-        return matrix_and_diagonal
+        return w
 
     def extra_repr(self) -> str:
         """What ``repr`` shows."""

@@ -9,7 +9,7 @@ The truncated series is the published model: at lam = 32 and S = 16 it is far fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -151,8 +151,8 @@ def values_checked() -> Iterator[None]:
         _look.reset(token)
 
 
-def checked_features(name: str, value: Any) -> Any:
-    """(N, F) features as they are if they are finite floats of 32 or 64 bits."""
+def checked_features(name: str, value: Any, dtypes: Sequence[Any] | None = None) -> Any:
+    """(N, F) features as they are if they are finite floats of 32 or 64 bits, or of the given dtypes."""
     if not is_tensor(value):
         return np.ascontiguousarray(_checks.floats(name, value, ndim=(2,)))
     import torch
@@ -161,11 +161,11 @@ def checked_features(name: str, value: Any) -> Any:
         raise InputError(f"{name} is a meta tensor, which holds no numbers: pass one on a device.")
     if value.layout != torch.strided:
         raise InputError(f"{name} is a sparse tensor: pass {name}.to_dense().")
-    if value.dtype not in (torch.float32, torch.float64):
+    if value.dtype not in (dtypes or (torch.float32, torch.float64)):
         raise InputError(f"{name} has dtype {value.dtype}: float32 or float64 is expected, pass {name}.float().")
     if value.ndim != 2:
         raise InputError(f"{name} has shape {tuple(value.shape)}: (nodes, features) is expected.")
-    if not _look.get():
+    if torch.compiler.is_compiling() or not _look.get():  # an operator looks when it runs
         return value
     # a sum is finite only if its terms are, and four times as fast to look at
     if not bool(torch.isfinite(value.detach().sum())) and bool((bad := ~torch.isfinite(value.detach())).any()):

@@ -57,7 +57,7 @@ def rngc(
         if masked:
             raise InputError("solver='chebyshev' has no edge-masked form: pass solver='cg', or masked=False.")
         return _woodbury(adjacency, x, U, lam, solver, eps)
-    perturbed = _checked(adjacency, U, lam, solver, eps, masked, memo)
+    perturbed = perturbed_matrix(adjacency, U, lam, solver, eps, masked, memo)
     M, slope = perturbed.operator, perturbed.slope
     if isinstance(x, np.ndarray):
         if isinstance(solver, Neumann):
@@ -65,12 +65,21 @@ def rngc(
         return conjugate_gradients.solve(system(M, lam), x, tol=solver.tol)[0]
     from nareg.gnn._autograd import PerturbedSeries, Solve
 
+    parameters, slopes = [U], [slope]
+    if adjacency.is_learned:
+        parameters.append(adjacency.entries(adjacency.normalization, x))
+        slopes.append(adjacency.slope)
     if isinstance(solver, Neumann):
-        return PerturbedSeries.apply(x, U, M, slope, lam, solver.order)
-    return Solve.apply(x, U, system(M, lam), lambda Y, Z, V: -lam * slope(Y, Z, V), solver.tol, None)
+        return PerturbedSeries.apply(x, M, slopes, lam, solver.order, *parameters)
+
+    def solve(B: Any) -> Any:
+        return conjugate_gradients.solve(system(M, lam), B, tol=solver.tol)[0]
+
+    of_system = [lambda Y, Z, p, of_M=of_M: -lam * of_M(Y, Z, p) for of_M in slopes]
+    return Solve.apply(x, solve, solve, of_system, *parameters)
 
 
-def _checked(
+def perturbed_matrix(
     adjacency: Adjacency, U: Any, lam: float, solver: Solver, eps: float, masked: bool, memo: Memo | None
 ) -> PerturbedMatrix:
     """The perturbation by these features with its spectrum checked, from the memo where they are the last ones."""

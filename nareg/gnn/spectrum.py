@@ -28,6 +28,8 @@ DENSE = 19
 
 def lowest(adjacency: Adjacency) -> float:
     """A lower bound of the eigenvalues of A~, computed once per graph: Lanczos less its accuracy, and never below -1."""
+    if adjacency.is_learned:  # another one in every pass
+        return -1.0
     stored: float | None = adjacency.__dict__.get("_lowest")
     if stored is None:
         stored = max(-1.0, _end(adjacency.symmetric.matrix, "SA") - ACCURACY)  # "rw" is similar to it

@@ -1,0 +1,157 @@
+"""Node classification data of PyTorch Geometric and OGB, in and out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg import _checks
+from nareg._arrays import as_numpy, is_tensor
+from nareg.errors import InputError, MissingDependencyError
+from nareg.graph import Graph
+
+Parts = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+def fields_of_pyg(data: Any) -> dict[str, Any]:
+    """Graph, features, labels, number of classes and splits of a ``Data``."""
+    if not hasattr(data, "x") or not hasattr(data, "y") or hasattr(data, "edge_types"):
+        raise InputError(f"data is a {type(data).__name__}: a torch_geometric Data with x, y and edge_index is expected.")
+    for name in ("x", "y"):
+        if getattr(data, name) is None:
+            raise InputError(f"data has no {name}: features x, classes y and edge_index are needed.")
+    if getattr(data, "edge_weight", None) is not None:
+        raise InputError("data has edge_weight, which a NodeClassification does not hold: set data.edge_weight = None.")
+    edges = getattr(data, "edge_index", None)
+    if edges is None and (adjacency := getattr(data, "adj_t", None)) is not None:
+        edges = adjacency if not is_tensor(adjacency) else np.stack(sp.coo_array(as_numpy(adjacency)).coords)
+    if edges is None:
+        raise InputError("data has no edges: it needs edge_index or adj_t.")
+    features = _features(data.x)
+    labels = _labels(data.y, features.shape[0])
+    masks = [getattr(data, f"{part}_mask", None) for part in ("train", "val", "test")]
+    return {
+        "graph": _graph(edges, features.shape[0]),
+        "features": features,
+        "labels": labels,
+        "n_classes": _n_classes(labels),
+        "splits": _splits(masks, features.shape[0]),
+    }
+
+
+def fields_of_ogb(dataset: Any) -> dict[str, Any]:
+    """The same of a ``NodePropPredDataset``, with its name."""
+    if not hasattr(dataset, "get_idx_split") or not hasattr(dataset, "__getitem__"):
+        raise InputError(f"dataset is a {type(dataset).__name__}: an ogb.nodeproppred.NodePropPredDataset is expected.")
+    item = dataset[0]
+    if not (isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], dict)):
+        raise InputError(
+            "dataset[0] is not a graph dictionary and labels: pass a NodePropPredDataset; for a PygNodePropPredDataset use "
+            "NodeClassification.from_pyg(dataset[0])."
+        )
+    graph, raw = item
+    if graph.get("node_feat") is None or graph.get("edge_index") is None:
+        raise InputError("the graph has no node_feat or no edge_index: features and edges are needed.")
+    features = _features(graph["node_feat"])
+    labels = _labels(raw, features.shape[0])
+    split = dataset.get_idx_split()
+    return {
+        "name": str(getattr(dataset, "name", "ogb")),
+        "graph": _graph(graph["edge_index"], features.shape[0]),
+        "features": features,
+        "labels": labels,
+        "n_classes": max(_n_classes(labels), int(getattr(dataset, "num_classes", 0) or 0)),
+        "splits": (tuple(_indices(part, split[part], features.shape[0]) for part in ("train", "valid", "test")),),
+    }
+
+
+def to_data(features: np.ndarray, graph: Graph, labels: np.ndarray, splits: tuple[Parts, ...]) -> Any:
+    """A ``torch_geometric.data.Data``; masks are (N,) for one split and (N, S) for several."""
+    try:
+        import torch
+        from torch_geometric.data import Data
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in ("torch", "torch_geometric"):
+            raise
+        raise MissingDependencyError("to_pyg needs PyTorch Geometric: pip install 'nareg[pyg]'.") from None
+    data = Data(
+        x=torch.from_numpy(features), edge_index=torch.from_numpy(graph.to_edge_index()[0]), y=torch.from_numpy(labels.copy())
+    )
+    for k, part in enumerate(("train", "val", "test")):
+        if not splits:
+            break
+        mask = np.zeros((labels.size, len(splits)), dtype=bool)
+        for column, split in enumerate(splits):
+            mask[split[k], column] = True
+        data[f"{part}_mask"] = torch.from_numpy(mask[:, 0].copy() if len(splits) == 1 else mask)
+    return data
+
+
+def _features(value: Any) -> sp.csr_array | np.ndarray:
+    array = value.to_torch_sparse_csr_tensor() if hasattr(value, "to_torch_sparse_csr_tensor") else value
+    array = as_numpy(array)
+    if sp.issparse(array):
+        matrix = sp.csr_array(array).astype(np.float32)
+        _checks.floats("the entries of x", matrix.data, ndim=(1,))
+        return matrix
+    return _checks.floats("x", array, ndim=(2,)).astype(np.float32)
+
+
+def _labels(value: Any, n_nodes: int) -> np.ndarray:
+    """Classes (N,) int64, -1 where they are NaN or negative."""
+    array = _checks.array_of("y", as_numpy(value))
+    if array.shape not in ((n_nodes,), (n_nodes, 1)) or array.dtype.kind not in "iuf":
+        raise InputError(f"y has shape {array.shape} and dtype {array.dtype}: one class per node ({n_nodes},) is expected.")
+    array = array.ravel()
+    known = array >= 0  # not where NaN
+    if (array[known] != np.floor(array[known])).any():
+        raise InputError("y holds a number that is not an integer: classes from 0 are expected.")
+    labels = np.full(n_nodes, -1, dtype=np.int64)
+    labels[known] = array[known].astype(np.int64)
+    return labels
+
+
+def _n_classes(labels: np.ndarray) -> int:
+    return int(labels.max(initial=-1)) + 1
+
+
+def _graph(edge_index: Any, n_nodes: int) -> Graph:
+    """Simple and undirected: i and j are joined where either points at the other, self-loops are left out."""
+    index = _checks.array_of("edge_index", as_numpy(edge_index))
+    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
+        raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E) are expected.")
+    if index.size and (index.min() < 0 or index.max() >= n_nodes):
+        bad = int(index.min()) if index.min() < 0 else int(index.max())
+        raise InputError(f"edge_index holds node {bad}, out of range: there are {n_nodes} nodes, 0 to {n_nodes - 1}.")
+    i, j = index[:, index[0] != index[1]].astype(np.int64)
+    one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
+    adjacency = sp.csr_array(one_way.maximum(one_way.T))
+    adjacency.data[:] = 1.0
+    return Graph(adjacency)
+
+
+def _splits(masks: list[Any], n_nodes: int) -> tuple[Parts, ...]:
+    """Splits of (N,) or (N, S) masks, or none."""
+    if any(mask is None for mask in masks):
+        return ()
+    arrays = []
+    for part, mask in zip(("train", "val", "test"), masks, strict=True):
+        array = _checks.array_of(f"{part}_mask", as_numpy(mask))
+        if array.dtype != bool or array.ndim not in (1, 2) or array.shape[0] != n_nodes:
+            raise InputError(f"{part}_mask has shape {array.shape} and dtype {array.dtype}: a boolean per node is expected.")
+        arrays.append(array.reshape(n_nodes, -1))
+    # some sources have one test set for all splits
+    count = max(array.shape[1] for array in arrays)
+    if any(array.shape[1] not in (1, count) for array in arrays):
+        raise InputError(f"the masks have {[array.shape[1] for array in arrays]} columns: one per split is expected.")
+    train, val, test = (np.broadcast_to(array, (n_nodes, count)) for array in arrays)
+    return tuple((np.flatnonzero(train[:, k]), np.flatnonzero(val[:, k]), np.flatnonzero(test[:, k])) for k in range(count))
+
+
+def _indices(name: str, value: Any, n_nodes: int) -> np.ndarray:
+    index = _checks.array_of(name, as_numpy(value))
+    if index.ndim != 1 or index.dtype.kind not in "iu" or (index.size and (index.min() < 0 or index.max() >= n_nodes)):
+        raise InputError(f"the {name} part of the split is not an array of nodes 0 to {n_nodes - 1}: pass indices.")
+    return index.astype(np.int64)

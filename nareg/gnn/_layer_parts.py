@@ -1,0 +1,121 @@
+"""What the layers share: their linear part, its width and precision, and the checks of their input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch.nn.parameter import UninitializedParameter, is_lazy
+
+from nareg import _checks
+from nareg.errors import InputError
+from nareg.gnn.adjacency import Adjacency
+from nareg.gnn.propagation import checked_features
+
+FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
+
+
+class LazyWeight(torch.nn.Module):
+    """A module whose ``weight`` may wait for the width of the first features; it is saved and loaded in either state."""
+
+    in_channels: int
+    out_channels: int
+    weight: torch.nn.Parameter
+    bias: torch.nn.Parameter | None
+
+    def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
+        if is_lazy(self.weight):  # it has no numbers to detach
+            destination[prefix + "weight"] = self.weight
+            lazy = self._parameters.pop("weight")
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+            self._parameters["weight"] = lazy
+        else:
+            super()._save_to_state_dict(destination, prefix, keep_vars)
+
+    def _load_from_state_dict(self, state_dict: Any, prefix: str, *args: Any) -> None:
+        given = state_dict.get(prefix + "weight")
+        if is_lazy(self.weight) and given is not None and not is_lazy(given):
+            _set_width(self, given.shape[0])
+        super()._load_from_state_dict(state_dict, prefix, *args)  # type: ignore[no-untyped-call]
+
+
+def checked_width(in_channels: int) -> int:
+    """A number of features, or -1."""
+    return -1 if in_channels == -1 and type(in_channels) is int else _checks.integer("in_channels", in_channels, low=1)
+
+
+def new_weight(in_channels: int, out_channels: int) -> torch.nn.Parameter:
+    """An empty W, or one that waits for its width."""
+    return UninitializedParameter() if in_channels == -1 else torch.nn.Parameter(torch.empty(in_channels, out_channels))
+
+
+def draw(layer: LazyWeight, generator: torch.Generator | None) -> None:
+    """Draw W anew (Glorot), bias zero; W that waits for its width is drawn then."""
+    if not is_lazy(layer.weight):
+        torch.nn.init.xavier_uniform_(layer.weight, generator=generator)
+    if layer.bias is not None:
+        torch.nn.init.zeros_(layer.bias)
+
+
+def materialize(layer: LazyWeight, x: Any) -> None:
+    """Give W the width of features, where it waits for it."""
+    if layer.in_channels != -1:
+        return
+    if torch.compiler.is_compiling():
+        raise InputError("in_channels is -1: call the layer once on features before torch.compile or torch.export.")
+    if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape[1] > 0:
+        _set_width(layer, x.shape[1])
+        draw(layer, None)
+
+
+def _set_width(layer: LazyWeight, width: int) -> None:
+    layer.weight.materialize((width, layer.out_channels))  # type: ignore[attr-defined]
+    layer.in_channels = width
+
+
+def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
+    """Features that fit a layer: a finite tensor of its width, dtype and device."""
+    if isinstance(x, (tuple, list)):
+        raise InputError(
+            "x is a pair, as for edges between two types of nodes: a filter needs one type, with edges from it to itself."
+        )
+    if not isinstance(x, torch.Tensor):
+        raise InputError(f"x is a {type(x).__name__}, a tensor is expected: pass torch.as_tensor(x).")
+    features: torch.Tensor = checked_features("x", x, FLOATS)
+    if x.shape[1] != weight.shape[0]:
+        raise InputError(f"x has {x.shape[1]} features but the layer takes {weight.shape[0]}: set in_channels.")
+    if x.device != weight.device:
+        raise InputError(f"x is on {x.device} but the layer on {weight.device}: move one, say layer.to(x.device).")
+    if x.dtype != weight.dtype and not torch.is_autocast_enabled(x.device.type):
+        raise InputError(f"x has dtype {x.dtype} but the layer {weight.dtype}: convert one, say layer.to(x.dtype).")
+    return features
+
+
+def project(
+    x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None, filtered: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
+    """``H x W + b``, the filter H on whichever side of W has fewer columns."""
+    if weight.shape[1] < weight.shape[0]:
+        out = filtered(x @ weight)
+        return out if bias is None else out + bias.to(out.dtype)
+    return filtered(x) @ weight if bias is None else torch.addmm(bias, filtered(x), weight)
+
+
+def in_full_precision(z: torch.Tensor, filtered: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+    """A filter of features, in float32 where they have half precision, and without autocast."""
+    with torch.autocast(z.device.type, enabled=False):
+        return filtered(z.to(torch.promote_types(z.dtype, torch.float32))).to(z.dtype)
+
+
+def traced_graph(graph: Any, edge_weight: Any) -> tuple[torch.Tensor | None, torch.Tensor | None, int, bool]:
+    """A graph as an operator takes it: ``edge_index``, weights, or the number of a prepared adjacency; if it is learned."""
+    if isinstance(graph, Adjacency):
+        if torch.compiler.is_exporting():
+            raise InputError("an Adjacency cannot be exported: pass edge_index, which the exported program takes as input.")
+        if edge_weight is not None:
+            raise InputError("edge_weight goes with edge_index only: the prepared adjacency has its own weights.")
+        return None, None, graph.number, False
+    if not isinstance(graph, torch.Tensor) or graph.layout != torch.strided:
+        raise InputError("torch.compile and torch.export take edge_index or (compile only) an Adjacency: pass one.")
+    return graph, edge_weight, -1, edge_weight is not None and edge_weight.requires_grad
