@@ -24,10 +24,14 @@ MESH_DEGREE = 200
 
 def local_range(n: int) -> tuple[int, int]:
     """Rows of this rank where ``n`` are spread evenly in order."""
-    comm = load().comm
-    small, more = divmod(n, comm.size)
-    first = comm.rank * small + min(comm.rank, more)
-    return first, first + small + (comm.rank < more)
+    return range_of(n, load().comm.rank)
+
+
+def range_of(n: int, rank: int) -> tuple[int, int]:
+    """Those of any rank."""
+    small, more = divmod(n, load().comm.size)
+    first = rank * small + min(rank, more)
+    return first, first + small + (rank < more)
 
 
 def from_rows(n: int, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Any:
