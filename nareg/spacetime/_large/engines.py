@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from nareg.filters.backends import Torch, checking_in_step
+from nareg.filters.backends import SolverBackend, Torch, check_solver_backend, checking_in_step
 from nareg.graph import Graph
 from nareg.spacetime._large.fitting import estimate
 from nareg.spacetime._large.learning import Memory
@@ -20,8 +20,8 @@ from nareg.spacetime._large.system import Process, SpaceTimeSystem
 class Engine(Protocol):
     """Estimates of one model."""
 
-    def compare(self, inputs: dict[str, Any]) -> None:
-        """Refuse inputs that differ between ranks."""
+    def compare(self, **values: Any) -> None:
+        """Refuse values that differ between ranks."""
 
     def estimate(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (T, N) of the field given readings (T, N)."""
@@ -38,7 +38,7 @@ class Local:
     def __init__(self, process: Process, graph: Graph, pool: ThreadPoolExecutor, options: Torch | None = None) -> None:
         self._process, self._graph, self._pool, self._options = process, graph, pool, options
 
-    def compare(self, inputs: dict[str, Any]) -> None:
+    def compare(self, **values: Any) -> None:
         """There is no other rank."""
 
     def estimate(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
@@ -52,14 +52,15 @@ class Local:
 
 
 @contextmanager
-def engine(backend: str | Torch, process: Process, graph: Graph, threads: int) -> Iterator[tuple[Engine, dict[str, Any]]]:
-    """Who solves, and a dictionary for what must come out the same on all ranks."""
-    with checking_in_step(backend) as compared:
-        if backend == "petsc":
+def open_engine(backend: SolverBackend, process: Process, graph: Graph, threads: int) -> Iterator[Engine]:
+    """Who solves; with PETSc what fails on one rank ends the work on all."""
+    name = check_solver_backend(backend)
+    with checking_in_step(backend):
+        if name == "petsc":
             from nareg.spacetime._large.ranks import Ranks
 
-            yield Ranks(process, graph), compared
+            yield Ranks(process, graph)
             return
-        options = backend if isinstance(backend, Torch) else Torch() if backend == "torch" else None
+        options = backend if isinstance(backend, Torch) else Torch() if name == "torch" else None
         with ThreadPoolExecutor(threads) as pool:
-            yield Local(process, graph, pool, options), compared
+            yield Local(process, graph, pool, options)

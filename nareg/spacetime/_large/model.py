@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import one_thread
-from nareg.filters.backends import SolverBackend, check_solver_backend
+from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
-from nareg.spacetime._large.engines import Engine, Local, engine
+from nareg.spacetime._large.engines import Engine, Local, open_engine
 from nareg.spacetime._large.fitting import estimate
 from nareg.spacetime._large.stream import SparseStream, begin
 from nareg.spacetime._large.system import Process
@@ -88,12 +88,11 @@ class SparseSpaceTimeModel(BaseModel):
         True
         """
         started = perf_counter()
-        check_solver_backend(backend)
-        with one_thread(), engine(backend, self.process, self.graph, THREADS) as (solver, compared):
+        with one_thread(), open_engine(backend, self.process, self.graph, THREADS) as solver:
             given = on_grid(self, readings, times, observed, exclude=robust)
             y = given.rows - given.offset
             search = robust and readings is not None
-            solver.compare({"readings": y, "robust": search})
+            solver.compare(readings=y, robust=search)
             bad = self._outliers(y, solver, progress)[0] if search else np.zeros(y.shape, dtype=bool)
             calm = np.where(bad, np.nan, y)
             x, var, value = solver.smooth(calm, TOL)
@@ -103,7 +102,7 @@ class SparseSpaceTimeModel(BaseModel):
             offsets = self.cycles.variance_at(given.grid.seconds_of(rows))
             var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
             smoothed = self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
-            compared["the estimate"] = (smoothed.x, smoothed.std)
+            solver.compare(estimate=(smoothed.x, smoothed.std))
         return smoothed
 
     def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:

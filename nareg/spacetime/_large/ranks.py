@@ -7,6 +7,7 @@ grow with the ranks. All draws are those of one process, too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -22,6 +23,9 @@ from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.system import Process, SpaceTimeSystem, TimePreconditioner
 from nareg.spacetime._large.variances import Chains
 
+#: Frequencies whose solves, over the steps of a smoothing, take as long as one factor: 2 to 4 were seen.
+FACTOR = 3
+
 
 class RankPreconditioner(TimePreconditioner):
     """``M^-1`` for the rows of this rank."""
@@ -31,9 +35,8 @@ class RankPreconditioner(TimePreconditioner):
         self._rows = slice(*local_range(process.field.n))
 
     def _columns(self) -> np.ndarray:
-        # neighbors in frequency share a factor, so that a rank makes few
-        frequencies = np.concatenate([members for members, _ in self.groups])
-        self._exchange = Exchange(self.process.field.n, np.array_split(frequencies, load().comm.size))
+        columns = balanced([members for members, _ in self.groups], load().comm.size)
+        self._exchange = Exchange(self.process.field.n, columns)
         return self._exchange.own
 
     def solve(self, R: np.ndarray, pool: ThreadPoolExecutor | None = None) -> np.ndarray:
@@ -45,6 +48,18 @@ class RankPreconditioner(TimePreconditioner):
     def noise(self, S: int, rng: np.random.Generator) -> np.ndarray:
         """The rows (n, S, T) of a draw with M as covariance, which every rank makes whole."""
         return super().noise(S, rng)[self._rows].copy()
+
+
+def balanced(groups: Sequence[np.ndarray], ranks: int) -> list[np.ndarray]:
+    """Frequencies of every rank, from groups that share a factor: the largest first, each to the rank with least work."""
+    most = -(-sum(members.size for members in groups) // ranks)
+    pieces = [members[k : k + most] for members in groups for k in range(0, members.size, most)]
+    work, owned = np.zeros(ranks), [[np.empty(0, dtype=int)] for _ in range(ranks)]
+    for piece in sorted(pieces, key=len, reverse=True):
+        rank = int(work.argmin())
+        work[rank] += piece.size + FACTOR
+        owned[rank].append(piece)
+    return [np.concatenate(parts) for parts in owned]
 
 
 class RankSystem(SpaceTimeSystem):
@@ -67,21 +82,20 @@ class Ranks:
     """Estimates of one model on all ranks, which call it with the same readings and get the same answers."""
 
     def __init__(self, process: Process, graph: Graph) -> None:
-        self._process, self._graph, self._comm = process, graph, load().comm
+        self._process, self._graph = process, graph
         self._system: RankSystem | None = None
         family, adjacency = process.field.family, graph.adjacency
         model = (process.rho, process.variance, process.noise, process.field.entries, family.i, family.j)
-        network = (adjacency.shape, adjacency.indptr, adjacency.indices, adjacency.data)
-        self.compare({"model": model, "graph": network})
+        self.compare(graph=(adjacency.shape, adjacency.indptr, adjacency.indices, adjacency.data), model=model)
 
-    def compare(self, inputs: dict[str, Any]) -> None:
+    def compare(self, **values: Any) -> None:
         """Refuse what is not the same on all ranks."""
-        roll_call(self._comm, inputs)
+        roll_call(load().comm, values)
 
     def estimate(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (T, N) of the field given readings (T, N)."""
         process, y = self._process, y.T
-        self.compare({"readings": y, "tol": tol})
+        self.compare(readings=y, tol=tol)
         observed = np.isfinite(y)
         self._system = system = RankSystem(process, observed)
         right = system.right_side(y[system.rows])

@@ -193,7 +193,7 @@ class SpaceTimeSystem:
     def product(self, X: np.ndarray) -> np.ndarray:
         """``(P + C) X`` for X (N, S, T)."""
         n, S, T = X.shape
-        spatial = (self.precision @ X.reshape(n, -1)).reshape(n, S, T)
+        spatial = (self.precision @ X.reshape(n, S * T)).reshape(n, S, T)
         out = self.process.through_time(spatial)
         out /= self.process.variance
         out += self.weights[:, None, :] * X

@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.filters.backends._petsc.choice import all_rows
-from nareg.filters.backends._petsc.factor import dense
+from nareg.filters.backends._petsc.factor import product
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import from_rows, local_range, range_of
 from nareg.filters.backends._petsc.steps import meeting
@@ -27,10 +27,10 @@ class RowMatrix:
     """A sparse matrix (N, N) by rows; every rank passes all of it and keeps its own rows."""
 
     def __init__(self, matrix: sp.csr_array) -> None:
-        self.n = matrix.shape[0]
-        rows = matrix[slice(*local_range(self.n))]
+        n = matrix.shape[0]
+        rows = matrix[slice(*local_range(n))]
         with meeting(load().comm):
-            self._K = from_rows(self.n, rows.indptr, rows.indices, rows.data)
+            self._K = from_rows(n, rows.indptr, rows.indices, rows.data)
 
     def __matmul__(self, X: np.ndarray) -> np.ndarray:
         """The rows of the product with X (n, M), of which every rank has its rows."""
@@ -38,7 +38,7 @@ class RowMatrix:
         with meeting(load().comm):
             for first in range(0, X.shape[1], COLUMNS):
                 part = slice(first, first + COLUMNS)
-                out[:, part] = self._K.matMult(dense(X[:, part], self.n)).getDenseArray()
+                out[:, part] = product(self._K, X[:, part])
         return out
 
 
