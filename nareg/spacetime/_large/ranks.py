@@ -101,8 +101,8 @@ class Ranks:
         right = system.right_side(y[system.rows])
         x = gathered(system.solve(right[:, None, :], tol)[0][:, 0])
         weights = observed / process.noise[:, None]
-        chains = Chains.of(process, weights.mean(axis=1), self._graph.adjacency, shared)
-        return x.T, gathered(chains.smoothed(weights, system.rows)).T
+        chains = Chains.of(process, weights.mean(axis=1), self._graph.adjacency, system.rows, shared)
+        return x.T, gathered(chains.smoothed(weights)).T
 
     def smooth(self, y: np.ndarray, tol: float) -> tuple[np.ndarray, np.ndarray, float]:
         """Mean, variance, and the log-likelihood of the readings."""

@@ -44,45 +44,45 @@ class Chain:
         alpha = (1 + phi**2) / ((1 - phi**2) * v0) - increments * (1 + rho**2) / (1 - rho**2)
         return cls(np.clip(alpha - own, 0.0, None), increments)
 
-    def part(self, rows: slice) -> Chain:
-        """Those of some stations."""
-        return Chain(self.others[rows], self.increments[rows])
-
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Chains of all stations, for their own mean coverage and without readings of their own."""
+    """Chains of all stations or some rows, for their own mean coverage and without readings of their own."""
 
     process: Process
+    rows: slice
     seen: Chain
     unseen: Chain
-    weights: sp.csr_array  # whose readings tell of a station; rows sum to 1 at the mean coverage
+    weights: sp.csr_array  # (rows, N): whose readings tell of a station; rows sum to 1 at the mean coverage
 
     @classmethod
     def of(
-        cls, process: Process, coverage: np.ndarray, adjacency: sp.csr_array, share: Share = one_by_one
+        cls, process: Process, coverage: np.ndarray, adjacency: sp.csr_array, rows: slice = slice(None),
+        share: Share = one_by_one,
     ) -> Chains:  # fmt: skip
         """``coverage`` (N,): mean over time of ``1 / r`` where there is a reading."""
         rho = process.rho
         waves = np.cos(np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
         values = (1 + rho**2 - 2 * rho * waves) / (1 - rho**2)
-        spectra = _spectra(process, values, coverage, share)
-        alone = 1 / np.maximum(1 / spectra - coverage, 1e-9 / spectra)
+        spectra = _spectra(process, values, coverage, rows, share)
         reachable = sp.csr_array(adjacency + adjacency @ adjacency)
         reachable.setdiag(0.0)
+        reachable = reachable[rows]
         level = reachable @ coverage
         weights = sp.csr_array(sp.diags_array(1 / np.where(level > 0, level, 1.0)) @ reachable)
-        seen = Chain.of(process, spectra, waves, coverage)
-        unseen = Chain.of(process, alone, waves, np.zeros_like(coverage))
-        return cls(process, seen, unseen, weights)
+        own = coverage[rows]
+        alone = 1 / np.maximum(1 / spectra - own, 1e-9 / spectra)
+        seen = Chain.of(process, spectra, waves, own)
+        unseen = Chain.of(process, alone, waves, np.zeros_like(own))
+        return cls(process, rows, seen, unseen, weights)
 
-    def smoothed(self, weights: np.ndarray, rows: slice = slice(None)) -> np.ndarray:
-        """(N, T) variances given all readings, for ``weights`` of ``1 / r`` where there is a reading; or some rows of them."""
-        informed, own = self.weights[rows] @ weights, weights[rows]
-        result = self._pass(self.seen.part(rows), own, informed)
+    def smoothed(self, weights: np.ndarray) -> np.ndarray:
+        """(rows, T) variances given all readings, for ``weights`` (N, T) of ``1 / r`` where there is a reading."""
+        informed, own = self.weights @ weights, weights[self.rows]
+        result = self._pass(self.seen, own, informed)
         missing = own == 0
         if missing.any():
-            result[missing] = self._pass(self.unseen.part(rows), own, informed)[missing]
+            result[missing] = self._pass(self.unseen, own, informed)[missing]
         return result
 
     def _pass(self, chain: Chain, weights: np.ndarray, informed: np.ndarray) -> np.ndarray:
@@ -155,12 +155,12 @@ class Forward:
         return np.where(self.missing, unseen, seen)
 
 
-def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, share: Share) -> np.ndarray:
-    """(F, N) variances of every station's field per frequency, for the precisions in time ``values``."""
+def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, rows: slice, share: Share) -> np.ndarray:
+    """(F, rows) variances of stations' fields per frequency, for the precisions in time ``values``."""
     low, high = values.min(), values.max()
     nodes = np.geomspace(low, high, NODES if high > low * (1 + 1e-9) else 1)
     inverses = share(lambda node: _inverse_diagonal(process, node / process.variance, coverage), list(nodes), coverage.size)
-    logs = np.log(inverses)
+    logs = np.log(inverses[:, rows])
     if len(nodes) == 1:
         return np.exp(np.repeat(logs, values.size, axis=0))
     place = np.clip(np.searchsorted(nodes, values) - 1, 0, len(nodes) - 2)

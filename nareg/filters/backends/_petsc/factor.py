@@ -83,7 +83,7 @@ def product(matrix: Any, rows: np.ndarray) -> np.ndarray:
 
 
 def extract_rows(argument: Any, result: Any) -> np.ndarray:
-    """The local rows of a result. Both matrices are freed: Python would only put them on a list that PETSc never empties."""
+    """The local rows of a result. Both matrices are freed at once: PETSc keeps what Python merely forgets."""
     rows = np.array(result.getDenseArray())
     argument.destroy()
     result.destroy()
