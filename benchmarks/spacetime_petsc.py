@@ -2,8 +2,8 @@
 
 ``python benchmarks/spacetime_petsc.py`` runs ``mpiexec`` itself and prints a Markdown table. A field is drawn on a network of
 random places with 8 nearest neighbors and read with noise and gaps; all smooth with its true process. Each rank has one thread,
-SciPy has its own. CPU seconds are those of the busiest rank, waiting for others included, or of all of SciPy's threads: other work on
-the machine changes them less. Memory before the smoothing is that of Python, the model and its readings.
+SciPy has its own. CPU seconds are those of the busiest rank, waiting for others included, or of all of SciPy's threads: other
+work on the machine changes them less. Memory before the smoothing is that of Python, the model and its readings.
 """
 
 from __future__ import annotations
@@ -97,8 +97,9 @@ def main() -> None:
             x = np.load(folder / "x.npy")
             reference = x if reference is None else reference
             away = np.abs(x - reference).max(axis=(1, 2)) / np.abs(reference).max(axis=(1, 2))
+            who = f"PETSc, ranks: {ranks}" if ranks else "SciPy"
             print(
-                f"| {f'PETSc, ranks: {ranks}' if ranks else 'SciPy'} | {facts['seconds']:.1f} | {facts['cpu']:.1f} | {facts['memory'] / 1e9:.2f} "
+                f"| {who} | {facts['seconds']:.1f} | {facts['cpu']:.1f} | {facts['memory'] / 1e9:.2f} "
                 f"| {facts['before'] / 1e9:.2f} | {away[0]:.1e} | {away[1]:.1e} |",
                 flush=True,
             )
