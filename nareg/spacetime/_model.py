@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
+from nareg.errors import InputError
+from nareg.filters.backends import SolverBackend, check_solver_backend
 from nareg.progress import ProgressCallback
 from nareg.spacetime import _estimates, _stations
 from nareg.spacetime._base import BaseModel
@@ -70,7 +72,7 @@ class SpaceTimeModel(BaseModel):
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
-        robust: bool = True, progress: ProgressCallback | None = None,
+        robust: bool = True, backend: SolverBackend = "scipy", progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -84,6 +86,8 @@ class SpaceTimeModel(BaseModel):
             False marks a reading as missing.
         robust : bool
             Ignore readings more than five standard deviations from their prediction by all others.
+        backend : {"scipy"}
+            Other libraries solve for a :class:`SparseSpaceTimeModel` only.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per step: its stage, and the fraction that is done.
 
@@ -100,6 +104,10 @@ class SpaceTimeModel(BaseModel):
         (True, True)
         """
         started = perf_counter()
+        if (library := check_solver_backend(backend)) != "scipy":
+            raise InputError(
+                f"backend={library!r} solves for models of the sparse engine only: fit with engine='sparse', or omit backend."
+            )
         given = on_grid(self, readings, times, observed, exclude=robust)
         robust = robust and readings is not None
         return _estimates.smooth(self, given, robust=robust, progress=progress, started=started)

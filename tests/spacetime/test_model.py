@@ -175,3 +175,9 @@ def test_summary_says_what_it_is():
     text = network(n=4, T=20).summary()
     assert "4 stations, 20 times" in text
     assert "noise standard deviation: median 0.5" in text
+
+
+@pytest.mark.parametrize("backend", ["torch", "petsc"])
+def test_other_libraries_are_for_the_sparse_engine(backend):
+    with pytest.raises(InputError, match=f"backend='{backend}' solves for models of the sparse engine only"):
+        network(n=4, T=15).smooth(backend=backend)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS", "BackendLike", "BackendName", "SolverBackend", "Torch", "alike_on_all_ranks", "check_solver_backend",
-    "checking", "open_backend", "open_systems", "open_torch", "open_torch_edges", "open_torch_time",
+    "checking", "checking_in_step", "open_backend", "open_systems", "open_torch", "open_torch_edges", "open_torch_time",
 ]  # fmt: skip
 
 P = ParamSpec("P")
@@ -119,17 +119,25 @@ def alike_on_all_ranks(design: Callable[P, Design]) -> Callable[P, Design]:
 
     @wraps(design)
     def call(*arguments: P.args, **options: P.kwargs) -> Design:
-        if options.get("backend") != "petsc":
-            return design(*arguments, **options)
-        from nareg.filters.backends._petsc.library import load
-        from nareg.filters.backends._petsc.steps import in_step
-
-        with in_step(load().comm) as compared:
+        with checking_in_step(options.get("backend")) as compared:
             result = design(*arguments, **options)
             compared["the weights of the design"] = result.weights
         return result
 
     return call
+
+
+def checking_in_step(backend: object) -> AbstractContextManager[dict[str, Any]]:
+    """Long work that all ranks of PETSc's do alike: what fails on one, or Ctrl-C there, ends it on all.
+
+    What is put into the dictionary is compared between ranks at the end.
+    """
+    if backend != "petsc":
+        return nullcontext({})
+    from nareg.filters.backends._petsc.library import load
+    from nareg.filters.backends._petsc.steps import in_step
+
+    return in_step(load().comm)
 
 
 def checking(backend: BackendLike) -> AbstractContextManager[dict[str, Any]]:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from scipy.linalg import eigh_tridiagonal
 
-from nareg.spacetime._large.system import Process, SpaceTimeSystem, dots
+from nareg.spacetime._large.system import Process, Share, SpaceTimeSystem, one_by_one
 
 #: Probes of the determinant: as many as make this many cells, within limits; and the most steps from each.
 CELLS, PROBES, STEPS = 1_000_000, (1, 16), 20
@@ -20,35 +20,40 @@ CELLS, PROBES, STEPS = 1_000_000, (1, 16), 20
 SMALL = 1e-3
 
 
-def log_likelihood(y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadPoolExecutor | None = None) -> float:
-    """Log-likelihood of readings (N, T), NaN where missing, whose posterior mean is ``x``."""
+def log_likelihood(
+    y: np.ndarray, x: np.ndarray, process: Process, pool: ThreadPoolExecutor | None = None,
+    system: SpaceTimeSystem | None = None, share: Share = one_by_one,
+) -> float:  # fmt: skip
+    """Log-likelihood of readings (N, T), NaN where missing, whose posterior mean is ``x``; ``system`` is theirs, if made."""
     observed = np.isfinite(y)
     if not observed.any():
         return 0.0
-    system = SpaceTimeSystem(process, observed)
-    right = system.right_side(y)
+    system = system or SpaceTimeSystem(process, observed)
     n, T = y.shape
-    fit = float(np.sum(right * np.where(observed, y, 0.0)) - np.sum(right * x))
+    known = np.where(observed, y, 0.0)
+    right = known / process.noise[:, None]
+    fit = float(np.sum(right * known) - np.sum(right * x))
     prior = T * process.field.log_det - n * T * np.log(process.variance) - n * (T - 1) * np.log(1 - process.rho**2)
     noise = float(observed.sum(axis=1) @ np.log(process.noise))
-    determinant = system.preconditioner.log_det() + _relative(system, np.random.default_rng(0), pool) - prior + noise
+    probes = int(np.clip(CELLS // observed.size, *PROBES))
+    relative = _relative(system, probes, np.random.default_rng(0), pool)
+    determinant = system.preconditioner.log_det(share) + relative - prior + noise
     return -0.5 * (fit + determinant + observed.sum() * np.log(2 * np.pi))
 
 
-def _relative(system: SpaceTimeSystem, rng: np.random.Generator, pool: ThreadPoolExecutor | None) -> float:
+def _relative(system: SpaceTimeSystem, probes: int, rng: np.random.Generator, pool: ThreadPoolExecutor | None) -> float:
     """``log det M^-1 (P + C)``, averaged over probes."""
-    probes = int(np.clip(CELLS // system.observed.size, *PROBES))
     R = system.preconditioner.noise(probes, rng)
     Z = system.preconditioner.solve(R, pool)
-    size = rz = dots(R, Z)
+    size = rz = system.dots(R, Z)
     P = Z.copy()
     alphas, betas = [], []
     for _ in range(STEPS):
         Q = system.product(P)
-        alpha = rz / dots(P, Q)
+        alpha = rz / system.dots(P, Q)
         R -= alpha[:, None] * Q
         Z = system.preconditioner.solve(R, pool)
-        new = dots(R, Z)
+        new = system.dots(R, Z)
         alphas.append(alpha)
         betas.append(new / rz)
         P = Z + betas[-1][:, None] * P

@@ -6,20 +6,19 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg._linear.threads import one_thread
-from nareg.filters.backends import Torch
+from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._cycles import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
+from nareg.spacetime._large.engines import Engine, Local, open_engine
 from nareg.spacetime._large.fitting import estimate
-from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.stream import SparseStream, begin
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._outliers import ABSURD, deletion_scores, gross
@@ -52,7 +51,7 @@ class SparseSpaceTimeModel(BaseModel):
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
-        robust: bool = True, backend: Literal["scipy", "torch"] | Torch = "scipy", progress: ProgressCallback | None = None,
+        robust: bool = True, backend: SolverBackend = "scipy", progress: ProgressCallback | None = None,
     ) -> Smoothed:  # fmt: skip
         """Estimate the field at every station and time from all readings before and after.
 
@@ -70,9 +69,10 @@ class SparseSpaceTimeModel(BaseModel):
             False marks a reading as missing.
         robust : bool
             Ignore readings more than five standard deviations from their prediction by all others.
-        backend : {"scipy", "torch"} or Torch
-            Library that solves for the mean. ``"torch"`` runs on CUDA where there is one; a
-            :class:`~nareg.filters.backends.Torch` has a device and a precision.
+        backend : {"scipy", "torch", "petsc"} or Torch
+            Library that solves. ``"torch"`` solves for the mean, on CUDA where there is one; a
+            :class:`~nareg.filters.backends.Torch` has a device and a precision. ``"petsc"`` solves for all on the ranks of
+            ``mpiexec``, which pass the same model and readings, and get the same results.
         progress : callable, optional
             Called with a :class:`~nareg.progress.Progress` per solve: its stage, and the fraction that is done.
 
@@ -88,22 +88,22 @@ class SparseSpaceTimeModel(BaseModel):
         True
         """
         started = perf_counter()
-        if not isinstance(backend, Torch):
-            _checks.choice("backend", backend, ("scipy", "torch"))
-        options = backend if isinstance(backend, Torch) else Torch() if backend == "torch" else None
-        given = on_grid(self, readings, times, observed, exclude=robust)
-        y = given.rows - given.offset
-        with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-            bad = self._outliers(y, pool, progress)[0] if robust and readings is not None else np.zeros(y.shape, dtype=bool)
+        with one_thread(), open_engine(backend, self.process, self.graph, THREADS) as solver:
+            given = on_grid(self, readings, times, observed, exclude=robust)
+            y = given.rows - given.offset
+            search = robust and readings is not None
+            solver.compare(readings=y, robust=search)
+            bad = self._outliers(y, solver, progress)[0] if search else np.zeros(y.shape, dtype=bool)
             calm = np.where(bad, np.nan, y)
-            x, var = estimate(calm, self.process, self.graph, pool, TOL, options)
-            value = log_likelihood(calm.T, x.T, self.process, pool)
-        if progress is not None:
-            progress(Progress("smoothing", fraction=1.0))
-        rows = given.grid.rows
-        offsets = self.cycles.variance_at(given.grid.seconds_of(rows))
-        var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
-        return self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
+            x, var, value = solver.smooth(calm, TOL)
+            if progress is not None:
+                progress(Progress("smoothing", fraction=1.0))
+            rows = given.grid.rows
+            offsets = self.cycles.variance_at(given.grid.seconds_of(rows))
+            var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
+            smoothed = self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
+            solver.compare(estimate=(smoothed.x, smoothed.std))
+        return smoothed
 
     def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:
         y = (given.rows - given.offset)[-self.memory :]
@@ -144,7 +144,7 @@ class SparseSpaceTimeModel(BaseModel):
         """Readings minus their predictions from all others, in standard deviations, (N, T); NaN where there is no reading."""
         given = on_grid(self, readings, times, exclude=False)
         with one_thread(), ThreadPoolExecutor(THREADS) as pool:
-            _, scores = self._outliers(given.rows - given.offset, pool, None)
+            _, scores = self._outliers(given.rows - given.offset, Local(self.process, self.graph, pool), None)
         return scores[given.grid.rows].T
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -158,15 +158,13 @@ class SparseSpaceTimeModel(BaseModel):
         """Steps after which the past no longer matters: its effect has fallen to 1e-6."""
         return int(np.ceil(np.log(1e-6) / np.log(max(abs(self.process.rho), 0.1))))
 
-    def _outliers(
-        self, y: np.ndarray, pool: ThreadPoolExecutor, progress: ProgressCallback | None
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _outliers(self, y: np.ndarray, solver: Engine, progress: ProgressCallback | None) -> tuple[np.ndarray, np.ndarray]:
         """(T, N) True for readings that all others contradict, and every reading's deletion score."""
         noise = self.process.noise
         with np.errstate(invalid="ignore"):
             bad = np.abs(y) > ABSURD * np.sqrt(self.process.variance + noise)
         for k in range(ROUNDS):
-            x, var = estimate(np.where(bad, np.nan, y), self.process, self.graph, pool, ROUGH)
+            x, var = solver.estimate(np.where(bad, np.nan, y), ROUGH)
             scores = deletion_scores(y, x, var, np.where(bad, np.inf, noise))
             # a deleted reading is judged with the noise that it would have
             scores = np.where(bad, (y - x) / np.sqrt(var + noise), scores)

@@ -8,6 +8,7 @@ system in space, and neighboring frequencies share a factor.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ SPREAD = 2.0
 COLUMNS = 64
 #: Steps of conjugate gradients before they are given up.
 LONGEST = 500
+#: Arrays of ``width`` numbers, one per item: (items, width). Ranks that work together share the items.
+Share = Callable[[Callable[[float], np.ndarray], Sequence[float], int], np.ndarray]
 TOO_SMALL = "the space-time system is singular in float64: the noise or the field's variance is too small."
 
 
@@ -86,32 +89,60 @@ class Process:
         return out
 
 
+def one_by_one(work: Callable[[float], np.ndarray], items: Sequence[float], width: int) -> np.ndarray:
+    """``Share`` of a process that works alone."""
+    return np.array([work(item) for item in items]).reshape(len(items), width)
+
+
+def alike(values: np.ndarray) -> list[tuple[np.ndarray, float]]:
+    """Frequencies that share a factor, and the precision in time that it has, from the smallest on."""
+    order = np.argsort(values, kind="stable")
+    bins = np.floor(np.log(values[order] / values[order[0]]) / np.log(SPREAD)).astype(int)
+    groups = [order[bins == k] for k in np.unique(bins)]
+    return [(np.sort(members), float(np.exp(np.log(values[members]).mean()))) for members in groups]
+
+
 class TimePreconditioner:
     """``M^-1`` as the module's docstring has it, for C of one coverage."""
 
     def __init__(self, process: Process, coverage: np.ndarray, T: int):
-        values = process.eigenvalues(T) / process.variance
-        order = np.argsort(values, kind="stable")
-        bins = np.floor(np.log(values[order] / values[order[0]]) / np.log(SPREAD)).astype(int)
-        self.parts: list[tuple[np.ndarray, Factor]] = []
-        self.precisions: list[float] = []
         self.process, self.coverage, self.T = process, coverage, T
-        family = process.field.family
-        for k in np.unique(bins):
-            members = order[bins == k]
-            precision = float(np.exp(np.log(values[members]).mean()))
-            entries = precision * process.field.entries
-            entries[: family.n] += coverage
-            factor = factorize(sp.csc_array(symmetric_from_entries(entries, family.i, family.j)), definite=False)
+        self.groups = alike(process.eigenvalues(T) / process.variance)
+        self.parts = self._factors(self._columns())
+
+    def _columns(self) -> np.ndarray:
+        """Frequencies that this process solves for."""
+        return np.arange(self.T)
+
+    def _factors(self, columns: np.ndarray) -> list[tuple[np.ndarray, Factor]]:
+        """Factors of the frequencies in ``columns``, and the columns' positions that each is for."""
+        parts, family = [], self.process.field.family
+        for members, precision in self.groups:
+            places = np.flatnonzero(np.isin(columns, members))
+            if places.size == 0:
+                continue
+            matrix = symmetric_from_entries(self._entries(precision), family.i, family.j)
+            factor = factorize(sp.csc_array(matrix), definite=False)
             if factor is None:
                 raise SolverError(TOO_SMALL)
-            self.parts.append((np.sort(members), factor))
-            self.precisions.append(precision)
+            parts.append((places, factor))
+        return parts
+
+    def _entries(self, precision: float) -> np.ndarray:
+        """Of the system in space for one precision in time."""
+        entries = precision * self.process.field.entries
+        entries[: self.process.field.n] += self.coverage
+        return entries
 
     def solve(self, R: np.ndarray, pool: ThreadPoolExecutor | None = None) -> np.ndarray:
         """``M^-1 R`` for R (N, S, T)."""
-        n, S, _ = R.shape
         waves = scipy.fft.dct(R, axis=-1, norm="ortho")
+        self._solve_in_space(waves, pool)
+        return scipy.fft.idct(waves, axis=-1, norm="ortho", overwrite_x=True)
+
+    def _solve_in_space(self, waves: np.ndarray, pool: ThreadPoolExecutor | None) -> None:
+        """Solve for all frequencies of the factors, (N, S, frequencies), in place."""
+        n, S, _ = waves.shape
         tasks = []
         for members, factor in self.parts:
             block = max(1, COLUMNS // S)
@@ -124,25 +155,24 @@ class TimePreconditioner:
 
         for _ in (pool.map if pool is not None else map)(work, tasks):
             pass
-        return scipy.fft.idct(waves, axis=-1, norm="ortho", overwrite_x=True)
 
-    def log_det(self) -> float:
+    def log_det(self, share: Share = one_by_one) -> float:
         """Of M."""
-        spatial, total = self.process.field, 0.0
-        for precision, (members, _) in zip(self.precisions, self.parts, strict=True):
-            entries = precision * spatial.entries
-            entries[: spatial.n] += self.coverage
-            done = spatial.family.elimination.factor(entries)
+
+        def of(precision: float) -> np.ndarray:
+            done = self.process.field.family.elimination.factor(self._entries(precision))
             if done is None:
                 raise SolverError(TOO_SMALL)
-            total += members.size * done[0]
-        return total
+            return np.array([done[0]])
+
+        logs = share(of, [precision for _, precision in self.groups], 1)[:, 0]
+        return float(sum(members.size * log for (members, _), log in zip(self.groups, logs, strict=True)))
 
     def noise(self, S: int, rng: np.random.Generator) -> np.ndarray:
         """Random (N, S, T) with M as covariance."""
         n = self.process.field.n
         spread = np.empty(self.T)
-        for precision, (members, _) in zip(self.precisions, self.parts, strict=True):
+        for members, precision in self.groups:
             spread[members] = np.sqrt(precision)
         waves = self.process.field.root_noise((S, self.T), rng) * spread
         waves += np.sqrt(self.coverage)[:, None, None] * rng.standard_normal((n, S, self.T))
@@ -163,7 +193,7 @@ class SpaceTimeSystem:
     def product(self, X: np.ndarray) -> np.ndarray:
         """``(P + C) X`` for X (N, S, T)."""
         n, S, T = X.shape
-        spatial = (self.precision @ X.reshape(n, -1)).reshape(n, S, T)
+        spatial = (self.precision @ X.reshape(n, S * T)).reshape(n, S, T)
         out = self.process.through_time(spatial)
         out /= self.process.variance
         out += self.weights[:, None, :] * X
@@ -190,20 +220,20 @@ class SpaceTimeSystem:
         X = np.zeros_like(B) if start is None else start.copy()
         R = B.copy() if start is None else B - self.product(X)
         Z = self.preconditioner.solve(R, pool)
-        rz = dots(R, Z)
-        goal = tol**2 * (rz if start is None else dots(B, self.preconditioner.solve(B, pool)))
+        rz = self.dots(R, Z)
+        goal = tol**2 * (rz if start is None else self.dots(B, self.preconditioner.solve(B, pool)))
         P = Z.copy()
         for step in range(LONGEST):
             left = rz > goal
             if not left.any():
                 return X, step
             Q = self.product(P)
-            alpha = np.where(left, rz / np.maximum(dots(P, Q), 1e-300), 0.0)[:, None]
+            alpha = np.where(left, rz / np.maximum(self.dots(P, Q), 1e-300), 0.0)[:, None]
             X += alpha * P
             Q *= alpha
             R -= Q
             Z = self.preconditioner.solve(R, pool)
-            new = dots(R, Z)
+            new = self.dots(R, Z)
             P *= np.where(left, new / np.maximum(rz, 1e-300), 0.0)[:, None]
             P += Z
             rz = new
@@ -212,7 +242,6 @@ class SpaceTimeSystem:
             "below that of others."
         )
 
-
-def dots(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """(S,) inner products of (N, S, T) arrays."""
-    return np.einsum("ist,ist->s", A, B)
+    def dots(self, A: np.ndarray, B: np.ndarray) -> np.ndarray:
+        """(S,) inner products of (N, S, T) arrays."""
+        return np.einsum("ist,ist->s", A, B)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.errors import SolverError
-from nareg.spacetime._large.system import TOO_SMALL, Process
+from nareg.spacetime._large.system import TOO_SMALL, Process, Share, one_by_one
 
 #: Values of the precision in time at which the inverses in space are computed; between them, in logarithms, lines serve.
 NODES = 8
@@ -47,36 +47,42 @@ class Chain:
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """Chains of all stations, for their own mean coverage and without readings of their own."""
+    """Chains of all stations or some rows, for their own mean coverage and without readings of their own."""
 
     process: Process
+    rows: slice
     seen: Chain
     unseen: Chain
-    weights: sp.csr_array  # whose readings tell of a station; rows sum to 1 at the mean coverage
+    weights: sp.csr_array  # (rows, N): whose readings tell of a station; rows sum to 1 at the mean coverage
 
     @classmethod
-    def of(cls, process: Process, coverage: np.ndarray, adjacency: sp.csr_array) -> Chains:
+    def of(
+        cls, process: Process, coverage: np.ndarray, adjacency: sp.csr_array, rows: slice = slice(None),
+        share: Share = one_by_one,
+    ) -> Chains:  # fmt: skip
         """``coverage`` (N,): mean over time of ``1 / r`` where there is a reading."""
         rho = process.rho
         waves = np.cos(np.pi * (np.arange(FREQUENCIES) + 0.5) / FREQUENCIES)
         values = (1 + rho**2 - 2 * rho * waves) / (1 - rho**2)
-        spectra = _spectra(process, values, coverage)
-        alone = 1 / np.maximum(1 / spectra - coverage, 1e-9 / spectra)
+        spectra = _spectra(process, values, coverage, rows, share)
         reachable = sp.csr_array(adjacency + adjacency @ adjacency)
         reachable.setdiag(0.0)
+        reachable = reachable[rows]
         level = reachable @ coverage
         weights = sp.csr_array(sp.diags_array(1 / np.where(level > 0, level, 1.0)) @ reachable)
-        seen = Chain.of(process, spectra, waves, coverage)
-        unseen = Chain.of(process, alone, waves, np.zeros_like(coverage))
-        return cls(process, seen, unseen, weights)
+        own = coverage[rows]
+        alone = 1 / np.maximum(1 / spectra - own, 1e-9 / spectra)
+        seen = Chain.of(process, spectra, waves, own)
+        unseen = Chain.of(process, alone, waves, np.zeros_like(own))
+        return cls(process, rows, seen, unseen, weights)
 
     def smoothed(self, weights: np.ndarray) -> np.ndarray:
-        """(N, T) variances given all readings, for ``weights`` of ``1 / r`` where there is a reading."""
-        informed = self.weights @ weights
-        result = self._pass(self.seen, weights, informed)
-        missing = weights == 0
+        """(rows, T) variances given all readings, for ``weights`` (N, T) of ``1 / r`` where there is a reading."""
+        informed, own = self.weights @ weights, weights[self.rows]
+        result = self._pass(self.seen, own, informed)
+        missing = own == 0
         if missing.any():
-            result[missing] = self._pass(self.unseen, weights, informed)[missing]
+            result[missing] = self._pass(self.unseen, own, informed)[missing]
         return result
 
     def _pass(self, chain: Chain, weights: np.ndarray, informed: np.ndarray) -> np.ndarray:
@@ -149,16 +155,17 @@ class Forward:
         return np.where(self.missing, unseen, seen)
 
 
-def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray) -> np.ndarray:
-    """(F, N) variances of every station's field per frequency, for the precisions in time ``values``."""
+def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, rows: slice, share: Share) -> np.ndarray:
+    """(F, rows) variances of stations' fields per frequency, for the precisions in time ``values``."""
     low, high = values.min(), values.max()
     nodes = np.geomspace(low, high, NODES if high > low * (1 + 1e-9) else 1)
-    logs = np.log([_inverse_diagonal(process, node / process.variance, coverage) for node in nodes])
+    inverses = share(lambda node: _inverse_diagonal(process, node / process.variance, coverage), list(nodes), coverage.size)
+    logs = np.log(inverses[:, rows])
     if len(nodes) == 1:
         return np.exp(np.repeat(logs, values.size, axis=0))
     place = np.clip(np.searchsorted(nodes, values) - 1, 0, len(nodes) - 2)
-    share = (np.log(values / nodes[place]) / np.log(nodes[place + 1] / nodes[place]))[:, None]
-    return np.exp((1 - share) * logs[place] + share * logs[place + 1])
+    part = (np.log(values / nodes[place]) / np.log(nodes[place + 1] / nodes[place]))[:, None]
+    return np.exp((1 - part) * logs[place] + part * logs[place + 1])
 
 
 def _inverse_diagonal(process: Process, precision: float, coverage: np.ndarray) -> np.ndarray:

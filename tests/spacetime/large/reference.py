@@ -5,6 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import nareg
+from nareg.results import Status
+from nareg.spacetime import SparseSpaceTimeModel, _times, _transforms
+from nareg.spacetime._bands import Bands
+from nareg.spacetime._cycles import none
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.system import Process
@@ -28,6 +32,16 @@ def readings(of: Process, T: int, rng: np.random.Generator, gaps: float = 0.3) -
         y[1] = np.nan
         y[:, T // 2] = np.nan
     return field, y
+
+
+def model_of(graph: nareg.Graph, of: Process, y: np.ndarray) -> SparseSpaceTimeModel:
+    """A model whose process is known, with readings (N, T)."""
+    n, T = y.shape
+    return SparseSpaceTimeModel(
+        graph=graph, transform=_transforms.none(), unit=1.0, unit_noise=of.noise, process=of, bands=Bands(),
+        cycles=none(stations=n), grid=_times.grid(np.arange(float(T))),
+        status=Status.CONVERGED, log_likelihood=0.0, readings=y, excluded=np.zeros(y.shape, dtype=bool),
+    )  # fmt: skip
 
 
 def dense(of: Process, y: np.ndarray, **options: object) -> Pass:

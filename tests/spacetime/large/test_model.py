@@ -9,23 +9,10 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import DegenerateFitWarning, InputError, TooLargeError
 from nareg.filters.backends import Torch
-from nareg.results import Status
-from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, _times, _transforms, fit, load
-from nareg.spacetime._bands import Bands
-from nareg.spacetime._cycles import none
-from tests.spacetime.large.reference import dense, process, readings
+from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit, load
+from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng
-
-
-def model_of(graph, p, y) -> SparseSpaceTimeModel:
-    """A model whose process is known."""
-    n, T = y.shape
-    return SparseSpaceTimeModel(
-        graph=graph, transform=_transforms.none(), unit=1.0, unit_noise=p.noise, process=p, bands=Bands(),
-        cycles=none(stations=n), grid=_times.grid(np.arange(float(T))),
-        status=Status.CONVERGED, log_likelihood=0.0, readings=y, excluded=np.zeros(y.shape, dtype=bool),
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -220,5 +207,9 @@ def test_torch_has_the_same_estimate(rows, smoothness):
         done = model.smooth(backend=options)
         np.testing.assert_allclose(done.x, expected.x, atol=1e-6)
         np.testing.assert_allclose(done.std, expected.std)
-    with pytest.raises(InputError, match="backend"):
-        model.smooth(backend="petsc")
+
+
+def test_backends_that_do_not_solve_are_refused(case):
+    graph, p, _, y, _ = case
+    with pytest.raises(InputError, match=r"backend is 'cupy'"):
+        model_of(graph, p, y).smooth(backend="cupy")

@@ -9,8 +9,7 @@ import scipy.sparse as sp
 import nareg
 from nareg.spacetime import fit
 from nareg.spacetime._large import fitting
-from tests.spacetime.large.reference import dense, process, readings
-from tests.spacetime.large.test_model import model_of
+from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng
 

@@ -7,8 +7,7 @@ import pytest
 
 from nareg.errors import InputError
 from nareg.spacetime import SparseStream, load_stream
-from tests.spacetime.large.reference import dense, process, readings
-from tests.spacetime.large.test_model import model_of
+from tests.spacetime.large.reference import dense, model_of, process, readings
 
 RNG = np.random.default_rng
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 import nareg
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.likelihood import log_likelihood
-from nareg.spacetime._large.system import Process, SpaceTimeSystem
+from nareg.spacetime._large.ranks import FACTOR, balanced
+from nareg.spacetime._large.system import Process, SpaceTimeSystem, alike
 from nareg.spacetime._space import _graph_correlation
 from tests.spacetime.large.reference import dense, process, readings
 
@@ -113,3 +114,17 @@ def test_a_process_far_from_zero_coverage_still_solves():
     system = SpaceTimeSystem(p, np.isfinite(y))
     x, _ = system.solve(system.right_side(y)[:, None, :], 1e-9)
     np.testing.assert_allclose(x[:, 0], dense(p, y).x.T, atol=1e-6)
+
+
+@given(
+    T=st.integers(1, 300), ranks=st.integers(1, 40), rho=st.floats(-0.9, 0.99),
+)  # fmt: skip
+def test_ranks_have_each_frequency_once_and_much_the_same_work(T, ranks, rho):
+    _, p = process(n=4, rho=0.9)
+    groups = [members for members, _ in alike(Process(p.field, rho, 1.0, p.noise).eigenvalues(T))]
+    owned = balanced(groups, ranks)
+    assert len(owned) == ranks
+    np.testing.assert_array_equal(np.sort(np.concatenate(owned)), np.arange(T))
+    work = [part.size + FACTOR * sum(np.isin(part, members).any() for members in groups) for part in owned]
+    # one piece of a group more or less
+    assert max(work) - min(work) <= -(-T // ranks) + FACTOR

@@ -70,10 +70,24 @@ class ParallelFactor:
         b = dense(rhs, self.system.n_nodes)
         x = b.duplicate()
         self._pc.matApply(b, x)
-        return np.array(x.getDenseArray())
+        return extract_rows(b, x)
 
     def _product(self, x: np.ndarray) -> np.ndarray:
-        return np.array((self.system.K.matMult(dense(x, self.system.n_nodes))).getDenseArray())
+        return product(self.system.K, x)
+
+
+def product(matrix: Any, rows: np.ndarray) -> np.ndarray:
+    """The local rows of a square matrix times X, of which every rank has its rows."""
+    X = dense(rows, matrix.getSize()[0])
+    return extract_rows(X, matrix.matMult(X))
+
+
+def extract_rows(argument: Any, result: Any) -> np.ndarray:
+    """The local rows of a result. Both matrices are freed at once: PETSc keeps what Python merely forgets."""
+    rows = np.array(result.getDenseArray())
+    argument.destroy()
+    result.destroy()
+    return rows
 
 
 def dense(rows: np.ndarray, n: int) -> Any:

@@ -24,10 +24,14 @@ MESH_DEGREE = 200
 
 def local_range(n: int) -> tuple[int, int]:
     """Rows of this rank where ``n`` are spread evenly in order."""
-    comm = load().comm
-    small, more = divmod(n, comm.size)
-    first = comm.rank * small + min(comm.rank, more)
-    return first, first + small + (comm.rank < more)
+    return range_of(n, load().comm.rank)
+
+
+def range_of(n: int, rank: int) -> tuple[int, int]:
+    """Those of any rank."""
+    small, more = divmod(n, load().comm.size)
+    first = rank * small + min(rank, more)
+    return first, first + small + (rank < more)
 
 
 def from_rows(n: int, indptr: np.ndarray, indices: np.ndarray, values: np.ndarray) -> Any:
@@ -37,6 +41,7 @@ def from_rows(n: int, indptr: np.ndarray, indices: np.ndarray, values: np.ndarra
     limit = np.iinfo(kind).max
     if max(n, library.comm.allreduce(int(indptr[-1]), op=library.MPI.MAX)) > limit:
         raise TooLargeError(f"the graph has more than {limit} nodes, or entries per rank: take more ranks, or a 64-bit PETSc.")
+    library.PETSc.garbage_cleanup(library.comm)  # what Python has forgotten PETSc keeps until all ranks ask at once
     rows = indptr.size - 1
     csr = tuple(part.astype(t, copy=False) for part, t in zip((indptr, indices, values), (kind, kind, np.float64), strict=True))
     matrix = library.PETSc.Mat().createAIJ(size=((rows, n), (rows, n)), csr=csr, comm=library.comm)

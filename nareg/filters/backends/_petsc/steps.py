@@ -1,7 +1,7 @@
 """Long work that every rank does alike, meeting at roll calls: what happens to one there happens to all.
 
-A design is such work: all ranks run the same descent on the same numbers, and PETSc solves between two roll calls. Nothing but
-a roll call, or PETSc right after one, makes a rank wait for the others.
+A design and a smoothing are such work: all ranks take the same steps on the same numbers, and solve between two roll calls.
+Nothing but a roll call, or PETSc and MPI right after one, makes a rank wait for the others.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from nareg.errors import InputError
-from nareg.filters.backends._petsc.ranks import hashed, sentence
+from nareg.filters.backends._petsc.ranks import hashed, sentence, together
 
 
 class OutOfStepError(InputError):
@@ -69,7 +69,7 @@ def roll_call(comm: Any, inputs: Mapping[str, Any], failure: str | None = None) 
     for rank, (_, _, hashes) in enumerate(everyone):
         if hashes.keys() != everyone[0][2].keys():
             raise OutOfStepError(
-                f"ranks 0 and {rank} are at different steps of the design: give every rank the same arguments and callbacks."
+                f"ranks 0 and {rank} are at different steps: give every rank the same arguments and callbacks."
             )
         for name, value in hashes.items():
             if value != everyone[0][2][name]:
@@ -80,6 +80,14 @@ def roll_call(comm: Any, inputs: Mapping[str, Any], failure: str | None = None) 
     if any(pressed for _, pressed, _ in everyone):
         Interrupts.pressed = False
         raise KeyboardInterrupt
+
+
+@contextmanager
+def meeting(comm: Any) -> Iterator[None]:
+    """Work that needs all ranks, after a roll call: none begins it alone."""
+    roll_call(comm, {})
+    with together(comm):
+        yield
 
 
 @contextmanager

@@ -12,7 +12,7 @@ from nareg._operator import Penalty
 from nareg.filters._iterate import Iterates
 from nareg.filters._level_sequence import LevelSequence
 from nareg.filters.backends._petsc.choice import all_rows
-from nareg.filters.backends._petsc.factor import dense
+from nareg.filters.backends._petsc.factor import product
 from nareg.filters.backends._petsc.krylov import Krylov
 from nareg.filters.backends._petsc.library import load
 from nareg.filters.backends._petsc.matrices import DistributedSystem, from_rows, local_range, with_dominant_form
@@ -85,12 +85,8 @@ class PetscSystems(LevelSequence):
         """``sum over columns d (a^T K(w) b) / dw``, which is ``a * (L W b) + b * (L W a)``."""
         W = self._w[self._own, None]
         with together(self._comm):
-            own = np.einsum("it,it->i", A, self._product(W * B)) + np.einsum("it,it->i", B, self._product(W * A))
+            own = np.einsum("it,it->i", A, product(self._L, W * B)) + np.einsum("it,it->i", B, product(self._L, W * A))
             return all_rows(own[:, None])[:, 0]
-
-    def _product(self, rows: np.ndarray) -> np.ndarray:
-        out: np.ndarray = self._L.matMult(dense(rows, self._w.size)).getDenseArray()
-        return out
 
     def _set(self, w: np.ndarray) -> None:
         """The values of K."""
