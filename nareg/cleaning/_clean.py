@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 #: Variances in the order of the stations, or by name; None estimates them.
 NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 MODEL = "space-time model"
-#: Where the fit and the check of the readings end on the progress bar, the simple methods, and edge weights with the comparison;
-#: smoothing is the rest.
+#: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
 FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
 #: Sizes of readings whose squares and cubes are no trouble.
 SMALLEST, LARGEST_SIZE = 1e-90, 1e90
@@ -194,8 +193,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         std = _compare.spread(network.graph, y, estimates[name], hidden)
     reasons = _reasons(network, model, edges, name, why, check_line, noise is not None)
     result = Cleaned(
-        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model, edges=None if edges is None else edges.design, quality=quality,
-        errors=errors, method=name, notes=tuple(notes), reading_error=np.nan, clean_error=np.nan, coverage=shares,
+        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model,
+        edges=None if edges is None else edges.design, quality=quality, errors=errors, method=name, notes=tuple(notes),
+        reading_error=np.nan, clean_error=np.nan, coverage=shares,
         unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, reasons=tuple(reasons),
     )  # fmt: skip
     tick("done", 1.0)

@@ -1,7 +1,7 @@
 """Filter each time in space with a weight for every edge and station, designed from the training readings alone.
 
-The fit of the space-time model gives what single times do not tell: a transform, means and cycles to remove, noise variances, and
-gross outliers to leave out. Its field and its dynamics are not used.
+The fit of the space-time model gives what single times do not tell: a transform, means and cycles to remove, noise variances,
+and gross outliers to leave out. Its field and its dynamics are not used.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._inputs import on_grid
 
 EDGES = "edge weights"
-#: Edges and stations together: 250 stations with seven neighbors have 1,300. The design takes two minutes there, and its time grows
-#: faster than the square.
+#: Edges and stations together: 250 stations with seven neighbors have 1,300. The design takes two minutes there, and its time
+#: grows faster than the square.
 MOST_WEIGHTS = 1500
-#: Times that weights are designed from, evenly spread: with gaps each costs a factor per step. 365 instead of 120 days of the US
-#: network lower the error at hidden readings by 2 %, in three times the time.
+#: Times that weights are designed from, evenly spread: with gaps each costs a factor per step. 365 instead of 120 days of the
+#: US network lower the error at hidden readings by 2 %.
 MOST_TIMES = 120
 #: Fewer times than this tell too little of so many weights.
 FEWEST_TIMES = 20

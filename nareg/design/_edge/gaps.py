@@ -1,7 +1,7 @@
 """Inverses of a matrix without its data term at the nodes of a gap, for many patterns of gaps at once.
 
-``P_t = (K - diag(c) at the missing nodes)^-1 = P + half_t^T half_t`` by Woodbury's formula. Patterns that miss the same number of
-nodes are stacked, because one call of LAPACK per pattern takes longer than its arithmetic.
+``P_t = (K - diag(c) at the missing nodes)^-1 = P + half_t^T half_t`` by Woodbury's formula. Patterns that miss the same number
+of nodes are stacked, because one call of LAPACK per pattern takes longer than its arithmetic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Removed:
-    """What a batch changes: ``P_t - P = half_t^T half_t``, (p, m, N), and the log-determinants of ``P_t^-1`` over that of ``P^-1``."""
+    """What a batch changes: ``P_t - P = half_t^T half_t``, (p, m, N), and how log-determinants of ``P^-1`` change."""
 
     half: np.ndarray
     log_det: np.ndarray
