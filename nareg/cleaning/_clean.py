@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
-from nareg.cleaning import _compare, _simple
+from nareg.cleaning import _compare, _edge_weights, _simple
 from nareg.cleaning._compare import Hidden
+from nareg.cleaning._edge_weights import EDGES, EdgeWeights
 from nareg.cleaning._learn import learn, portion
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._results import Cleaned
@@ -34,8 +35,8 @@ if TYPE_CHECKING:
 #: Variances in the order of the stations, or by name; None estimates them.
 NoiseLike: TypeAlias = ArrayLike | Mapping[str, float] | None
 MODEL = "space-time model"
-#: Where the fit and the check of the readings end on the progress bar, and the comparison; smoothing is the rest.
-FITTED, COMPARED = 0.8, 0.92
+#: Where the fit and the check of the readings end on the progress bar, simple methods, and edge weights; smoothing is the rest.
+FITTED, PREDICTED, COMPARED = 0.7, 0.8, 0.94
 #: Sizes of readings whose squares and cubes are no trouble.
 SMALLEST, LARGEST_SIZE = 1e-90, 1e90
 
@@ -100,10 +101,11 @@ def clean(
 
     Notes
     -----
-    A share of the readings is hidden: half single readings, half runs as long as the gaps of the table. The space-time model
-    and the simple methods predict it from the rest. If a simple method is better by more than the standard error of the
-    difference, its estimate is returned. Otherwise all readings are smoothed, the hidden ones too, with the parameters that
-    were learned without them. Above 500 stations the best simple method is used.
+    A share of the readings is hidden: half single readings, half runs as long as the gaps of the table. The space-time model,
+    edge weights (:func:`nareg.design.edge`) and simple methods predict it from the rest. If another method than the model is
+    better by more than the standard error of the difference, its estimate is returned. Otherwise all readings are smoothed, the
+    hidden ones too, with the parameters that were learned without them. Edge weights are left out, with a note, where stations
+    and edges together exceed 1,500, where fewer than 20 times have two readings, and where no model is fitted.
 
     Examples
     --------
@@ -153,18 +155,23 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     predicted: Smoothed | None = None
     flags = _flags(y, screened | without) if quality is None else quality.flags
     bad = screened if quality is None else screened | without | (flags == Flag.BAD)
+    hidden = Hidden.of(chosen, observed, bad)
     if model is not None:
         tick("predicting hidden readings", FITTED)
         predicted = model.smooth()
         estimates[MODEL] = predicted.x
     if chosen.any() or model is None:
-        steps = iter(np.linspace(FITTED + 0.02, COMPARED, 8))
+        steps = iter(np.linspace(FITTED + 0.02, PREDICTED, 8))
         simple, simple_notes = _simple.predict(
             network.graph, seen, times, rng, lambda name: tick(f"comparing: {name}", next(steps))
         )
         estimates |= simple
         notes += simple_notes
-    hidden = Hidden.of(chosen, observed, bad)
+    edges: EdgeWeights | None = None
+    if model is not None and hidden.enough:
+        edges = _edge_weights.learn(model, notes, portion(report, PREDICTED, COMPARED, prefix=f"comparing {EDGES}: "))
+        if edges is not None:
+            estimates[EDGES] = edges.estimate()
     if not hidden.enough and share > 0:
         notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
@@ -176,17 +183,21 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     calm = np.where(bad, np.nan, y)
     if name == MODEL:
         assert model is not None
-        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, COMPARED + 0.07))
+        smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, 0.99))
         x, std = smoothed.x, smoothed.std * stretch
     else:
         if model is not None:
             notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
-        x = _simple.estimate(name, network.graph, calm, times, rng)
+        if name == EDGES and edges is not None:
+            x = edges.estimate(calm, times)
+        else:
+            x = _simple.estimate(name, network.graph, calm, times, rng)
         std = _compare.spread(network.graph, y, estimates[name], hidden)
-    reasons = _reasons(network, model, name, why, check_line, noise is not None, settings.unit)
+    reasons = _reasons(network, model, edges, name, why, check_line, noise is not None)
     result = Cleaned(
-        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model, quality=quality,
-        errors=errors, method=name, notes=tuple(notes), reading_error=np.nan, clean_error=np.nan, coverage=shares,
+        x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model,
+        edges=None if edges is None else edges.design, quality=quality, errors=errors, method=name, notes=tuple(notes),
+        reading_error=np.nan, clean_error=np.nan, coverage=shares,
         unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, reasons=tuple(reasons),
     )  # fmt: skip
     tick("done", 1.0)
@@ -235,27 +246,27 @@ def _choose(y: np.ndarray, estimates: dict[str, np.ndarray], hidden: Hidden) -> 
         name = MODEL if MODEL in estimates else _simple.fallback(estimates)
         return name, "too few hidden readings to compare methods" if hidden.mask.any() else "no reading was hidden"
     rms = {name: float(np.sqrt(np.mean((x - y)[hidden.mask] ** 2))) for name, x in estimates.items()}
-    simple = min((name for name in rms if name != MODEL), key=rms.__getitem__)
+    other = min((name for name in rms if name != MODEL), key=rms.__getitem__)
     if MODEL not in rms:
-        return simple, f"best of the simple methods at hidden readings, RMSE {number(rms[simple])}"
-    excess, error = _compare.excess(y, estimates[MODEL], estimates[simple], hidden)
-    share = rms[MODEL] / rms[simple] if rms[simple] > 0 else 1.0
+        return other, f"best of the simple methods at hidden readings, RMSE {number(rms[other])}"
+    excess, error = _compare.excess(y, estimates[MODEL], estimates[other], hidden)
+    share = rms[MODEL] / rms[other] if rms[other] > 0 else 1.0
     if excess > error:
-        return simple, (
-            f"a simple method wins: {simple} predicts hidden readings better than the space-time model, RMSE "
-            f"{number(rms[simple])} against {number(rms[MODEL])}"
+        return other, (
+            f"another method wins: RMSE {number(rms[other], 3)} at hidden readings, against {number(rms[MODEL], 3)} of the "
+            "space-time model"
         )
-    return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best simple method, {simple}"
+    return MODEL, f"its RMSE at hidden readings is {share:.2f} times that of the best other method, {other}"
 
 
 def _reasons(
     network: StationNetwork,
     model: SpaceTimeModel | SparseSpaceTimeModel | None,
+    edges: EdgeWeights | None,
     name: str,
     why: str,
     check_line: str,
     given: bool,
-    unit: str | None,
 ) -> list[tuple[str, str]]:
     """The choices and their reasons, as (name, text)."""
     values = network.readings.values
@@ -272,6 +283,8 @@ def _reasons(
         variance = float(np.median(model.noise))
         text = f"standard deviation {number(np.sqrt(variance))}, variance {number(variance)}"
         lines.append(("noise " + ("given" if given else "estimated"), text + ", median over stations"))
+    if edges is not None:
+        lines.append((EDGES, str(edges)))
     if check_line:
         lines.append(("check of the uncertainty", check_line))
     return lines

@@ -12,6 +12,7 @@ import numpy as np
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
+from nareg.results import WeightDesign
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ class Cleaned:
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel, SparseSpaceTimeModel or None
         None where no fit is possible; ``notes`` has the reason.
+    edges : WeightDesign or None
+        Weights that filter each time in space, for readings in the model's unit without means and cycles; None where they were
+        not designed.
     quality : Quality or None
         Suspect stations with their evidence; None above 500 stations, or without a model.
     errors : DataFrame
@@ -62,6 +66,7 @@ class Cleaned:
     std: pd.DataFrame
     flags: pd.DataFrame
     model: SpaceTimeModel | SparseSpaceTimeModel | None
+    edges: WeightDesign | None
     quality: Quality | None
     errors: pd.DataFrame
     method: str

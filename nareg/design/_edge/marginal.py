@@ -18,6 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
+from nareg.design._edge.gaps import Batch, batches, without
 from nareg.design._edge.newton import NewtonPoint, inverse, newton
 from nareg.design._edge.support import Support
 
@@ -95,7 +96,8 @@ class MarginalObjective:
 
     support: Support
     c: np.ndarray
-    groups: tuple[tuple[np.ndarray, np.ndarray, float], ...]  # nodes not read, columns of b, share of the times
+    gaps: tuple[Batch, ...]
+    n_patterns: int
     n_times: int
     R: np.ndarray
     a: float
@@ -105,24 +107,27 @@ class MarginalObjective:
     def of(cls, support: Support, c: np.ndarray, readings: list[EqualGaps]) -> MarginalObjective:
         """F itself."""
         n_times = sum(p.b.shape[1] for p in readings)
-        groups = tuple((np.flatnonzero(~p.seen), p.compressed, p.b.shape[1] / n_times) for p in readings)
-        return cls(support, c, groups, n_times, np.zeros((support.n, support.n)), 0.0)
+        gaps = batches([(p.seen, p.compressed, p.b.shape[1] / n_times) for p in readings], c)
+        return cls(support, c, gaps, len(readings), n_times, np.zeros((support.n, support.n)), 0.0)
 
     def at(self, u: np.ndarray) -> MarginalPoint | None:
         Theta = self.support.matrix(u)
         prior, whole = inverse(Theta), self._full(Theta)
         if prior is None or whole is None:
             return None
-        posterior, means, value = np.zeros_like(Theta), np.zeros_like(Theta), 0.0
-        for missing, b, share in self.groups:
-            without = _without(*whole, missing, self.c[missing])
-            if without is None:
+        P, log_det = whole
+        posterior, means, value = np.zeros_like(Theta), np.zeros_like(Theta), log_det
+        for batch in self.gaps:
+            removed = without(P, batch)
+            if removed is None:
                 return None
-            P, log_det = without
-            m = P @ b
-            posterior += share * P
-            means += m @ m.T / self.n_times
-            value += share * log_det - float(np.sum(b * m)) / self.n_times
+            half = (np.sqrt(batch.share)[:, None, None] * removed.half).reshape(-1, self.support.n)
+            posterior += half.T @ half
+            m = removed.applied(P, batch.b)
+            columns = np.moveaxis(m, 0, 1).reshape(self.support.n, -1)
+            means += columns @ columns.T / self.n_times
+            value += float(batch.share @ removed.log_det) - float(np.sum(batch.b * m)) / self.n_times
+        posterior += P  # the shares add up to one
         value = (1 - self.a) * (value - prior[1]) + self.a * (float(np.sum(Theta * self.R)) - prior[1])
         # a likelihood moves with the unit of the readings: what counts is its change per node
         return MarginalPoint(u, value, prior[0], float(self.support.n), posterior, means)
@@ -156,7 +161,7 @@ class MarginalObjective:
     def curvature(self, point: NewtonPoint) -> tuple[np.ndarray, np.ndarray]:
         assert isinstance(point, MarginalPoint)
         expected = self.gauss_newton(point)
-        if len(self.groups) > 1:
+        if self.n_patterns > 1:
             return np.diagonal(expected), expected
         # all times share P_t: d (P + m m^T) = -(P E P + P E m m^T + m m^T E P)
         whole = self.support.products(
@@ -167,31 +172,16 @@ class MarginalObjective:
         return np.diagonal(expected), whole
 
     def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
-        """F of every time of other readings."""
+        """F of every time of other readings, by their gaps: the order does not depend on u."""
         Theta = self.support.matrix(u)
         prior, whole = inverse(Theta), self._full(Theta)
         assert prior is not None
         assert whole is not None
+        P, log_det = whole
         parts = []
-        for pattern in readings:
-            missing = np.flatnonzero(~pattern.seen)
-            without = _without(*whole, missing, self.c[missing])
-            assert without is not None
-            P, log_det = without
-            parts.append(log_det - prior[1] - np.einsum("it,it->t", pattern.b, P @ pattern.b))
+        for batch in batches([(p.seen, p.b, 1.0) for p in readings], self.c):
+            removed = without(P, batch)
+            assert removed is not None
+            explained = np.einsum("pit,pit->pt", batch.b, removed.applied(P, batch.b))
+            parts.append((log_det - prior[1] + removed.log_det[:, None] - explained).ravel())
         return np.concatenate(parts)
-
-
-def _without(P: np.ndarray, log_det: float, missing: np.ndarray, c: np.ndarray) -> tuple[np.ndarray, float] | None:
-    """Inverse and log-determinant of ``P^-1 - diag(c)`` at the missing nodes, by Woodbury's formula; None if not definite."""
-    if missing.size == 0:
-        return P, log_det
-    columns = P[:, missing]
-    core = np.diag(1 / c) - columns[missing]
-    try:
-        factor = np.linalg.cholesky(core)
-    except np.linalg.LinAlgError:
-        return None
-    half = np.linalg.solve(factor, columns.T)
-    change = 2 * float(np.log(np.diagonal(factor)).sum()) + float(np.log(c).sum())
-    return P + half.T @ half, log_det + change
