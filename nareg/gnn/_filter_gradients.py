@@ -55,7 +55,7 @@ def filter_gradients(
         M, slopes[0] = matrix.operator, matrix.slope
     entries = adjacency.entries(adjacency.normalization, x).detach() if needed[1] else x.new_empty(0)
     parameters = (U, entries)
-    if exact:
+    if not isinstance(solver, Neumann):
         Y, Z = transposed(gradient), filtered(adjacency, x, **settings)
         of_U, of_entries = (
             lam * slope(Y, Z, p) if need else None for slope, p, need in zip(slopes, parameters, needed, strict=True)

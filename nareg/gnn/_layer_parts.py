@@ -47,7 +47,10 @@ def checked_width(in_channels: int) -> int:
 
 def new_weight(in_channels: int, out_channels: int) -> torch.nn.Parameter:
     """An empty W, or one that waits for its width."""
-    return UninitializedParameter() if in_channels == -1 else torch.nn.Parameter(torch.empty(in_channels, out_channels))
+    if in_channels == -1:
+        lazy: torch.nn.Parameter = UninitializedParameter()  # type: ignore[assignment]
+        return lazy
+    return torch.nn.Parameter(torch.empty(in_channels, out_channels))
 
 
 def draw(layer: LazyWeight, generator: torch.Generator | None) -> None:

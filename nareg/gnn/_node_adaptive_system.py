@@ -10,7 +10,7 @@ import torch
 from nareg._arrays import as_numpy
 from nareg._linear import conjugate_gradients
 from nareg.errors import InputError
-from nareg.gnn._autograd import Solve
+from nareg.gnn._autograd import Slope, Solve
 from nareg.gnn._learned import LearnedAdjacency
 from nareg.gnn._operators import TorchSparse
 from nareg.gnn.adjacency import Adjacency, csr_tensor
@@ -35,7 +35,8 @@ class NodeAdaptiveSystem:
     def filter(self, x: torch.Tensor, w: torch.Tensor, tol: float) -> torch.Tensor:
         """``K^-1 x`` with gradients in x, in w, and in the values that have one."""
         column = w.to(x.dtype)[:, None]
-        parameters, slopes = [column], [self._slope]
+        parameters: list[torch.Tensor] = [column]
+        slopes: list[Slope] = [self._slope]
         learned = self._learned
         if learned is not None and self._values is not None:
             v = column.detach()
@@ -73,7 +74,7 @@ class NodeAdaptiveSystem:
 
 
 def node_adaptive_system(
-    adjacency: Adjacency, like: torch.Tensor, kind: Laplacian, designed: Designed, derived: dict[Any, Any]
+    adjacency: Adjacency, like: torch.Tensor, kind: Any, designed: Designed, derived: dict[Any, Any]
 ) -> NodeAdaptiveSystem:
     """The system of a graph for features like these, which ``derived`` remembers per dtype and device."""
     if designed[1] is not None and derived.get("designed") is not designed[1]:

@@ -80,11 +80,11 @@ def _prepared(
     if learned and edge_weight is not None:
         places = _places.get((object_key(edges), n_nodes), lambda: EdgePlaces(edges, n_nodes))
         return LearnedAdjacency(places, edge_weight, normalization=normalization, symmetrize=symmetrize)
-    found: Adjacency = _adjacencies.get(
+    prepared: Adjacency = _adjacencies.get(
         key_of(edges, edge_weight, n_nodes, normalization, symmetrize),
         lambda: as_adjacency(edges, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize),
     )
-    return found
+    return prepared
 
 
 def _precise(x: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class PerturbedMatrix:
 
 
 def rngc(
-    adjacency: Adjacency,
+    adjacency: Any,
     x: Any,
     U: Any,
     *,

@@ -34,7 +34,7 @@ def test_code_of_the_page_runs(tmp_path):
     pytest.importorskip("torch_geometric")
     blocks = [block for block in BLOCKS if block is not SWAP]
     assert len(blocks) == 6
-    stdout = output("\n".join([*blocks, "print(mine, again)"]), tmp_path)
+    stdout = output("\n".join([*blocks, "print(data, again)"]), tmp_path)
     assert re.search(r"GCN +\d+\.\d ± \d\.\d \(n = 5\)", stdout)
     assert "NodeClassification('mine', 1000 nodes" in stdout
     assert (tmp_path / "runs.csv").is_file()
