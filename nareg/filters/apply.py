@@ -148,7 +148,7 @@ def interpolate(
     array([1., 2., 3.])
     """
     denoiser = build_denoiser(graph, weights, fit, method, tol, max_iterations, backend, many=False)
-    return denoiser.interpolate(y, observed, callback=callback, stacklevel=3)
+    return denoiser.interpolate(y, observed, callback=callback, stacklevel=4)
 
 
 def uncertainty(

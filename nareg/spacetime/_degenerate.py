@@ -24,15 +24,15 @@ def remarks(
 ) -> tuple[str, ...]:  # fmt: skip
     """Sentences on readings (N, T) of which ``unusable`` were left out; ``rows`` (T, N) is what the model learned from.
 
-    ``noise`` (N,) are the noise variances and ``field`` is the field's variance that it found. The caller of the caller
-    is warned, or one ``further`` up.
+    ``noise`` (N,) are the noise variances and ``field`` is the field's variance that it found. Whoever called ``fit``, which
+    takes tables, is warned, or one ``further`` up.
 
     A likelihood without a maximum is also a :class:`~nareg.errors.DegenerateFitWarning`.
     """
     label = [str(i) for i in range(len(y))] if names is None else list(names)
     severe = _without_maximum(np.where(unusable, np.nan, y), rows, noise, field, label, fixed_noise=fixed_noise)
     for sentence in severe:
-        warnings.warn(DegenerateFitWarning(sentence), stacklevel=3 + further)
+        warnings.warn(DegenerateFitWarning(sentence), stacklevel=4 + further)
     observed = np.isfinite(y)
     notes = []
     if not severe:

@@ -150,3 +150,12 @@ def test_a_graph_without_names_takes_columns_in_order():
     np.testing.assert_array_equal(nareg.filters.denoise(bare, 1.3, frame()).x.to_numpy().T, CLEAN)
     with pytest.raises(InputError, match="8 columns but the graph has 9 nodes"):
         nareg.filters.denoise(bare, 1.3, frame().iloc[:, 1:])
+
+
+def test_warnings_point_at_the_callers_line():
+    weights = np.array([1.0, 1e-9, *[1.0] * (N - 2)])
+    seen = np.arange(N) != 1
+    for y in (X, frame()):
+        with pytest.warns(nareg.errors.AmplificationWarning) as caught:
+            nareg.filters.interpolate(GRAPH, weights, y, seen)
+        assert caught[0].filename == __file__
