@@ -17,7 +17,7 @@ LARGEST_BATCH = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class GapBatch:
     """p patterns that miss m nodes each, with t columns each."""
 
     missing: np.ndarray  # (p, m) nodes
@@ -39,7 +39,7 @@ class Removed:
         return product
 
 
-def batches(patterns: Sequence[tuple[np.ndarray, np.ndarray, float]], c: np.ndarray) -> tuple[Batch, ...]:
+def batches(patterns: Sequence[tuple[np.ndarray, np.ndarray, float]], c: np.ndarray) -> tuple[GapBatch, ...]:
     """Patterns, each the nodes that were read (N,), columns (N, t) and its share of the times, stacked by their sizes."""
     alike: dict[tuple[int, int], list[int]] = defaultdict(list)
     for k, (seen, b, _) in enumerate(patterns):
@@ -51,11 +51,11 @@ def batches(patterns: Sequence[tuple[np.ndarray, np.ndarray, float]], c: np.ndar
             some = [patterns[k] for k in members[start : start + size]]
             missing = np.array([np.flatnonzero(~seen) for seen, _, _ in some], dtype=np.intp).reshape(len(some), n_missing)
             b = np.array([columns for _, columns, _ in some])
-            result.append(Batch(missing, c[missing], b, np.array([share for _, _, share in some])))
+            result.append(GapBatch(missing, c[missing], b, np.array([share for _, _, share in some])))
     return tuple(result)
 
 
-def without(P: np.ndarray, batch: Batch) -> Removed | None:
+def without(P: np.ndarray, batch: GapBatch) -> Removed | None:
     """Remove the data term of a symmetric ``P^-1`` at the missing nodes; None where that is not positive definite."""
     rows = P[batch.missing]
     core = -P[batch.missing[:, :, None], batch.missing[:, None, :]]

@@ -18,7 +18,7 @@ from typing import Protocol
 
 import numpy as np
 
-from nareg.design._edge.gaps import Batch, batches, without
+from nareg.design._edge.gaps import GapBatch, batches, without
 from nareg.design._edge.newton import NewtonPoint, inverse, newton
 from nareg.design._edge.support import Support
 
@@ -96,7 +96,7 @@ class MarginalObjective:
 
     support: Support
     c: np.ndarray
-    gaps: tuple[Batch, ...]
+    gaps: tuple[GapBatch, ...]
     n_patterns: int
     n_times: int
     R: np.ndarray
