@@ -66,7 +66,7 @@ def materialize(layer: LazyWeight, x: Any) -> None:
     if layer.in_channels != -1:
         return
     if torch.compiler.is_compiling():
-        raise InputError("in_channels is -1: call the layer once on features before torch.compile or torch.export.")
+        raise InputError("in_channels is -1: call the layer once on features before torch.compile.")
     if isinstance(x, torch.Tensor) and x.ndim == 2 and x.shape[1] > 0:
         _set_width(layer, x.shape[1])
         draw(layer, None)
