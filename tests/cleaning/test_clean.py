@@ -54,7 +54,7 @@ def test_faulty_stations_are_suspects_and_do_not_enter(network, cleaned):
 def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     expected = {
         "space-time model", "last reading", "straight line in time", "neighbors' median", "rolling mean of 13", "one weight",
-        "kriging",
+        "kriging", "edge weights",
     }  # fmt: skip
     assert set(cleaned.errors.index) == expected
     assert cleaned.errors["rmse"].is_monotonic_increasing

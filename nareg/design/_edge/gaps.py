@@ -20,6 +20,7 @@ LARGEST_BATCH = 2_000_000
 class GapBatch:
     """p patterns that miss m nodes each, with t columns each."""
 
+    members: list[int]  # positions of the patterns among all
     missing: np.ndarray  # (p, m) nodes
     c: np.ndarray  # (p, m) their data term
     b: np.ndarray  # (p, N, t)
@@ -48,10 +49,11 @@ def batches(patterns: Sequence[tuple[np.ndarray, np.ndarray, float]], c: np.ndar
     for (n_missing, width), members in alike.items():
         size = max(1, LARGEST_BATCH // (c.size * max(n_missing, width)))
         for start in range(0, len(members), size):
-            some = [patterns[k] for k in members[start : start + size]]
+            part = members[start : start + size]
+            some = [patterns[k] for k in part]
             missing = np.array([np.flatnonzero(~seen) for seen, _, _ in some], dtype=np.intp).reshape(len(some), n_missing)
             b = np.array([columns for _, columns, _ in some])
-            result.append(GapBatch(missing, c[missing], b, np.array([share for _, _, share in some])))
+            result.append(GapBatch(part, missing, c[missing], b, np.array([share for _, _, share in some])))
     return tuple(result)
 
 

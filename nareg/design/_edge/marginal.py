@@ -172,16 +172,17 @@ class MarginalObjective:
         return np.diagonal(expected), whole
 
     def deviances(self, u: np.ndarray, readings: list[EqualGaps]) -> np.ndarray:
-        """F of every time of other readings, by their gaps: the order does not depend on u."""
+        """F of every time of other readings, in the order of their patterns."""
         Theta = self.support.matrix(u)
         prior, whole = inverse(Theta), self._full(Theta)
         assert prior is not None
         assert whole is not None
         P, log_det = whole
-        parts = []
+        parts: dict[int, np.ndarray] = {}
         for batch in batches([(p.seen, p.b, 1.0) for p in readings], self.c):
             removed = without(P, batch)
             assert removed is not None
             explained = np.einsum("pit,pit->pt", batch.b, removed.applied(P, batch.b))
-            parts.append((log_det - prior[1] + removed.log_det[:, None] - explained).ravel())
-        return np.concatenate(parts)
+            deviances = log_det - prior[1] + removed.log_det[:, None] - explained
+            parts |= zip(batch.members, deviances, strict=True)
+        return np.concatenate([parts[k] for k in range(len(readings))])
