@@ -29,7 +29,9 @@ from nareg.spacetime._tails import robust_pass
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class SpaceTimeModel(BaseModel):
-    """A graph state-space model ``x_t = A_1 x_{t-1} + ... + e_t``, ``y_t = x_t + v_t``; :func:`fit` makes it.
+    """A graph state-space model, made by :func:`fit`.
+
+    The field moves by ``x_t = A_1 x_{t-1} + ... + e_t``, and readings are ``y_t = x_t + v_t``.
 
     Attributes
     ----------
