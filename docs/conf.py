@@ -37,6 +37,7 @@ html_css_files = ["nareg.css"]
 html_theme_options = {
     "logo": {"text": "nareg"},
     "navbar_align": "left",
+    "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": False,
