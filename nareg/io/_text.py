@@ -22,7 +22,7 @@ BINARY = (
     (b"\xfd7zXZ", "compressed"),
 )
 #: Endings of the same, for files that cannot be told by their first bytes.
-ENDINGS = (".xlsx", ".xls", ".ods", ".parquet", ".feather", ".h5", ".nc")
+ENDINGS = (".xlsx", ".xls", ".ods", ".feather", ".h5")
 REMEDY = "export it as CSV, or read it with pandas and pass the frame from Python"
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),

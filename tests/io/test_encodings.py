@@ -47,10 +47,10 @@ def test_damaged_text_is_refused(tmp_path):
         ("s.xlsx", b"PK\x03\x04....", "an Excel workbook or another archive"),
         ("s.csv", b"PK\x03\x04....", "an Excel workbook or another archive"),
         ("s.xls", b"\xd0\xcf\x11\xe0", "an Excel workbook"),
-        ("s.parquet", b"PAR1....", "a Parquet file"),
-        ("s.parquet", b"hello", "a .parquet file by its name"),
+        ("s.csv", b"PAR1....", "a Parquet file"),
+        ("s.feather", b"hello", "a .feather file by its name"),
         ("s.csv.gz", gzip.compress(b"station,x,y\n", mtime=0), "compressed"),
-        ("s.nc", b"CDF\x01", "a NetCDF file"),
+        ("s.csv", b"CDF\x01", "a NetCDF file"),
     ],
 )
 def test_what_is_no_text_is_refused_with_the_way_out(tmp_path, name, data, words):
