@@ -14,6 +14,7 @@ from nareg import _checks, io
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
+from nareg.io._foreign import NETCDF, is_xarray
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -99,7 +100,7 @@ def _graph(stations: StationsLike) -> Graph | None:
 
 def _with_places(readings: ReadingsLike) -> StationsLike:
     """The readings themselves, where they can have coordinates."""
-    if io.is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in io.NETCDF):
+    if is_xarray(readings) or (isinstance(readings, (str, os.PathLike)) and Path(readings).suffix.lower() in NETCDF):
         return cast("StationsLike", readings)
     raise InputError("stations is None: pass a table with station, latitude, longitude, or an xarray array with coordinates.")
 
@@ -109,7 +110,7 @@ def _stations(stations: StationsLike, strict: bool) -> Stations:
         return stations
     if isinstance(stations, (str, os.PathLike)):
         return io.read_stations(stations, strict=strict)
-    if hasattr(stations, "columns") or io.is_xarray(stations):
+    if hasattr(stations, "columns") or is_xarray(stations):
         return io.stations_from_frame(stations, strict)
     raise InputError(
         f"stations is a {type(stations).__name__}: pass a frame with columns station, latitude, longitude, a path or a Graph."
@@ -121,7 +122,7 @@ def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Rea
         return _ordered(readings, names)
     if isinstance(readings, (str, os.PathLike)):
         return io.read_readings(readings, names, strict=strict)
-    if hasattr(readings, "columns") or io.is_xarray(readings):
+    if hasattr(readings, "columns") or is_xarray(readings):
         return io.readings_from_frame(readings, names, strict)
     raise InputError(
         f"readings is a {type(readings).__name__}: pass a frame with a row per time and a column per station, or a path."

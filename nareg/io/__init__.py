@@ -15,7 +15,6 @@ are left out. ``strict=True`` refuses to guess.
 
 from nareg.io._columns import read_column, read_fit, read_weights, write_weights
 from nareg.io._convert import convert
-from nareg.io._foreign import NETCDF, is_xarray
 from nareg.io._matrix_market import read_adjacency
 from nareg.io._readings import read_readings, readings_from_frame, readings_to_frame
 from nareg.io._rows import read_rows
@@ -24,11 +23,9 @@ from nareg.io._tables import Readings, Stations
 from nareg.io._write import write_readings, write_rows
 
 __all__ = [
-    "NETCDF",
     "Readings",
     "Stations",
     "convert",
-    "is_xarray",
     "read_adjacency",
     "read_column",
     "read_fit",
