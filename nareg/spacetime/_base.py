@@ -15,6 +15,7 @@ from nareg.graph import Graph
 from nareg.results import Status
 from nareg.spacetime import _stations, _times
 from nareg.spacetime._bands import Bands
+from nareg.spacetime._cycle_errors import OffsetErrors
 from nareg.spacetime._cycles import Cycles
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._results import FitDetails, Smoothed
@@ -94,9 +95,9 @@ class BaseModel(ABC):
         """(N,) mean and cycles in a row of the grid."""
         return self.cycles.at(self.grid.seconds_of(np.array([row])))[0]
 
-    def offset_variance_at(self, row: int) -> np.ndarray:
-        """(N,) their variance."""
-        return self.cycles.variance_at(self.grid.seconds_of(np.array([row])))[0]
+    def offset_errors_at(self, row: int) -> OffsetErrors:
+        """Its errors, (1, N)."""
+        return self.cycles.errors_at(self.grid.seconds_of(np.array([row])))
 
     def time_of(self, row: int) -> np.datetime64 | float:
         """Time of a row of the grid."""

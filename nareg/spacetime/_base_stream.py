@@ -12,7 +12,7 @@ from nareg import _checks
 from nareg.errors import InputError
 from nareg.spacetime import _stations
 from nareg.spacetime._base import BaseModel
-from nareg.spacetime._cycles import with_offsets
+from nareg.spacetime._cycle_errors import with_offsets
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import LONGEST_JUMP, Time
 
@@ -62,7 +62,7 @@ class BaseStream(ABC):
         offset = model.offset_at(row)
         now = values - offset
         expected, var = self._expected()
-        F = var + model.unit_noise + model.offset_variance_at(row)
+        F = var + model.unit_noise + self._offset_variance(var)
         scores = (now - expected) / np.sqrt(F)
         clipped = np.zeros(y.size, dtype=bool)
         predicted = model.to_readings(expected + offset)
@@ -74,7 +74,7 @@ class BaseStream(ABC):
             now[self._strikes > PATIENCE] = np.nan
         log_likelihood = self._correct(now)
         x, var = self._corrected()
-        var = with_offsets(var, model.offset_variance_at(row), model.unit_noise, np.isfinite(now))
+        var = with_offsets(var, self._offset_variance(var), model.unit_noise, np.isfinite(now))
         mean, std = model.to_mean(x + offset, var)
         return Update(mean, std, y - predicted, scores, clipped, log_likelihood)
 
@@ -85,6 +85,10 @@ class BaseStream(ABC):
     @abstractmethod
     def _expected(self) -> tuple[np.ndarray, np.ndarray]:
         """Mean and variance (N,) of the field before the readings, in the model's unit without mean and cycles."""
+
+    @abstractmethod
+    def _offset_variance(self, var: np.ndarray) -> np.ndarray:
+        """Variance (N,) that errors of mean and cycles add now to the field's, ``var`` (N,)."""
 
     @abstractmethod
     def _correct(self, y: np.ndarray) -> float:

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
+from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, unit_errors
 from nareg.spacetime._space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -49,6 +50,7 @@ class Cycles:
     dual: np.ndarray  # (K, N): coefficient at a place = common + correlation with the stations @ dual
     variance: np.ndarray  # (K,) variance of the coefficient's field around common
     spread: np.ndarray  # (K, N) variance of each station's coefficient given its readings
+    errors: np.ndarray  # (K, N, J) draws of the coefficients' errors, with their correlation between stations
 
     def basis(self, seconds: np.ndarray) -> np.ndarray:
         """The functions of time, (T, K)."""
@@ -64,6 +66,10 @@ class Cycles:
     def variance_at(self, seconds: np.ndarray) -> np.ndarray:
         """Variance of mean and cycles of every station, (T, N)."""
         return self.basis(seconds) ** 2 @ self.spread
+
+    def errors_at(self, seconds: np.ndarray) -> OffsetErrors:
+        """Errors of mean and cycles of every station."""
+        return OffsetErrors(self.basis(seconds), self.spread, self.errors)
 
     def at_points(self, space: Space, points: np.ndarray) -> np.ndarray:
         """Coefficients (K, M) at places without a station."""
@@ -101,17 +107,7 @@ class Cycles:
                 K = space.correlation(space.families[0], float(reach))
                 K.flat[:: space.n + 1] += JITTER
                 dual[k] = np.linalg.solve(K, level[k] - self.common[k])
-        return replace(self, level=level, dual=dual, spread=self.spread[:, stations])
-
-
-def with_offsets(var: np.ndarray, offsets: np.ndarray, noise: np.ndarray, seen: np.ndarray) -> np.ndarray:
-    """Variances of the field with its mean and cycles, from both; where a reading is ``seen``, at most its noise variance.
-
-    The sum takes field and offset for independent. It is too much where readings correct the offset, and a reading by itself
-    has the field within its noise.
-    """
-    total = var + offsets
-    return np.where(seen, np.minimum(total, np.maximum(var, noise)), total)
+        return replace(self, level=level, dual=dual, spread=self.spread[:, stations], errors=self.errors[:, stations])
 
 
 def waves(seconds: np.ndarray, period: float, multiples: range | tuple[float, ...]) -> list[np.ndarray]:
@@ -155,6 +151,7 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     ridge[0, 0] = 0.0  # the mean may be large, and is never open
     coefficients, spreads = np.full((K, N), np.nan), np.full((K, N), np.nan)
     powers = []
+    apart = np.full((X.shape[1] - K, N), np.nan)
     for i in range(N):
         seen = observed[:, i]
         count = int(seen.sum())
@@ -168,12 +165,15 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
             solution = inverse @ (X[seen, :m].T @ y[seen, i])
             coefficients[:, i], spreads[:, i] = solution[:K], np.diag(inverse)[:K]
             if m > K:
-                powers.append(solution[K:] ** 2 / np.diag(inverse)[K:])
+                apart[:, i] = solution[K:] / np.sqrt(np.diag(inverse)[K:])
+                powers.append(apart[:, i] ** 2)
         elif count:
             coefficients[0, i], spreads[0, i] = y[seen, i].mean(), 1.0 / count
     power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)
     errors = spreads * power
-    parts = [_shrink(coefficients[k], errors[k], space) for k in range(K)]
+    rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
+    unit = unit_errors(apart / np.sqrt(power or 1.0), y, rng)
+    parts = [_shrink(coefficients[k], errors[k], space, of_coefficient(unit, k), rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
 
 
@@ -181,7 +181,7 @@ def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations:
     """Means and cycles that are zero and known."""
     K = 1 + 2 * sum(harmonics)
     zero, zeros = np.zeros(K), np.zeros((K, stations))
-    return Cycles(names, harmonics, zeros, zero, zero, zeros, zero, zeros)
+    return Cycles(names, harmonics, zeros, zero, zero, zeros, zero, zeros, zeros[..., None])
 
 
 def slow_power(y: np.ndarray) -> float:
@@ -208,19 +208,20 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
     return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
 
 
-Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray]
+Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray, np.ndarray]
 
 
-def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
+def _shrink(b: np.ndarray, error: np.ndarray, space: Space, unit: np.ndarray, rng: np.random.Generator) -> Shrunk:
     """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood.
 
-    Returns them, the network's own, the range, the dual, the variance of the field, and the coefficients' variances (N,).
+    Returns them, the network's own, the range, the dual, the variance of the field, the coefficients' variances (N,), and draws
+    (N, J) of their errors: those of fields of this kind, found from coefficients with errors ``unit`` (J, N) times their size.
     """
     N = b.size
     known = np.flatnonzero(np.isfinite(b))
     dual = np.zeros(N)
     if known.size == 0:
-        return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N)
+        return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N), np.zeros((N, DRAWS))
     z, v = b[known], np.maximum(error[known], 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300))
     # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
     trust, typical = v.min() / v, float(np.median(v))
@@ -231,7 +232,7 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
         level[known] = z
         spread = np.full(N, float(v.mean()))
         spread[known] = v
-        return level, common, 0.0, dual, 0.0, spread
+        return level, common, 0.0, dual, 0.0, spread, unit.T * np.sqrt(spread)[:, None]
     family = space.families[0]
     largest = float(space.distances.max()) if family != "graph" else 8.0
     best: tuple[float, float, float, float, np.ndarray, np.ndarray, Any] | None = None
@@ -254,4 +255,9 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space) -> Shrunk:
     weighted = signal * cross
     # of the field given the coefficients, and of the network's own, which is estimated with them
     spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
-    return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0)
+    whole = space.correlation(family, reach) + JITTER * np.eye(N)
+    fields = np.sqrt(signal) * np.linalg.cholesky(whole) @ rng.standard_normal((N, DRAWS))
+    found = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
+    middle = ones @ found / ones.sum()
+    errors = fields - middle - weighted @ cho_solve(factor, found - middle)
+    return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0), errors

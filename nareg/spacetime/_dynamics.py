@@ -48,7 +48,7 @@ class Dynamics:
 
     def mean_after(self, z: np.ndarray) -> np.ndarray:
         """Mean of the next state."""
-        return np.concatenate([self.product(z), z[: z.size - self.n]])
+        return np.concatenate([self.product(z), z[: len(z) - self.n]])
 
     def covariance_after(self, P: np.ndarray, scale: float) -> np.ndarray:
         """Covariance of the next state."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
-from nareg.spacetime._cycles import with_offsets
+from nareg.spacetime._cycle_errors import OffsetErrors, with_offsets
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._extend import Extension
 from nareg.spacetime._inputs import GridReadings
@@ -27,17 +27,17 @@ PLACES = 256
 
 def smoothing_pass(
     model: SpaceTimeModel, y: np.ndarray, *, robust: bool, smooth: bool = True, progress: ProgressCallback | None = None,
-    W: np.ndarray | None = None,
+    W: np.ndarray | None = None, errors: OffsetErrors | None = None,
 ) -> Pass:  # fmt: skip
-    """One pass over readings (T, N) in the model's unit, without mean and cycles."""
-    tick = None
+    """One pass over readings (T, N) in the model's unit, without mean and cycles, and over draws of the errors of these."""
+    tick, draws = None, None if errors is None else errors.draws
     if progress is not None:
         total = len(y) * (PASSES if model.df and smooth else 1) * (ROUNDS if robust else 1)
         rows = itertools.count(1)
         tick = lambda _: progress(Progress("smoothing", fraction=next(rows) / total))  # noqa: E731
     if robust:
-        return robust_pass(y, model.dynamics, model.unit_noise, model.df, W=W, tick=tick)[0]
-    return heavy_tailed_pass(y, model.dynamics, model.unit_noise, model.df, smooth=smooth, W=W, tick=tick)
+        return robust_pass(y, model.dynamics, model.unit_noise, model.df, W=W, tick=tick, errors=draws)[0]
+    return heavy_tailed_pass(y, model.dynamics, model.unit_noise, model.df, smooth=smooth, W=W, tick=tick, errors=draws)
 
 
 def smoothed(
@@ -59,9 +59,10 @@ def smooth(
     model: SpaceTimeModel, given: GridReadings, *, robust: bool, progress: ProgressCallback | None, started: float
 ) -> Smoothed:
     """The field at the times of the readings."""
-    done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress)
+    errors = model.cycles.errors_at(given.grid.seconds)
+    done = smoothing_pass(model, given.rows - given.offset, robust=robust, progress=progress, errors=errors)
     seen = given.grid.rows
-    offsets = model.cycles.variance_at(given.grid.seconds_of(seen))
+    offsets = errors.left(done.taken)[seen]
     var = with_offsets(done.var[seen], offsets, model.unit_noise, np.isfinite(done.innovations[seen]))
     return smoothed(model, done.x[seen] + given.offset[seen], var, given.grid.values, done, given, started)
 
@@ -70,10 +71,11 @@ def forecast(model: SpaceTimeModel, steps: int, given: GridReadings, started: fl
     """The field at the next steps of the grid."""
     grid, last = given.grid, len(given.rows)
     longer = np.vstack([given.rows, np.full((steps, model.n_nodes), np.nan)])
-    offset = model.cycles.at(grid.seconds_of(np.arange(len(longer))))
-    done = smoothing_pass(model, longer - offset, robust=False, smooth=False)
+    seconds = grid.seconds_of(np.arange(len(longer)))
+    offset, errors = model.cycles.at(seconds), model.cycles.errors_at(seconds)
+    done = smoothing_pass(model, longer - offset, robust=False, smooth=False, errors=errors)
     times = np.array([grid.time_of(last + k) for k in range(steps)])
-    var = done.var[last:] + model.cycles.variance_at(grid.seconds_of(np.arange(last, len(longer))))
+    var = (done.var + errors.left(done.taken))[last:]
     return smoothed(model, (done.x + offset)[last:], var, times, done, given, started)
 
 

@@ -52,9 +52,9 @@ class Extension:
         return np.block(blocks)
 
     def state(self, z: np.ndarray) -> np.ndarray:
-        """Mean of a state with the new stations in it."""
+        """Mean (pN, ...) of a state with the new stations in it."""
         n, p = self.W.shape[1], self.a.size
-        return np.concatenate([np.concatenate([part, self.W @ part]) for part in z.reshape(p, n)])
+        return np.concatenate([np.concatenate([part, self.W @ part]) for part in z.reshape(p, n, *z.shape[1:])])
 
     def dynamics(self, old: Dynamics) -> Dynamics:
         """Dynamics with the new stations in them."""

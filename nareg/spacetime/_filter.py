@@ -46,10 +46,14 @@ def correct(P: np.ndarray, stations: np.ndarray, variances: np.ndarray) -> Corre
 
 
 def innovate(z: np.ndarray, y: np.ndarray, correction: Correction) -> tuple[np.ndarray, np.ndarray, float]:
-    """Corrected mean, innovations and log-likelihood of readings ``y`` at the correction's stations."""
+    """Corrected mean, innovations and log-likelihood of readings ``y`` at the correction's stations.
+
+    With further columns the same correction is applied to these; innovations and log-likelihood are those of the first.
+    """
     v = y - z[correction.stations]
     white = dtrtrs(correction.L, v, lower=1)[0]
-    return z + white @ correction.gain, v, correction.constant - 0.5 * float(white @ white)
+    first = white if white.ndim == 1 else white[:, 0]
+    return z + correction.gain.T @ white, v if v.ndim == 1 else v[:, 0], correction.constant - 0.5 * float(first @ first)
 
 
 def _patterns(y: np.ndarray, r: np.ndarray, scale: np.ndarray) -> np.ndarray:
@@ -76,13 +80,18 @@ class FilterPass:
 
 
 def filter_pass(
-    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray, tick: Callable[[], None] | None
-) -> FilterPass:
-    """Forward in time. ``y`` (T, N) with NaN, ``r`` (T, N), ``scale`` (T,), ``scale[t]`` for the step into time t."""
+    y: np.ndarray, dynamics: Dynamics, r: np.ndarray, scale: np.ndarray, tick: Callable[[], None] | None,
+    errors: np.ndarray | None = None,
+) -> FilterPass:  # fmt: skip
+    """Forward in time. ``y`` (T, N) with NaN, ``r`` (T, N), ``scale`` (T,), ``scale[t]`` for the step into time t.
+
+    With ``errors`` (T, N, J) means have J further columns: what the filter takes of them, where there is a reading.
+    """
     T, N = y.shape
     observed = np.isfinite(y)
     pattern = _patterns(y, r, scale)
-    z, P = np.zeros(dynamics.P0.shape[0]), dynamics.P0
+    columns = y if errors is None else np.concatenate([y[..., None], errors], axis=2)
+    z, P = np.zeros((dynamics.P0.shape[0], *columns.shape[2:])), dynamics.P0
     predicted: list[tuple[np.ndarray, np.ndarray]] = []
     corrected: list[tuple[np.ndarray, np.ndarray]] = []
     log_likelihood = 0.0
@@ -95,7 +104,7 @@ def filter_pass(
             if not repeats or correction is None:
                 stations = np.flatnonzero(observed[t])
                 correction = correct(P, stations, r[t, stations])
-            z, v, part = innovate(z, y[t, correction.stations], correction)
+            z, v, part = innovate(z, columns[t, correction.stations], correction)
             log_likelihood += part
             innovations[t, correction.stations] = v
             spreads[t, correction.stations] = correction.variances

@@ -154,7 +154,7 @@ def fit(
     with few_threads(graph.n_nodes):
         law = chosen_transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
-        learned = learn(rows, space, task.of_rows(unit, seasonal.variance_at(grid.seconds)), track)
+        learned = learn(rows, space, task.of_rows(unit, seasonal.errors_at(grid.seconds)), track)
     estimate = learned.estimate
     field = float(estimate.dynamics.P0.diagonal()[: graph.n_nodes].mean())
     notes = remarks(y, unusable.T, rows, estimate.r, field, graph.names, fixed_noise=variances is not None)

@@ -175,7 +175,8 @@ class SpaceTimeModel(BaseModel):
         if robust is not None:
             robust = _checks.number("robust", robust, low=0, strict=True)
         given = on_grid(self, readings, times, exclude=robust is not None)
-        done = run(given.rows - given.offset, self.dynamics, self.unit_noise, smooth=False)
+        errors = self.cycles.errors_at(given.grid.seconds).draws
+        done = run(given.rows - given.offset, self.dynamics, self.unit_noise, smooth=False, errors=errors)
         first = round(float(self.grid.row_of(given.grid.values[:1])[0])) if readings is not None else 0
         return Stream(self, done.state, done.covariance, first + given.grid.length - 1, robust)
 

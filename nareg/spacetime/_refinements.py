@@ -65,7 +65,6 @@ def best_refinement(
     if np.nanvar(seen) <= SMALLEST:  # constant readings leave nothing to refine
         return None, 0, None, []
     windows = [seen[p] for p in parts]
-    extra = np.zeros(y.shape) if task.offset_variance is None else task.offset_variance
     masks = [hidden[p] for p in parts]
     truth = np.concatenate([y[p][m] for p, m in zip(parts, masks, strict=True)])
     rows, steps = sum(len(w) for w in windows), sum(len(w) - 1 for w in windows)
@@ -74,39 +73,40 @@ def best_refinement(
     start = parameters.dynamics(space)
     tried: list[tuple[str, float, float]] = []
 
-    def predict(passes: list[Pass], r: np.ndarray) -> HeldOut:
-        x = np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
-        var = np.concatenate([(p.var + r + extra[w])[m] for p, w, m in zip(passes, parts, masks, strict=True)])
-        return HeldOut(truth, x, np.sqrt(var))
+    def errors(passes: list[Pass]) -> np.ndarray:
+        return truth - np.concatenate([p.x[m] for p, m in zip(passes, masks, strict=True)])
 
     def whole(refinement: Refinement | None, dynamics: Dynamics, r: np.ndarray) -> HeldOut | None:
         """Predictions over the whole record, which windows may be too short or too few to stand for."""
         if not hidden.any():
             return None
-        done = heavy_tailed_pass(seen, dynamics, r, None if refinement is None else refinement.df, tick=progress.tick)
-        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r + extra)[hidden]))
+        draws = None if task.offsets is None else task.offsets.draws
+        df = None if refinement is None else refinement.df
+        done = heavy_tailed_pass(seen, dynamics, r, df, tick=progress.tick, errors=draws)
+        offsets = 0.0 if task.offsets is None else task.offsets.left(done.taken)
+        return HeldOut(y[hidden], done.x[hidden], np.sqrt((done.var + r + offsets)[hidden]))
 
     passes = [run(w, start, parameters.noise) for w in windows]
-    best, best_iterations, chosen = predict(passes, parameters.noise), 0, None
+    best, best_iterations, chosen = errors(passes), 0, None
     learned: tuple[Dynamics, np.ndarray] = start, parameters.noise
     if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * space.n):
         named = None if task.dynamics == "auto" or not steps else _refinements(task, steps, None)[0]
         return named, EM_ITERATIONS if named else 0, whole(None, start, parameters.noise), tried
-    scale = robust_scale(best.errors)
+    scale = robust_scale(best)
 
     def attempt(refinement: Refinement) -> None:
         nonlocal best, best_iterations, chosen, learned
-        path: list[HeldOut] = []
+        path: list[np.ndarray] = []
         models: list[tuple[Dynamics, np.ndarray]] = []
 
         def watch(passes: list[Pass], now: Estimate) -> bool:
-            path.append(predict(passes, now.r))
+            path.append(errors(passes))
             models.append((now.dynamics, now.r))
-            squares = [float(winsorized_squares(step.errors, scale).mean()) for step in path]
+            squares = [float(winsorized_squares(step, scale).mean()) for step in path]
             return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
         refined(windows, space, parameters, refinement, task, progress, iterations=EM_ITERATIONS, watch=watch)
-        gains = [improvement(best.errors, step.errors, scale) for step in path]
+        gains = [improvement(best, step, scale) for step in path]
         k = int(np.argmax([gain for gain, _ in gains]))
         gain, error = gains[k]
         tried.append((refinement.describe(), gain, error))

@@ -40,13 +40,15 @@ class Pass:
     scale: np.ndarray  # (T,) variance of every step relative to Q; with Student t steps the updated one
     points: np.ndarray | None  # (T, M) mean of W x_t
     point_variances: np.ndarray | None
-    state: np.ndarray  # filtered mean of the last state
+    state: np.ndarray  # filtered mean of the last state; with errors of an offset further columns
     covariance: np.ndarray
+    taken: np.ndarray | None  # (T, N, J) what the field's mean takes of errors of an offset
 
 
 def run(
     y: np.ndarray, dynamics: Dynamics, r: np.ndarray, *, scale: np.ndarray | None = None, smooth: bool = True,
     moments: bool = False, df: float | None = None, W: np.ndarray | None = None, tick: Callable[[], None] | None = None,
+    errors: np.ndarray | None = None,
 ) -> Pass:  # fmt: skip
     """Filter, and unless ``smooth`` is False smooth, the readings ``y`` (T, N), NaN where missing.
 
@@ -63,22 +65,27 @@ def run(
         ``(tr Q^-1 E[e_t e_t'] + df) / (N + df + 2)``.
     W : (M, N) array, optional
         Also return mean and variance of ``W x_t``.
+    errors : (T, N, J) array, optional
+        Errors of an offset that was removed from the readings. Also return what the field's mean takes of each.
     """
     T, N = y.shape
     r = np.broadcast_to(r, (T, N))
     scale = np.ones(T) if scale is None else scale
     with few_threads(dynamics.P0.shape[0]):
-        forward = filter_pass(y, dynamics, r, scale, tick)
+        forward = filter_pass(y, dynamics, r, scale, tick, errors)
         if smooth:
             x, var, sums, scale, points, point_variances = _backward(forward, dynamics, scale, moments, df, W)
     state, covariance = forward.corrected[-1]
+    taken = None
     if not smooth:
         x = np.array([z[:N] for z, _ in forward.corrected])
         var = np.array([P.diagonal()[:N] for _, P in forward.corrected])
         sums = points = point_variances = None
+    if errors is not None:
+        x, taken = x[..., 0], x[..., 1:]
     return Pass(
         forward.log_likelihood, x, np.maximum(var, 0.0), forward.innovations, forward.innovation_variances,
-        sums, scale, points, point_variances, state, covariance,
+        sums, scale, points, point_variances, state, covariance, taken,
     )  # fmt: skip
 
 
@@ -144,11 +151,11 @@ def _backward(
 ) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Backward in time. Only the oldest block of a state is new: the others stand in the state one time later."""
     n, T, m = dynamics.n, len(forward.corrected), dynamics.P0.shape[0]
-    states, var = np.empty((T, m)), np.empty((T, n))
+    z, V = forward.corrected[-1]
+    states, var = np.empty((T, *z.shape)), np.empty((T, n))
     point_variances = None if W is None else np.empty((T, W.shape[0]))
     scale = scale.copy()
     sums = _Sums(dynamics, moments, surprises=bool(df)) if moments or df else None
-    z, V = forward.corrected[-1]
     G = cross = before = V
     key: tuple[Any, Any, Any] = (None, None, None)
     for t in range(T - 1, -1, -1):
@@ -178,11 +185,17 @@ def _backward(
             z = np.concatenate([ahead_z[n:], mean[m - n :] + G @ (ahead_z - ahead_mean)])
             if sums is not None:
                 if df:
-                    scale[t + 1] = (sums.surprise(ahead_z[:n], z) + df) / (n + df + 2)
+                    scale[t + 1] = (sums.surprise(_field(ahead_z[:n]), _field(z)) + df) / (n + df + 2)
                 sums.weight += 1.0 / scale[t + 1]
         states[t], var[t] = z, V.diagonal()[:n]
         if W is not None and point_variances is not None:
             point_variances[t] = np.einsum("ij,ij->i", W @ V[:n, :n], W)
-    total = None if sums is None or not moments else sums.total(states, 1.0 / scale[1:], V)
-    x = states[:, :n]
-    return x, var, total, scale, None if W is None else x @ W.T, point_variances
+    first = states if states.ndim == 2 else states[..., 0]  # the field's column
+    total = None if sums is None or not moments else sums.total(first, 1.0 / scale[1:], V)
+    points = None if W is None else first[:, :n] @ W.T
+    return states[:, :n], var, total, scale, points, point_variances
+
+
+def _field(z: np.ndarray) -> np.ndarray:
+    """The field's column of a state's mean, which may have others of errors."""
+    return z if z.ndim == 1 else z[:, 0]

@@ -81,10 +81,13 @@ def extended(model: SpaceTimeModel, points: np.ndarray, names: Sequence[str] | N
         names = [*known, *(names or [f"place {k + 1}" for k in range(M)])]
     places = np.concatenate([model.graph.coordinates, points])
     joined = Graph(model.space.extended(points), coordinates=places, names=names, metric=model.graph.metric)
+    spread = model.cycles.spread_at_points(model.space, points)
+    # of a place's own coefficients the readings so far tell nothing
+    own = np.random.default_rng(0).standard_normal((*spread.shape, model.cycles.errors.shape[2])) * np.sqrt(spread)[..., None]
     cycles = replace(
         model.cycles, level=np.hstack([model.cycles.level, level]),
         dual=np.hstack([model.cycles.dual, np.zeros((level.shape[0], M))]),
-        spread=np.hstack([model.cycles.spread, model.cycles.spread_at_points(model.space, points)]),
+        spread=np.hstack([model.cycles.spread, spread]), errors=np.hstack([model.cycles.errors, own]),
     )  # fmt: skip
     noise = np.concatenate([model.unit_noise, np.full(M, np.median(model.unit_noise))])
     log_noise = np.concatenate([model.parameters.log_noise, np.full(M, np.median(model.parameters.log_noise))])

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from nareg.spacetime._model import SpaceTimeModel
     from nareg.spacetime._stream import Stream
 
-FORMAT, STREAM_FORMAT = "nareg-spacetime-2", "nareg-spacetime-stream-2"
+FORMAT, STREAM_FORMAT = "nareg-spacetime-3", "nareg-spacetime-stream-3"
 #: Of large networks.
-SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-1", "nareg-spacetime-sparse-stream-1"
+SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-2", "nareg-spacetime-sparse-stream-2"
 
 
 def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:
@@ -73,7 +73,7 @@ def common_contents(model: BaseModel) -> tuple[dict[str, Any], dict[str, Any]]:
     arrays: dict[str, Any] = {
         "shape": np.array(model.graph.adjacency.shape), "row": coo.coords[0], "col": coo.coords[1],
         "weight": coo.data, "times": g.values, "rows": g.rows, "noise": model.unit_noise, "level": c.level,
-        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread,
+        "common": c.common, "ranges": c.ranges, "dual": c.dual, "variance": c.variance, "spread": c.spread, "errors": c.errors,
         "readings": model.readings, "excluded": model.excluded,
     }  # fmt: skip
     if model.graph.coordinates is not None:
@@ -173,7 +173,7 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     K = 1 + 2 * sum(harmonics)
     floats = {
         "noise": (n,), "readings": (n, T), "level": (K, n), "common": (K,), "ranges": (K,), "dual": (K, n), "variance": (K,),
-        "spread": (K, n),
+        "spread": (K, n), "errors": (K, n, a["errors"].shape[-1]),
     }  # fmt: skip
     for name, shape in floats.items():
         array(a, name, shape)
@@ -191,7 +191,9 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
     need(min(unit, step) > 0, "its unit or step are not positive")
     return {
         "graph": graph, "transform": _transforms.restore(facts["transform"], shift, low), "unit": unit,
-        "cycles": Cycles(names, harmonics, *(a[name] for name in ("level", "common", "ranges", "dual", "variance", "spread"))),
+        "cycles": Cycles(
+            names, harmonics, a["level"], a["common"], a["ranges"], a["dual"], a["variance"], a["spread"], a["errors"]
+        ),
         "unit_noise": a["noise"], "grid": _grid(a, T, step), "status": Status[facts["status"]],
         "log_likelihood": log_likelihood, "bands": _bands(facts), "readings": a["readings"], "excluded": a["excluded"],
         "details": _details(facts["details"]),
@@ -247,7 +249,7 @@ def _stream(a: dict[str, np.ndarray], facts: dict[str, Any]) -> Stream:
 
     model, own = _model(a, facts), facts["stream"]
     m = model.dynamics.P0.shape[0]
-    array(a, "stream_state", (m,))
+    array(a, "stream_state", (m, 1 + a["errors"].shape[-1]))
     _covariance(array(a, "stream_covariance", (m, m)), "stream_covariance", definite=False)
     strikes = a["stream_strikes"]
     need(strikes.shape == (model.n_nodes,) and strikes.dtype.kind == "i" and (strikes >= 0).all(), "strikes are not counts")

@@ -34,6 +34,7 @@ class Stream(BaseStream):
 
     def __init__(self, model: SpaceTimeModel, state: np.ndarray, covariance: np.ndarray, row: int, robust: float | None):
         super().__init__(model, row, robust)
+        # mean of the state; beside it, what the filter has taken of draws of the errors of mean and cycles
         self._z, self._P = state, covariance
         self._correction: Correction | None = None
         self._prior: np.ndarray | None = None  # what the last correction corrected
@@ -41,10 +42,13 @@ class Stream(BaseStream):
 
     def _expected(self) -> tuple[np.ndarray, np.ndarray]:
         n = self.model.n_nodes
-        return self._z[:n], self._P.diagonal()[:n]
+        return self._z[:n, 0], self._P.diagonal()[:n]
 
     def _corrected(self) -> tuple[np.ndarray, np.ndarray]:
         return self._expected()
+
+    def _offset_variance(self, var: np.ndarray) -> np.ndarray:
+        return self.model.offset_errors_at(self._row).left(self._z[None, : self.model.n_nodes, 1:])[0]
 
     def add_station(self, name: str | None, coordinates: ArrayLike) -> None:
         """Add a station at the end; it starts from its kriging estimate from the others.
@@ -86,7 +90,7 @@ class Stream(BaseStream):
         gone = self.model.station_index(station)
         smaller = self.model.without(gone)
         n = self.model.n_nodes
-        keep = np.flatnonzero(np.arange(self._z.size) % n != gone)
+        keep = np.flatnonzero(np.arange(len(self._z)) % n != gone)
         self.model = smaller
         self._z, self._P = self._z[keep], self._P[np.ix_(keep, keep)]
         self._strikes = np.delete(self._strikes, gone)
@@ -146,6 +150,7 @@ class Stream(BaseStream):
         if not self._steady or known is None:
             self._prior = self._P
             known = self._correction = correct(self._P, stations, self.model.unit_noise[stations])
-        self._z, _, log_likelihood = innovate(self._z, y[stations], known)
+        columns = np.column_stack([y, self.model.offset_errors_at(self._row).draws[0]])
+        self._z, _, log_likelihood = innovate(self._z, columns[stations], known)
         self._P = known.covariance
         return log_likelihood

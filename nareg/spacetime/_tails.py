@@ -20,18 +20,19 @@ ROUNDS = 3
 def heavy_tailed_pass(
     y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, scale: np.ndarray | None = None,
     smooth: bool = True, W: np.ndarray | None = None, tick: Callable[[float], None] | None = None,
+    errors: np.ndarray | None = None,
 ) -> Pass:  # fmt: skip
     """One pass, or with ``df`` a few, over readings (T, N), from the steps' variances ``scale`` on; ``tick`` counts rows."""
     passes = 1 if not (df and smooth) else PASSES if scale is None else AGAIN
     each = None if tick is None else lambda: tick(1.0)
     for _ in range(passes - 1):
         scale = run(y, dynamics, r, scale=scale, df=df, tick=each).scale
-    return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each)
+    return run(y, dynamics, r, scale=scale, smooth=smooth, W=W, tick=each, errors=errors)
 
 
 def robust_pass(
     y: np.ndarray, dynamics: Dynamics, r: np.ndarray, df: float | None, *, W: np.ndarray | None = None,
-    tick: Callable[[float], None] | None = None,
+    tick: Callable[[float], None] | None = None, errors: np.ndarray | None = None,
 ) -> tuple[Pass, np.ndarray]:  # fmt: skip
     """Smooth without the readings that the others contradict; and every reading's deletion score."""
     # heavy-tailed steps would follow an absurd value, with variances that no factorization survives
@@ -39,7 +40,7 @@ def robust_pass(
     bad = np.abs(y) > ABSURD * usual
     scale = None
     for _ in range(ROUNDS):
-        done = heavy_tailed_pass(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick)
+        done = heavy_tailed_pass(np.where(bad, np.nan, y), dynamics, r, df, scale=scale, W=W, tick=tick, errors=errors)
         scale = done.scale if df else None
         scores = deletion_scores(y, done.x, done.var, np.where(bad, np.inf, r))
         # a deleted reading is judged with the noise that it would have

@@ -8,6 +8,7 @@ from time import perf_counter
 import numpy as np
 
 from nareg.progress import Progress, ProgressCallback
+from nareg.spacetime._cycle_errors import OffsetErrors
 
 #: With fewer hidden readings nothing is compared by them.
 FEWEST_HIDDEN = 20
@@ -23,12 +24,12 @@ class LearningTask:
     noise: np.ndarray | None  # (N,) known noise variances
     robust: bool  # leave gross outliers out of the fit
     rng: np.random.Generator
-    offset_variance: np.ndarray | None = None  # (T, N) variance of the means and cycles that were removed
+    offsets: OffsetErrors | None = None  # of the means and cycles that were removed
 
-    def of_rows(self, unit: float, offset_variance: np.ndarray) -> LearningTask:
+    def of_rows(self, unit: float, offsets: OffsetErrors) -> LearningTask:
         """The same for readings divided by ``unit``, from which uncertain means and cycles were removed."""
         noise = None if self.noise is None else np.maximum(self.noise / unit**2, FLOOR)
-        return replace(self, noise=noise, offset_variance=offset_variance)
+        return replace(self, noise=noise, offsets=offsets)
 
 
 @dataclass

@@ -25,7 +25,9 @@ def known_model(
     space = Space.of(graph)
     parameters = Parameters("exponential", 0.0, 0.0, -6.0, np.arctanh(np.array([0.9, -0.2])), np.full(n, 2 * np.log(noise)))
     means = np.broadcast_to(np.asarray(level, dtype=float), (1, n)).copy()
-    cycles = Cycles((), (), means, means[:, 0], np.zeros(1), np.zeros((1, n)), np.zeros(1), np.zeros((1, n)))
+    cycles = Cycles(
+        (), (), means, means[:, 0], np.zeros(1), np.zeros((1, n)), np.zeros(1), np.zeros((1, n)), np.zeros((1, n, 1))
+    )
     return SpaceTimeModel(
         graph=graph, transform=_transforms.named(None, readings[np.isfinite(readings)]), unit=1.0, cycles=cycles,
         dynamics=parameters.dynamics(space), unit_noise=parameters.noise, parameters=parameters, df=None,

@@ -105,7 +105,15 @@ def no_cycles(n: int, level: np.ndarray | float = 0.0) -> Cycles:
     """A mean per station and nothing else."""
     levels = np.broadcast_to(np.asarray(level, dtype=float), (n,))
     return Cycles(
-        (), (), levels[None].copy(), np.array([levels.mean()]), np.zeros(1), np.zeros((1, n)), np.zeros(1), np.zeros((1, n))
+        (),
+        (),
+        levels[None].copy(),
+        np.array([levels.mean()]),
+        np.zeros(1),
+        np.zeros((1, n)),
+        np.zeros(1),
+        np.zeros((1, n)),
+        np.zeros((1, n, 1)),
     )
 
 

@@ -119,12 +119,6 @@ def test_the_variance_of_levels_covers_their_errors():
     assert 0.6 < np.mean(np.square(scores)) < 1.6
 
 
-def test_offsets_widen_a_band_but_not_beyond_a_readings_own_noise():
-    var, offsets, noise = np.array([[0.1, 0.1, 0.4]]), np.array([[0.5, 0.5, 0.5]]), np.array([0.2, 0.2, 0.2])
-    total = _cycles.with_offsets(var, offsets, noise, np.array([[True, False, True]]))
-    np.testing.assert_allclose(total, [[0.2, 0.6, 0.4]])
-
-
 def test_readings_close_together_leave_no_mean_open():
     """A station that read for a short while only: its mean's variance stays that of a short mean, and estimates stay small."""
     rng = np.random.default_rng(0)

@@ -55,7 +55,7 @@ def fit_sparse(
         rows = grid.on_rows(values / unit)
         seasonal = cycles.fit(rows, grid.seconds, grid.step, grid.dated, families[2], wanted)
         rows = rows - seasonal.at(grid.seconds)
-        learned = learn_part(rows, graph, families, task.of_rows(unit, seasonal.variance_at(grid.seconds)), track, pool)
+        learned = learn_part(rows, graph, families, task.of_rows(unit, seasonal.errors_at(grid.seconds)), track, pool)
         process = learned.process
         excluded = np.zeros(rows.shape, dtype=bool)
         track.enter("noise of every station from all readings", 1.0, ROUNDS + 1)
@@ -79,7 +79,8 @@ def fit_sparse(
     spatial = process.field
     chosen = f"Matern field on the graph of smoothness {spatial.family.smoothness}, reach {spatial.reach:.3g} edges, order 1"
     return SparseSpaceTimeModel(
-        graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=process.noise, process=process, grid=grid,
+        graph=graph, transform=law, unit=unit, cycles=seasonal, unit_noise=process.noise, process=process,
+        shares=learned.shares, grid=grid,
         bands=Bands() if learned.held_out is None else calibrate(learned.held_out).in_unit(unit),
         status=Status.CONVERGED if learned.fitted.converged else Status.MAX_ITERATIONS, log_likelihood=value, readings=y,
         excluded=left_out, timings=track.timings(),

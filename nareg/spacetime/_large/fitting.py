@@ -12,10 +12,12 @@ from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg.filters.backends import Torch, open_torch_time
 from nareg.graph import Graph
+from nareg.spacetime._cycle_errors import OffsetErrors
 from nareg.spacetime._families import windows_of
 from nareg.spacetime._holdout import HeldOut, hide, improvement, robust_scale
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.learning import FittedProcess, Memory, Window, learn, posterior
+from nareg.spacetime._large.offsets import OffsetShares, everything, shares_of
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._large.variances import Chains
 from nareg.spacetime._outliers import deletion_scores, gross
@@ -35,6 +37,8 @@ PATCH, PATCH_ITERATIONS = 60, 12
 ITERATIONS, WARM, AGAIN = 25, 12, 8
 #: Residual of the solves that predict hidden readings.
 PREDICTION_TOL = 1e-4
+#: Residual of those that tell what stays of errors of mean and cycles.
+ROUGH_TOL = 1e-2
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +48,7 @@ class LearnedProcess:
     fitted: FittedProcess
     held_out: HeldOut | None
     choices: list[tuple[str, float, float]]
+    shares: OffsetShares
 
     @property
     def process(self) -> Process:
@@ -83,8 +88,9 @@ def learn_large(
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
     slices = windows(np.isfinite(y).sum(axis=1), graph.n_nodes)
     parts = [y[p] for p in slices]
-    spread = np.zeros(y.shape) if task.offset_variance is None else task.offset_variance
-    extra = [spread[p] for p in slices]
+    assert task.offsets is not None  # of_rows gave them
+    offsets = [task.offsets.at(p) for p in slices]
+    known = np.isfinite(y).any(axis=0)
     count = sum(int(np.isfinite(p).sum()) for p in parts)
     share = min(HIDDEN_SHARE, HIDDEN / max(count, 1))
     masks = [hide(p, share, task.rng) for p in parts]
@@ -106,22 +112,22 @@ def learn_large(
             seen = [np.where(w, np.nan, part) for w, part in zip(wild, seen, strict=True)]
             best = fit(seen, best.process, AGAIN)
     choices: list[tuple[str, float, float]] = []
-    held_out = None
+    held_out, shares = None, everything(known)
     if sum(int(m.sum()) for m in masks) >= FEWEST_HIDDEN:
         progress.enter("comparing fields", 0.55, WARM)
         other = fit(seen, replace(best.process, field=families[1].at(best.process.field.reach)), WARM)
-        predictions = [_held_out(parts, seen, masks, extra, f.process, graph, pool) for f in (best, other)]
-        held_out = predictions[0]
+        predictions = [_held_out(parts, seen, masks, offsets, known, f.process, graph, pool) for f in (best, other)]
+        held_out, shares = predictions[0]
         before = held_out.errors
-        gain, error = improvement(before, predictions[1].errors, robust_scale(before))
+        gain, error = improvement(before, predictions[1][0].errors, robust_scale(before))
         choices.append(("field of smoothness 1", gain, error))
         if gain > error:
-            best, held_out = other, predictions[1]
+            best, (held_out, shares) = other, predictions[1]
     progress.enter("learning from all readings", 0.7, AGAIN)
     whole = parts
     if task.robust:
         whole = [np.where(_gross(part, best.process, graph, pool), np.nan, part) for part in parts]
-    return LearnedProcess(fit(whole, best.process, AGAIN), held_out, choices)
+    return LearnedProcess(fit(whole, best.process, AGAIN), held_out, choices, shares)
 
 
 def learn_part(
@@ -135,9 +141,10 @@ def learn_part(
     counts = np.isfinite(y).sum(axis=0)
     part = neighborhood(graph, counts, STATIONS)
     few = graph.subgraph(part)
-    noise, spread = (None if each is None else each[..., part] for each in (task.noise, task.offset_variance))
+    assert task.offsets is not None  # of_rows gave them
+    own = replace(task, noise=None if task.noise is None else task.noise[part], offsets=task.offsets.of(part))
     smaller = {k: FieldFamily(few.adjacency, k) for k in families}
-    learned = learn_large(y[:, part], few, smaller, replace(task, noise=noise, offset_variance=spread), progress, pool)
+    learned = learn_large(y[:, part], few, smaller, own, progress, pool)
     process = learned.process
     everywhere = np.full(n, float(np.exp(np.log(process.noise).mean())))
     everywhere[part] = process.noise
@@ -145,7 +152,8 @@ def learn_part(
     scale = float(np.sqrt(graph.adjacency.sum() / n / (few.adjacency.sum() / few.n_nodes or 1.0)))
     field = families[process.field.family.smoothness].at(process.field.reach * scale)
     whole = Process(field, process.rho, process.variance, everywhere if task.noise is None else task.noise)
-    return replace(learned, fitted=replace(learned.fitted, process=whole))
+    shares = replace(learned.shares, known=counts > 0)
+    return replace(learned, fitted=replace(learned.fitted, process=whole), shares=shares)
 
 
 def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily, task: LearningTask) -> Process:
@@ -221,13 +229,26 @@ def _gross(y: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecut
 
 
 def _held_out(
-    parts: Sequence[np.ndarray], seen: Sequence[np.ndarray], masks: Sequence[np.ndarray], extra: Sequence[np.ndarray],
-    process: Process, graph: Graph, pool: ThreadPoolExecutor,
-) -> HeldOut:  # fmt: skip
-    truth, x, std = [], [], []
-    for part, given, mask, more in zip(parts, seen, masks, extra, strict=True):
-        mean, var = estimate(given, process, graph, pool, PREDICTION_TOL)
-        truth.append(part[mask])
-        x.append(mean[mask])
-        std.append(np.sqrt(var + process.noise + more)[mask])
-    return HeldOut(np.concatenate(truth), np.concatenate(x), np.concatenate(std))
+    parts: Sequence[np.ndarray], seen: Sequence[np.ndarray], masks: Sequence[np.ndarray], offsets: Sequence[OffsetErrors],
+    known: np.ndarray, process: Process, graph: Graph, pool: ThreadPoolExecutor,
+) -> tuple[HeldOut, OffsetShares]:  # fmt: skip
+    """Predictions of the hidden readings, and what the others leave of errors of mean and cycles."""
+    means, variances, left = [], [], []
+    for given, errors in zip(seen, offsets, strict=True):
+        memory = Memory()
+        mean, var = estimate(given, process, graph, pool, PREDICTION_TOL, memory=memory)
+        means.append(mean)
+        variances.append(var)
+        draws = errors.draws
+        rest = np.empty_like(draws)
+        for j in range(draws.shape[2]):
+            one = np.where(np.isfinite(given), draws[..., j], np.nan)
+            rest[..., j] = draws[..., j] - mean_of(one, process, pool, ROUGH_TOL, replace(memory, X=None))
+        left.append((var / process.variance, draws, rest))
+    shares = shares_of(left, known)
+    stds = [
+        np.sqrt(var + process.noise + errors.variance * shares.at(var / process.variance))[mask]
+        for var, errors, mask in zip(variances, offsets, masks, strict=True)
+    ]
+    truth, x = ([values[mask] for values, mask in zip(some, masks, strict=True)] for some in (parts, means))
+    return HeldOut(np.concatenate(truth), np.concatenate(x), np.concatenate(stds)), shares

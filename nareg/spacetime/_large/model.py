@@ -15,10 +15,11 @@ from nareg._linear.threads import one_thread
 from nareg.filters.backends import SolverBackend
 from nareg.progress import Progress, ProgressCallback
 from nareg.spacetime._base import BaseModel
-from nareg.spacetime._cycles import with_offsets
+from nareg.spacetime._cycle_errors import with_offsets
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._large.engines import Engine, Local, open_engine
 from nareg.spacetime._large.fitting import estimate
+from nareg.spacetime._large.offsets import OffsetShares
 from nareg.spacetime._large.stream import SparseStream, begin
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._outliers import ABSURD, deletion_scores, gross
@@ -45,9 +46,12 @@ class SparseSpaceTimeModel(BaseModel):
         As in :class:`SpaceTimeModel`.
     process : Process
         The autoregression ``rho``, the field's variance and reach (in edges) and the noise variances, in the model's unit.
+    shares : OffsetShares
+        What readings leave of errors of mean and cycles.
     """
 
     process: Process
+    shares: OffsetShares
 
     def smooth(
         self, readings: ArrayLike | None = None, *, times: ArrayLike | None = None, observed: ArrayLike | None = None,
@@ -99,7 +103,7 @@ class SparseSpaceTimeModel(BaseModel):
             if progress is not None:
                 progress(Progress("smoothing", fraction=1.0))
             rows = given.grid.rows
-            offsets = self.cycles.variance_at(given.grid.seconds_of(rows))
+            offsets = self.offset_variance(var[rows], given.grid.seconds_of(rows))
             var = with_offsets(var[rows], offsets, self.unit_noise, np.isfinite(calm[rows]))
             smoothed = self._result(x[rows] + given.offset[rows], var, given, value, calm, started)
             solver.compare(estimate=(smoothed.x, smoothed.std))
@@ -111,9 +115,14 @@ class SparseSpaceTimeModel(BaseModel):
             x, var = estimate(y, self.process, self.graph, pool, TOL)
         decay = self.process.rho ** np.arange(1, steps + 1)[:, None]
         seconds = given.grid.seconds_of(len(given.rows) + np.arange(steps))
-        ahead = decay**2 * var[-1] + self.process.variance * (1 - decay**2) + self.cycles.variance_at(seconds)
+        ahead = decay**2 * var[-1] + self.process.variance * (1 - decay**2)
+        ahead += self.offset_variance(ahead, seconds)
         times = np.array([given.grid.time_of(len(given.rows) + k) for k in range(steps)])
         return self._smoothed(decay * x[-1] + self.cycles.at(seconds), ahead, times, float("nan"), started)
+
+    def offset_variance(self, var: np.ndarray, seconds: np.ndarray) -> np.ndarray:
+        """Variance (T, N) that errors of mean and cycles add to the field's, ``var`` (T, N), in the model's unit."""
+        return self.cycles.variance_at(seconds) * self.shares.at(var / self.process.variance)
 
     def _draw(self, n_times: int, rng: np.random.Generator) -> np.ndarray:
         return self.process.draw(n_times, rng).T

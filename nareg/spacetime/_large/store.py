@@ -9,6 +9,7 @@ import numpy as np
 
 from nareg.spacetime import _store
 from nareg.spacetime._large.field import SMOOTHNESS, FieldFamily
+from nareg.spacetime._large.offsets import OffsetShares
 from nareg.spacetime._large.system import Process
 
 if TYPE_CHECKING:
@@ -36,6 +37,8 @@ def _contents(model: SparseSpaceTimeModel) -> tuple[dict[str, Any], dict[str, An
         "format": _store.SPARSE_FORMAT, "rho": process.rho, "variance": process.variance, "reach": process.field.reach,
         "smoothness": process.field.family.smoothness,
     }  # fmt: skip
+    shares = model.shares
+    arrays |= {"shares_field": shares.field, "shares_offset": shares.offset, "shares_known": shares.known}
     return arrays, facts
 
 
@@ -49,7 +52,18 @@ def model_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTime
     _store.need(abs(rho) < 1 and variance > 0 and 0 < reach < 1e6, "its process is not stationary")
     _store.need(smoothness in SMOOTHNESS, f"its smoothness is {smoothness!r}")
     spatial = FieldFamily(common["graph"].adjacency, int(smoothness)).at(reach)
-    return SparseSpaceTimeModel(process=Process(spatial, rho, variance, common["unit_noise"]), **common)
+    process = Process(spatial, rho, variance, common["unit_noise"])
+    return SparseSpaceTimeModel(process=process, shares=_shares(a, common["graph"].n_nodes), **common)
+
+
+def _shares(a: dict[str, np.ndarray], n: int) -> OffsetShares:
+    place, share, known = a["shares_field"], a["shares_offset"], a["shares_known"]
+    for name in ("shares_field", "shares_offset"):
+        _store.array(a, name, (place.size,))
+    _store.need(place.size >= 2 and bool((np.diff(place) > 0).all()), "the curve of its shares does not increase")
+    _store.need(bool(((share >= 0) & (share <= 1)).all()), "its shares are not between 0 and 1")
+    _store.need(known.shape == (n,) and known.dtype == bool, "shares_known is not a mask of its stations")
+    return OffsetShares(place, share, known)
 
 
 def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:

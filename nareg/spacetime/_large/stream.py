@@ -125,6 +125,10 @@ class SparseStream(BaseStream):
         var = process.rho**2 * self._forward.variance() + (1 - process.rho**2) * process.variance
         return process.rho * self._means[-1], var
 
+    def _offset_variance(self, var: np.ndarray) -> np.ndarray:
+        model = self.model
+        return model.offset_variance(var[None], model.grid.seconds_of(np.array([self._row])))[0]
+
     def _correct(self, y: np.ndarray) -> float:
         weights = np.isfinite(y) / self.model.process.noise
         self.count(weights)

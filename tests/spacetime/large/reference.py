@@ -11,6 +11,7 @@ from nareg.spacetime._bands import Bands
 from nareg.spacetime._cycles import none
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._large.field import FieldFamily
+from nareg.spacetime._large.offsets import everything
 from nareg.spacetime._large.system import Process
 from nareg.spacetime._smoother import Pass, run
 
@@ -39,7 +40,7 @@ def model_of(graph: nareg.Graph, of: Process, y: np.ndarray) -> SparseSpaceTimeM
     n, T = y.shape
     return SparseSpaceTimeModel(
         graph=graph, transform=_transforms.none(), unit=1.0, unit_noise=of.noise, process=of, bands=Bands(),
-        cycles=none(stations=n), grid=_times.grid(np.arange(float(T))),
+        cycles=none(stations=n), shares=everything(np.ones(n, dtype=bool)), grid=_times.grid(np.arange(float(T))),
         status=Status.CONVERGED, log_likelihood=0.0, readings=y, excluded=np.zeros(y.shape, dtype=bool),
     )  # fmt: skip
 
