@@ -106,6 +106,7 @@ def clean(
     better by more than the standard error of the difference, its estimate is returned. Otherwise all readings are smoothed, the
     hidden ones too, with the parameters that were learned without them. Edge weights are left out, with a note, where stations
     and edges together exceed 1,500, where fewer than 20 times have two readings, and where no model is fitted.
+    Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
 
     Examples
     --------

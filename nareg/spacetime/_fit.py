@@ -104,7 +104,8 @@ def fit(
     ``x_t = A_1 x_{t-1} (+ A_2 x_{t-2}) + e_t`` with ``e_t ~ N(0, Q)`` and ``y_t = x_t + v_t`` with ``v_t ~ N(0, diag(r))``
     where there is a reading. The first step maximizes the likelihood over one autoregression, an exponential, Matern or graph
     covariance and a noise variance per station. The second frees Q and A by EM, shrunk towards the first, where that predicts
-    hidden readings better. With ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
+    hidden readings better. What one station alone reads at one time counts as noise, unless ``noise`` is given. With
+    ``A = rho`` the smoother is ``(C + S)^-1 C y`` on the product of the graph and time.
 
     Examples
     --------
