@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import matplotlib.pyplot as plt
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.collections import LineCollection
+from matplotlib.collections import LineCollection, PolyCollection
 from matplotlib.figure import Figure
 from matplotlib.patheffects import withStroke
 
+from nareg.datasets._coast import coast as coastline
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike
@@ -50,10 +51,11 @@ def network(
     limits: tuple[float, float] | None = None,
     cmap: str = "viridis",
     colorbar: bool = True,
+    coast: bool = True,
 ) -> Axes:
     """Draw a graph at its coordinates, nodes colored by ``values``.
 
-    A graph with ``metric="haversine"`` is drawn as a map, others as (x, y).
+    A graph with ``metric="haversine"`` is drawn as a map with coastline and borders (Natural Earth), others as (x, y).
 
     Parameters
     ----------
@@ -69,6 +71,8 @@ def network(
         Name of a matplotlib color map.
     colorbar : bool
         Whether to draw the color bar.
+    coast : bool
+        Whether a map shows coastline and borders.
 
     Examples
     --------
@@ -82,6 +86,8 @@ def network(
     geographic = graph.metric == "haversine"
     x, y = (second, first) if geographic else (first, second)
     points = np.column_stack([x, y])
+    if geographic and coast:
+        _draw_coast(axes, graph.coordinates)
     i, j = graph.to_edge_index()[0]
     half = i < j
     axes.add_collection(
@@ -109,6 +115,16 @@ def network(
         axes.set_aspect("equal")
     axes.grid(visible=False)
     return axes
+
+
+def _draw_coast(axes: Axes, places: np.ndarray) -> None:
+    """Land and borders around (N, 2) places; they do not change the limits."""
+    lines = coastline(places)
+    shapes = {name: [np.reshape(line, (-1, 2)) for line in flat] for name, flat in lines.items()}
+    land = PolyCollection(shapes["land"], facecolors="0.96", edgecolors="0.6", linewidths=0.6, zorder=0)
+    borders = LineCollection(shapes["borders"], colors="0.8", linewidths=0.6, linestyles="--", zorder=0)
+    for drawn in (land, borders):
+        axes.add_collection(drawn, autolim=False)
 
 
 def ranking(sites: SensorRanking, *, ax: Axes | None = None, unit: str = "") -> Axes:

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from nareg import plotting
+from nareg import datasets, plotting
 from nareg.demo import protocol, report
 from nareg.errors import InputError
 from nareg.graph import Graph
@@ -85,3 +85,18 @@ def test_plotting_needs_coordinates(rng):
         plotting.network(Graph(np.ones((3, 3)) - np.eye(3)))
     axes = plotting.network(Graph.from_knn(rng.random((10, 2)), 3), np.arange(10.0), label="height (m)")
     assert axes.figure.axes[1].get_ylabel() == "height (m)"
+
+
+def test_a_map_has_a_coastline_below_the_stations_and_the_stations_limits():
+    places = datasets.load("us-weather").coordinates
+    graph = Graph.from_knn(places, 3, metric="haversine")
+    with_coast, without = plotting.network(graph), plotting.network(graph, coast=False)
+    assert len(with_coast.collections) == len(without.collections) + 2
+    land = with_coast.collections[0]
+    assert land.get_zorder() < with_coast.collections[-1].get_zorder()
+    assert any(path.contains_point((-98.0, 39.0)) for path in land.get_paths())  # Kansas
+    assert not any(path.contains_point((-75.0, 31.0)) for path in land.get_paths())  # Atlantic
+    for axis in ("x", "y"):
+        np.testing.assert_allclose(getattr(with_coast, f"get_{axis}lim")(), getattr(without, f"get_{axis}lim")())
+    flat = plotting.network(Graph.from_knn(places, 3, metric="euclidean"))
+    assert len(flat.collections) == len(without.collections)

@@ -53,7 +53,8 @@ def station_map(cleaned: Cleaned) -> Figure:
     names = cleaned.network.readings.names
     suspects = [i for i, name in enumerate(names) if name in set(cleaned.suspects)]
     if suspects:
-        x, y = np.array(axes.collections[1].get_offsets())[suspects].T
+        places = graph.coordinates[suspects]
+        x, y = (places[:, ::-1] if graph.metric == "haversine" else places).T
         axes.scatter(x, y, s=110, facecolors="none", edgecolors=ORANGE, linewidths=1.8, zorder=3, label="suspect")
         for k in _apart(x, y):
             at = (x[k], y[k])

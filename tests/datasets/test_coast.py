@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import nareg
-from nareg.explorer._coast import clip, coast
+from nareg.datasets._coast import clip, coast
 
 
 def is_land(longitude: float, latitude: float, rings: list[list[float]]) -> bool:

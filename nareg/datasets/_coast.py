@@ -8,7 +8,7 @@ import numpy as np
 
 from nareg.datasets._info import BUNDLED
 
-#: Lowest and highest ratio of the map's height to its width, as map.js draws it.
+#: Lowest and highest ratio of a map's height to its width, as the explorer's map.js draws it.
 LOWEST, HIGHEST = 0.5, 0.8
 #: Share of the map's extent around the stations, and the smallest extent in degrees.
 MARGIN, SMALLEST = 0.1, 0.15
