@@ -103,6 +103,16 @@ def test_python_and_the_command_give_the_same_numbers(outcome, files):
     np.testing.assert_allclose(x, cleaned.x.to_numpy().T, atol=1e-3)
 
 
+def test_netcdf_comes_back_as_the_same_readings(files, tmp_path):
+    folder, network = files
+    done = run("clean", folder / "stations.csv", folder / "readings.csv", "--out", tmp_path / "out", "--format", "netcdf")
+    assert done.exit_code == 0, done.output
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"clean.nc", "report.html"}
+    xarray = pytest.importorskip("xarray")
+    data = xarray.load_dataset(tmp_path / "out" / "clean.nc")
+    np.testing.assert_allclose(data["reading"].sel(station=list(network.names)), network.readings, atol=1e-3)
+
+
 def test_help_shows_an_example():
     done = run("clean", "--help")
     assert done.exit_code == 0

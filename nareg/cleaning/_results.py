@@ -5,18 +5,21 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
+from nareg import _checks
 from nareg.cleaning._network import StationNetwork
 from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.results import WeightDesign
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
+from nareg.spacetime._tables import dataset_of
 
 if TYPE_CHECKING:
     import pandas as pd
+    import xarray
     from matplotlib.figure import Figure
 
 
@@ -142,12 +145,41 @@ class Cleaned:
 
         return write(self, Path(path))
 
-    def save(self, folder: str | os.PathLike[str]) -> Path:
-        """Write ``clean.csv``, ``std.csv``, ``flags.csv`` and ``report.html``; returns the folder."""
-        from nareg.cleaning._write import parts
+    def to_xarray(self, level: float = 0.9) -> xarray.Dataset:
+        """Everything as one data set, stations with their places and times as coordinates.
 
+        ``estimate``, ``std``, ``lower`` and ``upper`` of the band with this probability, ``flags``, and ``reading`` as it was.
+        Times with a zone are in UTC.
+        """
+        lower, upper = self.band(level)
+        readings = self.network.readings
+        tables = {"estimate": self.x, "std": self.std, "flags": self.flags}
+        arrays = {name: frame.to_numpy().T for name, frame in tables.items()}
+        arrays |= {"lower": lower, "upper": upper, "reading": readings.values}
+        times = np.array(readings.times) if readings.timestamps is None else readings.timestamps
+        dataset = dataset_of(arrays, times, self.network.graph, readings.names)
+        for name in arrays.keys() - {"flags"}:
+            dataset[name].attrs |= {} if self.unit is None else {"units": self.unit}
+        for name in ("lower", "upper"):
+            dataset[name].attrs["level"] = level
+        meanings = " ".join(flag.name.lower() for flag in Flag)
+        dataset["flags"].attrs |= {"flag_values": np.array(list(Flag), dtype=np.int8), "flag_meanings": meanings}
+        return dataset
+
+    def save(self, folder: str | os.PathLike[str], *, format: Literal["csv", "parquet", "netcdf"] = "csv") -> Path:
+        """Write the tables and ``report.html`` into a folder, and return it.
+
+        Parameters
+        ----------
+        folder : path
+        format : {"csv", "parquet", "netcdf"}
+            ``clean``, ``std`` and ``flags`` as ``.csv`` or ``.parquet``; or all of :meth:`to_xarray` as ``clean.nc``.
+        """
+        from nareg.cleaning._write import FORMATS, parts
+
+        form = _checks.choice("format", format, FORMATS)
         target = Path(folder)
         target.mkdir(parents=True, exist_ok=True)
-        for name, write in parts(self).items():
+        for name, write in parts(self, form).items():
             write(target / name)
         return target

@@ -1,4 +1,7 @@
-"""The cleaned tables as files: labels as in the input, a column per station. Each file is written whole or not at all."""
+"""The cleaned tables as files, each of which is written whole or not at all.
+
+CSV has labels as in the input and a column per station, Parquet typed times. netCDF is one file with the stations' places.
+"""
 
 from __future__ import annotations
 
@@ -10,24 +13,54 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from nareg.io import write_rows
+from nareg.io._foreign import write_bytes
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nareg.cleaning._results import Cleaned
 
-#: Digits that a standard deviation has in the files; the estimate has as many decimals.
+#: Digits that a standard deviation has in CSV files; the estimate has as many decimals.
 DIGITS = 4
-FILES = ("clean.csv", "std.csv", "flags.csv", "report.html")
+TABLES = ("clean", "std", "flags")
+REPORT = "report.html"
+FORMATS = ("csv", "parquet", "netcdf")
 
 
-def parts(cleaned: Cleaned) -> dict[str, Callable[[Path], object]]:
-    """Name of each of :data:`FILES`, and the function that writes it."""
+def files(form: str) -> tuple[str, ...]:
+    """Names of the files of one of :data:`FORMATS`."""
+    return ("clean.nc", REPORT) if form == "netcdf" else (*(f"{name}.{form}" for name in TABLES), REPORT)
+
+
+def parts(cleaned: Cleaned, form: str) -> dict[str, Callable[[Path], object]]:
+    """Name of each of the :func:`files`, and the function that writes it."""
+    if form == "netcdf":
+        return {"clean.nc": lambda path: _netcdf(path, cleaned), REPORT: cleaned.report}
+    if form == "parquet":
+        frames = zip(files(form), (cleaned.x, cleaned.std, cleaned.flags), strict=False)
+        return {name: lambda path, frame=frame: _parquet(path, frame) for name, frame in frames} | {REPORT: cleaned.report}
     places = decimals(cleaned.std.to_numpy())
     return {
         "clean.csv": lambda path: table(path, cleaned, np.round(cleaned.x.to_numpy(), places)),
         "std.csv": lambda path: table(path, cleaned, np.round(cleaned.std.to_numpy(), places)),
         "flags.csv": lambda path: table(path, cleaned, cleaned.flags.to_numpy()),
-        "report.html": cleaned.report,
+        REPORT: cleaned.report,
     }
+
+
+def _parquet(path: Path, frame: pd.DataFrame) -> None:
+    write_bytes(path, frame.to_parquet, "pandas", "pyarrow")
+
+
+def _netcdf(path: Path, cleaned: Cleaned) -> None:
+    """Variables as in :meth:`Cleaned.to_xarray`, compressed."""
+    packed = {"zlib": True, "complevel": 4}
+
+    def write(draft: Path) -> None:
+        dataset = cleaned.to_xarray()
+        dataset.to_netcdf(draft, engine="h5netcdf", encoding={str(name): packed for name in dataset.data_vars})
+
+    write_bytes(path, write, "xarray", "h5netcdf")
 
 
 def decimals(std: np.ndarray) -> int:

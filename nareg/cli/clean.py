@@ -19,6 +19,14 @@ if TYPE_CHECKING:
     from nareg.cleaning import Cleaned
 
 
+class FormatOption(StrEnum):
+    """Formats of the tables."""
+
+    csv = "csv"
+    parquet = "parquet"
+    netcdf = "netcdf"
+
+
 class TransformOption(StrEnum):
     """Transforms of the readings before the fit."""
 
@@ -47,6 +55,9 @@ def clean(
         Path, typer.Argument(help="CSV with time and a column per station, or time, station, value; or NPZ. Empty = missing.")
     ],
     out: Annotated[Path, typer.Option(help="Output folder for clean.csv, std.csv, flags.csv and report.html.")] = Path("clean"),
+    form: Annotated[
+        FormatOption, typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc.")
+    ] = FormatOption.csv,
     unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None,
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
@@ -72,12 +83,13 @@ def clean(
     """
     from nareg.cleaning._clean import CleanSettings, run
     from nareg.cleaning._network import assemble
-    from nareg.cleaning._write import FILES, parts
+    from nareg.cleaning._write import files as names_of_files
+    from nareg.cleaning._write import parts
     from nareg.cli.plausibility import noise_line
 
     files = tuple(Path(value) for value in (noise, noise_std) if value is not None and inputs.is_file(value))
-    for name in FILES:
-        inputs.output(out / name, (".csv", ".html"), stations, readings, *files)
+    for name in names_of_files(form.value):
+        inputs.output(out / name, (".csv", ".parquet", ".nc", ".html"), stations, readings, *files)
     written: list[str] = []
     try:
         network = assemble(readings, stations, strict=strict, neighbors=neighbors)
@@ -94,7 +106,7 @@ def clean(
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = run(network, settings, progress)
-            for name, write in parts(cleaned).items():
+            for name, write in parts(cleaned, form.value).items():
                 write(out / name)
                 written.append(name)
     except KeyboardInterrupt:

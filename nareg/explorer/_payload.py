@@ -9,8 +9,8 @@ import numpy as np
 from nareg import __version__
 from nareg.cleaning._clean import MODEL
 from nareg.cleaning._words import number
-from nareg.explorer._advice import ADVICE, QUESTIONS
 from nareg.datasets._coast import coast
+from nareg.explorer._advice import ADVICE, QUESTIONS
 from nareg.explorer._designs import SNRS, DesignGrid
 from nareg.explorer._pack import encode, pack
 from nareg.explorer._source import Scene

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import importlib
 import os
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from nareg._files import atomic_write
 from nareg.errors import InputError, MissingDependencyError
 from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
 
@@ -54,6 +57,20 @@ def _read(path: str | os.PathLike[str], library: str, engine: str, read: Callabl
     except Exception as error:  # of the file's own library, of many types
         reason = str(error).partition("\n")[0]
         raise InputError(f"{path} cannot be read by {library} ({type(error).__name__}: {reason}): write it again.") from error
+
+
+def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], library: str, engine: str) -> None:
+    """Let a library write a file, which appears whole or not at all. ``write`` receives the path of a file to make."""
+    try:
+        importlib.import_module(library)
+        importlib.import_module(engine)
+    except ImportError:
+        raise MissingDependencyError(f"{path} needs {library} and {engine}: pip install 'nareg[tables]'.") from None
+    with tempfile.TemporaryDirectory() as folder:
+        draft = Path(folder) / Path(path).name
+        write(draft)
+        with atomic_write(path) as handle, draft.open("rb") as made:
+            shutil.copyfileobj(made, handle)
 
 
 def readings_frame(table: Any, source: str) -> tuple[Any, str | None]:

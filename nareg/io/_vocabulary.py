@@ -11,9 +11,9 @@ import re
 STATION = ("station", "stationid", "stationname", "id", "name")
 #: Columns that name stations where none of these is there.
 SENSOR = ("sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location")
-LATITUDE = ("latitude", "lat")
-LONGITUDE = ("longitude", "lon", "lng", "long")
-ALTITUDE = ("altitude", "elevation", "alt", "elev")
+LATITUDE = ("latitude", "lat", "latitud", "breite", "breitengrad")
+LONGITUDE = ("longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad")
+ALTITUDE = ("altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe")
 TIME = ("datetime", "timestamp", "time", "date")
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,15 +27,15 @@ def frame_of(values: np.ndarray, times: np.ndarray, graph: Graph) -> pd.DataFram
     return pd.DataFrame(values.T.copy(), index=pd.Index(times, name="time"), columns=station_names(graph, len(values)))
 
 
-def dataset_of(variables: dict[str, np.ndarray], times: np.ndarray, graph: Graph) -> Any:
+def dataset_of(variables: dict[str, np.ndarray], times: np.ndarray, graph: Graph, names: Sequence[str] | None = None) -> Any:
     """Variables (N, T) as an xarray Dataset, with the places of the stations as coordinates."""
     try:
         import xarray as xr
     except ModuleNotFoundError:
         raise MissingDependencyError("to_xarray needs xarray: pip install 'nareg[tables]'.") from None
     rows = len(next(iter(variables.values())))
-    coordinates: dict[str, Any] = {"station": station_names(graph, rows), "time": times}
+    coordinates: dict[str, Any] = {"station": list(names or station_names(graph, rows)), "time": times}
     if graph.coordinates is not None and rows == graph.n_nodes and graph.coordinates.shape[1] == 2:
-        names = ("latitude", "longitude") if graph.metric == "haversine" else ("x", "y")
-        coordinates |= {name: ("station", axis) for name, axis in zip(names, graph.coordinates.T, strict=True)}
+        axes = ("latitude", "longitude") if graph.metric == "haversine" else ("x", "y")
+        coordinates |= {name: ("station", axis) for name, axis in zip(axes, graph.coordinates.T, strict=True)}
     return xr.Dataset({name: (("station", "time"), values) for name, values in variables.items()}, coordinates)

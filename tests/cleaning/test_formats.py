@@ -1,0 +1,54 @@
+"""Cleaned tables in other formats."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nareg
+from nareg.errors import InputError
+from nareg.quality import Flag
+
+
+@pytest.fixture(scope="module")
+def cleaned():
+    network = nareg.datasets.simulated(8, 120, faults=("stuck",), rng=np.random.default_rng(0))
+    index = pd.DatetimeIndex(network.times, name="time").tz_localize("Europe/Paris")
+    readings = pd.DataFrame(network.readings.T, index=index, columns=network.names)
+    places = pd.DataFrame(network.coordinates, index=network.names, columns=["latitude", "longitude"])
+    return nareg.clean(readings, places, unit="°C")
+
+
+def test_parquet_keeps_every_digit_and_the_times(cleaned, tmp_path):
+    folder = cleaned.save(tmp_path, format="parquet")
+    assert {path.name for path in folder.iterdir()} == {"clean.parquet", "std.parquet", "flags.parquet", "report.html"}
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "clean.parquet"), cleaned.x, check_freq=False)
+    pd.testing.assert_frame_equal(pd.read_parquet(folder / "flags.parquet"), cleaned.flags, check_freq=False)
+    again = nareg.io.read_readings(folder / "clean.parquet")
+    np.testing.assert_array_equal(again.values, cleaned.x.to_numpy().T)
+    assert again.zone == "UTC"
+
+
+def test_netcdf_has_places_units_and_flags(cleaned, tmp_path):
+    xarray = pytest.importorskip("xarray")
+    folder = cleaned.save(tmp_path, format="netcdf")
+    assert {path.name for path in folder.iterdir()} == {"clean.nc", "report.html"}
+    data = xarray.load_dataset(folder / "clean.nc")
+    assert data["estimate"].attrs["units"] == "°C"
+    np.testing.assert_array_equal(data["estimate"].sel(station=cleaned.x.columns[3]), cleaned.x.iloc[:, 3])
+    np.testing.assert_array_equal(data["latitude"], cleaned.network.graph.coordinates[:, 0])
+    assert (data["lower"] <= data["estimate"]).all()
+    assert (data["estimate"] <= data["upper"]).all()
+    np.testing.assert_array_equal(data["flags"].values, cleaned.flags.to_numpy().T)
+    assert data["flags"].attrs["flag_meanings"].split()[list(data["flags"].attrs["flag_values"]).index(Flag.BAD)] == "bad"
+    np.testing.assert_array_equal(data["time"].values, cleaned.x.index.tz_convert("UTC").tz_localize(None).values)
+    # what it reads back cleans again, with its own places
+    table = nareg.io.read_readings(data["reading"])
+    np.testing.assert_array_equal(table.values, cleaned.network.readings.values)
+
+
+def test_another_format_is_refused_before_anything_is_written(cleaned, tmp_path):
+    with pytest.raises(InputError, match="format"):
+        cleaned.save(tmp_path / "new", format="xlsx")
+    assert not (tmp_path / "new").exists()
