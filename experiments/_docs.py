@@ -33,19 +33,40 @@ PAGES = {
     "time": ("results/who-wins-where.md",),
 }
 
+#: Where a text of measurements falls into items: semicolons, and ends of sentences.
+ITEM = re.compile(r"; |\. (?=\S)")
+
 #: Stands where an experiment has not been run in full.
 NOT_RUN = "*Not run in full yet.*"
 
 
+#: Words that a cell of a table holds at most; longer texts stand below it, item by item.
+LONGEST_CELL = 45
+
+
 def fragment(record: dict[str, Any], *, papers: bool = False, header: str = "the paper says") -> str:
     """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
-    lines = [f"![{record['title']}](../images/{record['figure']}.png)", ""]
-    if record["verdicts"]:
-        lines += [f"| {header} | verdict | measured |", "|---|---|---|"]
-    for v in record["verdicts"]:
-        measured = " ".join(f"{v['measured']} {v['why']}".split())  # one line: it is a table's cell
-        lines.append(f"| {v['text']} ({place(v, papers)}) | **{v['finding']}** | {measured} |")
-    return "\n".join(lines).rstrip().replace("<=", "≤") + "\n"
+    rows = [
+        (f"{v['text']} ({place(v, papers)})", f"**{v['finding']}**", " ".join(f"{v['measured']} {v['why']}".split()))
+        for v in record["verdicts"]
+    ]
+    picture = f"![{record['title']}](../images/{record['figure']}.png)\n\n"
+    return (picture + claims(rows, header)).rstrip().replace("<=", "≤") + "\n"
+
+
+def claims(rows: list[tuple[str, str, str]], header: str) -> str:
+    """Table of claims, verdicts and what was measured. What is too long for a cell can be unfolded below."""
+    if not rows:
+        return ""
+    lines = [f"| {header} | verdict | measured |", "|---|---|---|"]
+    below: list[str] = []
+    for claim, verdict, measured in rows:
+        long = len(measured.split()) > LONGEST_CELL
+        lines.append(f"| {claim} | {verdict} | {'*below*' if long else measured} |")
+        if long:
+            items = "\n".join(f"- {item}" for item in ITEM.split(measured.rstrip(".")))
+            below.append(f"<details><summary>Measured: {claim}</summary>\n\n{items}\n\n</details>\n")
+    return "\n".join([*lines, "", *below])
 
 
 def place(verdict: dict[str, Any], paper: bool) -> str:

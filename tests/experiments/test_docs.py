@@ -23,13 +23,27 @@ def test_figure_and_its_claims_are_in_the_documentation(group, name):
     assert text.startswith("![")
     assert f"(../images/{name}.png)" in text
     assert (DOCS / "images" / f"{name}.png").stat().st_size > 10_000
-    assert all(line.startswith(("| ", "|---")) and line.endswith("|") for line in text.splitlines()[2:])
+    table = [line for line in text.splitlines()[2:] if line.startswith("|")]
+    assert all(line.startswith(("| ", "|---")) and line.endswith("|") for line in table)
+    assert all(len(cell.split()) <= _docs.LONGEST_CELL for line in table for cell in line.split("|")[3:])
     overview = pages.partition("<!-- begin overview -->")[2].partition("<!-- end overview -->")[0]
     for claim in claims(name).values():
         line = next(line for line in text.splitlines() if claim["text"] in line)
         finding = next(word for word in Finding if f"**{word}**" in line)
         mine = [row for row in overview.splitlines() if row.startswith(f"| [{_docs.heading(name)}](")]
         assert any(claim["text"] in row and f"**{finding}**" in row for row in mine)
+
+
+def test_a_long_measurement_stands_below_its_table_item_by_item():
+    long = "; ".join(f"network {k}: nareg has 0.{k}, the peer 0.9{k} of it" for k in range(8)) + ". One draw."
+    text = _docs.claims([("short claim", "**met**", "1.0"), ("long claim", "**not met**", long)], "claim or aim")
+    assert "| short claim | **met** | 1.0 |" in text
+    assert "| long claim | **not met** | *below* |" in text
+    items = [line for line in text.splitlines() if line.startswith("- ")]
+    assert items[0] == "- network 0: nareg has 0.0, the peer 0.90 of it"
+    assert items[-1] == "- One draw"
+    assert len(items) == 9
+    assert _docs.claims([], "claim") == ""
 
 
 def test_parts_are_put_between_their_marks_and_nothing_else_changes():
