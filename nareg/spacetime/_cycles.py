@@ -257,7 +257,7 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space, unit: np.ndarray, rn
     spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
     whole = space.correlation(family, reach) + JITTER * np.eye(N)
     fields = np.sqrt(signal) * np.linalg.cholesky(whole) @ rng.standard_normal((N, DRAWS))
-    found = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
-    middle = ones @ found / ones.sum()
-    errors = fields - middle - weighted @ cho_solve(factor, found - middle)
+    noisy = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
+    middle = ones @ noisy / ones.sum()
+    errors = fields - middle - weighted @ cho_solve(factor, noisy - middle)
     return common + cross @ weights, common, reach if signal else 0.0, dual, signal, np.maximum(spread, 0.0), errors

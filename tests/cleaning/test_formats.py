@@ -44,7 +44,7 @@ def test_netcdf_has_places_units_and_flags(cleaned, tmp_path):
     assert data["flags"].attrs["flag_meanings"].split()[list(data["flags"].attrs["flag_values"]).index(Flag.BAD)] == "bad"
     np.testing.assert_array_equal(data["time"].values, cleaned.x.index.tz_convert("UTC").tz_localize(None).values)
     # what it reads back cleans again, with its own places
-    table = nareg.io.read_readings(data["reading"])
+    table = nareg.io.readings_from_frame(data["reading"])
     np.testing.assert_array_equal(table.values, cleaned.network.readings.values)
 
 
