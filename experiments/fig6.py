@@ -72,11 +72,14 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
-    """Denoising at all SNRs, and interpolation for every number of observed stations, on the paper's network as well if it is here."""
+    """Denoising at all SNRs, and interpolation for every number of observed stations.
+
+    The paper's network comes last, if it is here, so that points that were computed before it was fetched keep their numbers.
+    """
     parts: list[Point] = [{"part": "denoising"}, {"part": "interpolation"}]
     if s.dataset == PAPERS or not datasets.available(PAPERS):
         return parts
-    return [{"dataset": PAPERS, **part} for part in parts] + parts
+    return parts + [{"dataset": PAPERS, **part} for part in parts]
 
 
 def compute(s: Settings, point: Point) -> list[Row]:
