@@ -149,8 +149,6 @@ def _reason(error: Any) -> str:
     """A few words about a failed request, without the libraries' inner names."""
     import requests
 
-    if getattr(error, "response", None) is not None:
-        return f"status {error.response.status_code}"
     kinds = (
         (requests.exceptions.SSLError, "its certificate is not valid"),
         (requests.exceptions.ChunkedEncodingError, "the connection ended too early"),
@@ -158,4 +156,5 @@ def _reason(error: Any) -> str:
         (requests.exceptions.TooManyRedirects, "too many redirects"),
         (requests.exceptions.ConnectionError, "no connection"),
     )
-    return next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
+    known = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
+    return f"status {error.response.status_code}" if isinstance(error, requests.exceptions.HTTPError) else known

@@ -14,6 +14,7 @@ import io
 import os
 import pickle
 import pickletools
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -130,7 +131,9 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
     path = Path(path)
     try:
         text = path.read_bytes()
-        _refuse_instructions(text)
+        with warnings.catch_warnings():  # about escapes in names, which are refused anyway
+            warnings.simplefilter("ignore", DeprecationWarning)
+            _refuse_instructions(text)
         return _plain(_Reader(io.BytesIO(text), encoding="latin-1").load(), str(path))
     except (pickle.UnpicklingError, *UNREADABLE) as error:
         raise DatasetCorruptError(
