@@ -20,17 +20,16 @@ def datasets_list() -> None:
     """List all data sets: which are on this machine, which can be fetched, how large, license and citation."""
     from nareg import datasets
 
-    table = Table()
+    table = Table(show_lines=True)
     table.add_column("name", no_wrap=True, min_width=max(map(len, datasets.names())))
     table.add_column("here", no_wrap=True)
-    table.add_column("fetch", min_width=9)
-    for heading in ("what", "license", "cite"):
-        table.add_column(heading)
+    table.add_column("fetch", no_wrap=True)
+    table.add_column("what, license, citation")
     for name in datasets.names():
         entry = datasets.info(name)
         here = "bundled" if entry.bundled else "yes" if datasets.available(name) else "no"
-        what = escape(f"{entry.title}: {entry.shape}")
-        table.add_row(name, here, entry.size or "-", what, escape(entry.license), escape(entry.citation))
+        text = f"{entry.title}: {entry.shape}\nLicense: {entry.license}\nCite: {entry.citation}"
+        table.add_row(name, here, entry.size or "-", escape(text))
     console.print(table)
     console.print(f"data folder: {escape(str(datasets.data_root()))}", soft_wrap=True)
     console.print("`nareg datasets fetch NAME` downloads those with a size in the column fetch.", soft_wrap=True)
@@ -53,6 +52,8 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
     for label, text in rows.items():
         if text:
             console.print(f"  {label}: {escape(text)}", soft_wrap=True)
+    for address in datasets.fetching.addresses(entry.name):
+        console.print(f"  from: {escape(address)}", soft_wrap=True)
     for relative, digest in entry.files.items():
         place = "bundled" if entry.bundled else datasets.data_root() / relative
         console.print(f"  file: {escape(str(place))} {_check(entry.name, digest)}", soft_wrap=True)

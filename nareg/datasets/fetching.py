@@ -9,13 +9,13 @@ from pathlib import Path
 from nareg.datasets._digests import ARRAYS
 from nareg.datasets._info import DatasetInfo, arrays, data_root, locate
 from nareg.datasets._sources.catalog import SOURCES
-from nareg.datasets._sources.download import download
+from nareg.datasets._sources.download import download, verify
 from nareg.datasets.registry import info
 from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError, NaregError
 from nareg.progress import Progress, ProgressCallback
 
 #: Folder of downloads that are not converted yet, below the data folder.
-DOWNLOADS = ".downloads"
+DOWNLOADS = "downloads"
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: ProgressCallback | None = None) -> Path:
@@ -23,7 +23,8 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
 
     Every file comes over TLS with a checked certificate. What is downloaded is converted and compared with the digest in the
     registry, and only then appears in the data folder. A download that was interrupted continues with the file that it had
-    reached. Nothing is downloaded if the data set is already there.
+    reached. Nothing is downloaded if the data set is already there. Without a network, put the source's files into the folder
+    ``downloads/NAME`` of the data folder, and call it.
 
     Parameters
     ----------
@@ -71,21 +72,36 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
         return there
     source, raw = SOURCES[entry.name], root / DOWNLOADS / entry.name
     for i, remote in enumerate(source.files):
-        if not (raw / remote.name).is_file():  # one that is there arrived whole
-            report = None if progress is None else _Report(progress, remote.name, i, len(source.files))
-            download(remote, raw / remote.name, data_set=entry.name, report=report)
+        path = raw / remote.name
+        try:
+            if path.is_file():  # from an earlier call, which leaves whole files only, or put there by hand
+                verify(remote, path, entry.name)
+            else:
+                report = None if progress is None else _Report(progress, remote.name, i, len(source.files))
+                download(remote, path, data_set=entry.name, report=report)
+        except NaregError:
+            _remove_empty(raw)
+            raise
     if progress is not None:
         progress(Progress("check and convert", len(source.files), len(source.files), 1.0))
     try:
         source.deliver(entry, raw, root)
     except NaregError:  # what does not fit is downloaded anew the next time
-        _remove(raw)
+        shutil.rmtree(raw, ignore_errors=True)
+        _remove_empty(raw)
         raise
-    _remove(raw)
+    shutil.rmtree(raw, ignore_errors=True)
+    _remove_empty(raw)
     written = _first_whole(entry, root)
     if written is None:
         raise DatasetCorruptError(f"data set {entry.name!r} was written but cannot be read back: check the disk of {root}.")
     return written
+
+
+def addresses(name: str) -> list[str]:
+    """Public addresses of the files that a data set is made of; empty if it cannot be fetched."""
+    source = SOURCES.get(info(name).name)
+    return [] if source is None else [remote.url for remote in source.files]
 
 
 def _first_whole(entry: DatasetInfo, root: Path) -> Path | None:
@@ -112,8 +128,8 @@ class _Report:
         self._progress(Progress(self._stage, self._number + 1, self._total, (self._number + share) / self._total))
 
 
-def _remove(raw: Path) -> None:
-    """Remove downloads of one data set, and the folder of downloads if it is empty then."""
-    shutil.rmtree(raw, ignore_errors=True)
-    if raw.parent.is_dir() and not any(raw.parent.iterdir()):
-        raw.parent.rmdir()
+def _remove_empty(raw: Path) -> None:
+    """Remove the folder of one data set's downloads, and that of all, where nothing is in them."""
+    for folder in (raw, raw.parent):
+        if folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()

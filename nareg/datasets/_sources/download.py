@@ -119,14 +119,20 @@ def download(remote: Remote, path: Path, *, data_set: str, report: Callable[[flo
         problem = str(refused)
     if problem:
         raise DatasetNotFoundError(
-            f"data set {data_set!r}: {remote.url} could not be downloaded ({problem}): try again later, or see "
-            f"`nareg datasets info {data_set}`."
+            f"data set {data_set!r}: {remote.url} could not be downloaded ({problem}): try again later, or get it by other "
+            f"means, put it at {path}, and run `nareg datasets fetch {data_set}` again."
         )
-    if remote.digest is not None:
-        actual = git_blob(path) if remote.digest.startswith(GIT) else of_file(path)
-        if actual != remote.digest:
-            path.unlink()
-            raise changed(data_set, remote.url, remote.digest, actual)
+    verify(remote, path, data_set)
+
+
+def verify(remote: Remote, path: Path, data_set: str) -> None:
+    """Remove a file that is another one than expected, and say so."""
+    if remote.digest is None:
+        return
+    actual = git_blob(path) if remote.digest.startswith(GIT) else of_file(path)
+    if actual != remote.digest:
+        path.unlink()
+        raise changed(data_set, remote.url, remote.digest, actual)
 
 
 def changed(data_set: str, what: str, expected: str, actual: str) -> DatasetCorruptError:
@@ -145,7 +151,7 @@ def _refuse_plain(response: Any, *_: Any, **__: Any) -> None:
             raise _Refused(f"it redirects to {target}, which is not https")
 
 
-def _reason(error: Any) -> str:
+def _reason(error: BaseException) -> str:
     """A few words about a failed request, without the libraries' inner names."""
     import requests
 
@@ -157,4 +163,6 @@ def _reason(error: Any) -> str:
         (requests.exceptions.ConnectionError, "no connection"),
     )
     known = next((words for kind, words in kinds if isinstance(error, kind)), type(error).__name__)
-    return f"status {error.response.status_code}" if isinstance(error, requests.exceptions.HTTPError) else known
+    if isinstance(error, requests.exceptions.HTTPError) and error.response is not None:
+        return f"status {error.response.status_code}"
+    return known

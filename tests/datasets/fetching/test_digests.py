@@ -62,7 +62,7 @@ def test_file_digests_are_gits_and_sha256(tmp_path):
 
 @pytest.mark.parametrize("name", nareg.datasets.names())
 def test_the_registry_has_the_digests_of_the_prepared_files(name, data_root):
-    """This is also how to recompute them: a mismatch shows the actual digest."""
+    """``python data/digests.py FOLDER`` prints the actual ones."""
     for relative, expected in nareg.datasets.info(name).files.items():
         path = data_root / relative
         if expected is None or not path.is_file():

@@ -103,7 +103,10 @@ def test_a_certificate_that_nobody_signed_is_refused(untrusted, target):
 
 
 def test_an_absent_file_and_an_absent_server(site, target):
-    with pytest.raises(DatasetNotFoundError, match=r"could not be downloaded \(status 404\): .*`nareg datasets info cora`"):
+    with pytest.raises(
+        DatasetNotFoundError,
+        match=r"could not be downloaded \(status 404\): .*put it at .*file\.bin, and run `nareg datasets fetch cora`",
+    ):
         download(remote(site, "absent"), target, data_set="cora")
     nobody = Remote("a", "https://127.0.0.1:1/a")
     with pytest.raises(DatasetNotFoundError, match="no connection"):

@@ -97,6 +97,26 @@ def test_an_interrupted_fetch_continues_with_the_file_it_had_reached(site, plane
     assert [p.name for p in (tmp_path / "data").rglob("*") if p.is_file()] == ["cora.npz"]
 
 
+def test_files_that_were_put_there_by_hand_are_checked_and_used(site, planetoid_raw, tmp_path, monkeypatch):
+    """A machine without a network."""
+    folder = tmp_path / "data" / fetching.DOWNLOADS / "cora"
+    shutil.copytree(planetoid_raw, folder, copy_function=shutil.copyfile)
+    nareg.datasets.fetch("cora", tmp_path / "data")
+    assert site.requested == []
+    assert [p.name for p in (tmp_path / "data").rglob("*") if p.is_file()] == ["cora.npz"]
+    shutil.copytree(planetoid_raw, tmp_path / "other" / fetching.DOWNLOADS / "cora", copy_function=shutil.copyfile)
+    (tmp_path / "other" / fetching.DOWNLOADS / "cora" / "ind.cora.x").write_bytes(b"other")
+    with pytest.raises(DatasetCorruptError, match=r"ind\.cora\.x has digest git:"):
+        nareg.datasets.fetch("cora", tmp_path / "other")
+
+
+def test_a_failed_download_leaves_no_folder(site, tmp_path, monkeypatch):
+    site.serve(monkeypatch, "cora", tmp_path / "absent")
+    with pytest.raises(DatasetNotFoundError, match="status 404"):
+        nareg.datasets.fetch("cora", tmp_path / "data")
+    assert not list((tmp_path / "data").iterdir())
+
+
 def test_what_cannot_be_fetched_says_what_to_do(tmp_path):
     with pytest.raises(InputError, match="ships with nareg"):
         nareg.datasets.fetch("us-weather", tmp_path)
