@@ -10,6 +10,7 @@ import zipfile
 from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,7 +30,7 @@ def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
     """Prepared ``.npz`` files, one per converter, in the order of the entry's files."""
 
     def deliver(entry: DatasetInfo, raw: Path, root: Path) -> None:
-        done = []
+        done: list[tuple[Path, dict[str, Any]]] = []
         for relative, make in zip(entry.files, convert, strict=True):
             try:
                 arrays = make(raw)
@@ -44,7 +45,7 @@ def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
             done.append((root / relative, arrays))
         for path, arrays in done:
             with atomic_write(path) as handle:
-                np.savez_compressed(handle, allow_pickle=False, **arrays)
+                np.savez_compressed(handle, **arrays)
 
     return deliver
 
