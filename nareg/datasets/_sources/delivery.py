@@ -43,9 +43,9 @@ def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
             if actual != expected:
                 raise changed(entry.name, f"what becomes {relative}", str(expected), actual)
             done.append((root / relative, arrays))
-        for path, arrays in done:
+        for path, prepared in done:
             with atomic_write(path) as handle:
-                np.savez_compressed(handle, **arrays)
+                np.savez_compressed(handle, **prepared)
 
     return deliver
 
