@@ -10,7 +10,7 @@ import os
 import stat
 import tokenize
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,12 +45,14 @@ class Header:
 class Npz:
     """An open ``.npz`` file: its headers, checked, and each array on demand."""
 
-    def __init__(self, archive: zipfile.ZipFile, path: Path) -> None:
+    def __init__(self, archive: zipfile.ZipFile, path: Path, only: Collection[str] | None = None) -> None:
         self._archive, self._path = archive, path
         #: Of each array, by its name.
         self.headers: dict[str, Header] = {}
         for member in archive.infolist():
             name = member.filename.removesuffix(".npy")
+            if only is not None and name not in only:
+                continue
             if name == member.filename or name in self.headers:
                 raise InputError(
                     f"{path} is not an NPZ file of plain arrays: {member.filename!r} is not one, or appears twice."
@@ -80,8 +82,8 @@ class Npz:
 
 
 @contextmanager
-def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
-    """An ``.npz`` file, with checked headers.
+def open_npz(path: str | os.PathLike[str], *, only: Collection[str] | None = None) -> Iterator[Npz]:
+    """An ``.npz`` file, with checked headers; ``only`` some of its arrays, where others may hold what is not read.
 
     Raises
     ------
@@ -92,7 +94,7 @@ def open_npz(path: str | os.PathLike[str]) -> Iterator[Npz]:
     """
     refuse_special(path)
     with zipfile.ZipFile(path) as archive:
-        yield Npz(archive, Path(path))
+        yield Npz(archive, Path(path), only)
 
 
 def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:

@@ -30,15 +30,51 @@ def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kerne
     """Adjacency that joins each node with its k nearest, and the checked coordinates."""
     points = _checks.floats("coordinates", coordinates, ndim=(2,)).astype(np.float64)
     n = points.shape[0]
-    k = _checks.integer("k", k, low=1)
     if points.shape[1] == 0 or n < 2:
         raise InputError(f"coordinates has shape {points.shape}: pass at least two nodes with coordinates.")
-    if k >= n:
-        raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
-    if scale is not None and kernel != "gaussian":
-        raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
+    k = _checked_k(k, n)
+    _check_scale(kernel, scale)
     metric = _checks.choice("metric", metric, METRICS)
     neighbors, distances = nearest(points, k, metric)
+    return {"adjacency": _joined(neighbors, distances, kernel, scale), "coordinates": points}
+
+
+def nearest_of_distances(distances: Any, k: int, kernel: str | Kernel, scale: float | None) -> dict[str, Any]:
+    """Adjacency that joins each node with the k at the smallest distances, in a checked (N, N) matrix."""
+    D = _checks.floats("distances", distances, ndim=(2,)).astype(np.float64)
+    n = D.shape[0]
+    if D.shape != (n, n) or n < 2:
+        raise InputError(f"distances has shape {D.shape}: pass an (N, N) matrix of at least two nodes.")
+    k = _checked_k(k, n)
+    _check_scale(kernel, scale)
+    for wrong, why in (
+        (D < 0, "a distance is not negative"),
+        ((D != 0) & np.eye(n, dtype=bool), "a node is at distance 0 from itself"),
+        (~np.isclose(D, D.T, rtol=1e-9, atol=0), "the matrix must be symmetric: pass (D + D.T) / 2"),
+    ):
+        if wrong.any():
+            i, j = np.argwhere(wrong)[0]
+            raise InputError(f"distances[{i}, {j}] is {D[i, j]:g}: {why}.")
+    others = D + np.diag(np.full(n, np.inf))
+    neighbors = np.argsort(others, axis=1, kind="stable")[:, :k]
+    return {"adjacency": _joined(neighbors, np.take_along_axis(D, neighbors, axis=1), kernel, scale)}
+
+
+def _checked_k(k: Any, n: int) -> int:
+    k = _checks.integer("k", k, low=1)
+    if k >= n:
+        raise InputError(f"k is {k} but there are {n} nodes: choose k from 1 to {n - 1}.")
+    return k
+
+
+def _check_scale(kernel: str | Kernel, scale: float | None) -> None:
+    if scale is not None and kernel != "gaussian":
+        raise InputError(f"scale is {scale!r} but only kernel='gaussian' has one: omit it.")
+
+
+def _joined(neighbors: np.ndarray, distances: np.ndarray, kernel: str | Kernel, scale: float | None) -> sp.csr_array:
+    """Adjacency of each node and its neighbors (N, k) at these distances."""
+    n, k = neighbors.shape
     rows = np.repeat(np.arange(n), k)
     cols, d = neighbors.ravel(), distances.ravel()
     if callable(kernel):
@@ -60,7 +96,7 @@ def nearest_neighbors(coordinates: Any, k: int, metric: str, kernel: str | Kerne
             f"{d[e]:g}: choose a larger scale or another kernel."
         )
     directed = sp.csr_array((weights, (rows, cols)), shape=(n, n))
-    return {"adjacency": directed.maximum(directed.T), "coordinates": points}
+    return directed.maximum(directed.T)
 
 
 def from_networkx(graph: Any) -> dict[str, Any]:

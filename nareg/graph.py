@@ -348,6 +348,46 @@ class Graph:
         return cls(**parts, names=names, metric=metric)
 
     @classmethod
+    def from_distances(
+        cls,
+        distances: ArrayLike,
+        k: int,
+        *,
+        kernel: str | Kernel = "gaussian",
+        scale: float | None = None,
+        names: Sequence[str] | None = None,
+    ) -> Graph:
+        """Join each node with its k nearest by a matrix of distances, where coordinates are not known.
+
+        Parameters
+        ----------
+        distances : (N, N) array
+            Symmetric, non-negative, finite, zero diagonal; in any unit.
+        k : int
+            Neighbors per node, below N. Of nodes at the same distance the first comes first.
+        kernel : {"gaussian", "self-tuning"} or callable
+            As in :meth:`from_knn`.
+        scale : float, optional
+            Length scale of the Gaussian kernel in the unit of the distances. Default: the mean distance
+            over all (node, neighbor) pairs.
+        names : sequence of str, optional
+            Node names.
+
+        Raises
+        ------
+        InputError
+            If the matrix is not one of distances, k is not in 1 .. N - 1, the scale is not positive, or the kernel gives a
+            weight that is zero, negative or not finite.
+
+        Examples
+        --------
+        >>> import nareg
+        >>> nareg.Graph.from_distances([[0, 1, 3], [1, 0, 2], [3, 2, 0]], k=1)
+        Graph(n_nodes=3, n_edges=2)
+        """
+        return cls(**_conversions.nearest_of_distances(distances, k, kernel, scale), names=names)
+
+    @classmethod
     def from_networkx(cls, graph: networkx.Graph) -> Graph:
         """Convert an undirected networkx graph: edge attribute ``weight`` (1 if absent), node attribute ``pos``.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+
 import numpy as np
 import pytest
 import scipy.io
@@ -74,6 +76,29 @@ def test_datasets_commands(tmp_path):
         assert phrase in shown
     assert run("datasets", "info", "nonsense").returncode == 2
     assert run("datasets", "fetch", "us-weather").returncode == 2
+    wide = run("datasets", "list", columns=200).stdout
+    for words in ("│ cora ", "│ 0.1 MB ", "License: ODC-BY", "Cite: Menne", "`nareg datasets fetch NAME` downloads"):
+        assert words in wide
+    shown = run("datasets", "info", "noaa-109").stdout
+    for words in (
+        "from: https://raw.githubusercontent.com/andrea-cavallo-98/STVNN/",
+        "git blob 6f148ced776999a6",
+        "fetch noaa-109",
+    ):
+        assert words in shown
+
+
+def test_datasets_fetch_writes_what_load_reads(data_root, tmp_path):
+    """Without a network: the source's files lie in the folder of downloads."""
+    if not (data_root / "planetoid_raw").is_dir():
+        pytest.skip("the data folder has no planetoid_raw")
+    shutil.copytree(data_root / "planetoid_raw", tmp_path / "downloads" / "citeseer", copy_function=shutil.copyfile)
+    done = run("datasets", "fetch", "citeseer", "--folder", tmp_path, columns=400)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == f"ready: {tmp_path / 'planetoid' / 'citeseer.npz'}"
+    data = nareg.datasets.load("citeseer", root=tmp_path)
+    assert data.graph == nareg.datasets.load("citeseer", root=data_root).graph
+    assert run("datasets", "fetch", "noaa-hourly", "--folder", tmp_path).returncode == 2
 
 
 def test_neither_inputs_nor_settings_of_a_design_are_lost(station_files, tmp_path):

@@ -136,6 +136,35 @@ def test_knn_self_tuning_and_callable_kernels(rng):
     np.testing.assert_allclose(A[i, j], 1 / (1 + distance[i, j]), rtol=1e-12)
 
 
+@pytest.mark.parametrize("settings", [{}, {"scale": 0.3}, {"kernel": "self-tuning"}, {"kernel": lambda d: 1 / (1 + d)}])
+def test_distances_give_the_graph_of_their_coordinates(rng, settings):
+    points = rng.random((40, 3))
+    distances = np.linalg.norm(points[:, None] - points, axis=-1)
+    names = [f"s{i}" for i in range(40)]
+    g = nareg.Graph.from_distances(distances, 5, names=names, **settings)
+    expected = nareg.Graph.from_knn(points, 5, **settings).adjacency
+    np.testing.assert_array_equal(g.adjacency.indices, expected.indices)
+    np.testing.assert_allclose(g.adjacency.data, expected.data, rtol=1e-12)
+    assert (g.coordinates, g.names) == (None, tuple(names))
+
+
+@pytest.mark.parametrize(
+    ("distances", "k", "words"),
+    [
+        (np.zeros((2, 3)), 1, r"distances has shape \(2, 3\): pass an \(N, N\) matrix"),
+        (np.zeros((1, 1)), 1, "at least two nodes"),
+        ([[0, 1], [1, 0]], 2, "k is 2 but there are 2 nodes: choose k from 1 to 1"),
+        ([[0, -1], [-1, 0]], 1, r"distances\[0, 1\] is -1: a distance is not negative"),
+        ([[0, 1], [1, 0.5]], 1, r"distances\[1, 1\] is 0.5: a node is at distance 0 from itself"),
+        ([[0, 1], [2, 0]], 1, r"distances\[0, 1\] is 1: the matrix must be symmetric"),
+        ([[0, np.inf], [np.inf, 0]], 1, "inf"),
+    ],
+)
+def test_what_is_no_matrix_of_distances_is_refused(distances, k, words):
+    with pytest.raises(InputError, match=words):
+        nareg.Graph.from_distances(distances, k)
+
+
 def test_great_circle_distances_against_known_ones():
     # Paris, New York, and a point on the other side of Paris
     lat, lon = np.array([48.8566, 40.7128, -48.8566]), np.array([2.3522, -74.0060, 2.3522 - 180])

@@ -10,24 +10,29 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli.inputs import console
+from nareg.cli.stages import stage_bar
 
 datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
 
 
 @datasets_app.command("list")
 def datasets_list() -> None:
-    """List all data sets and show which are on this machine."""
+    """List all data sets: which are on this machine, which can be fetched, how large, license and citation."""
     from nareg import datasets
 
-    table = Table()
+    table = Table(show_lines=True)
     table.add_column("name", no_wrap=True, min_width=max(map(len, datasets.names())))
-    for heading in ("what", "size", "here"):
-        table.add_column(heading)
+    table.add_column("here", no_wrap=True)
+    table.add_column("fetch", no_wrap=True)
+    table.add_column("what, license, citation")
     for name in datasets.names():
         entry = datasets.info(name)
-        table.add_row(name, entry.title, entry.shape, "yes" if datasets.available(name) else "no")
+        here = "bundled" if entry.bundled else "yes" if datasets.available(name) else "no"
+        text = f"{entry.title}: {entry.shape}\nLicense: {entry.license}\nCite: {entry.citation}"
+        table.add_row(name, here, entry.size or "-", escape(text))
     console.print(table)
     console.print(f"data folder: {escape(str(datasets.data_root()))}", soft_wrap=True)
+    console.print("`nareg datasets fetch NAME` downloads those with a size in the column fetch.", soft_wrap=True)
 
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
@@ -42,11 +47,13 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
         "source": entry.source,
         "license": entry.license,
         "cite": entry.citation,
-        "get it": entry.how_to_get,
+        "get it": entry.how_to_get or f"run `nareg datasets fetch {entry.name}` ({entry.size})",
     }
     for label, text in rows.items():
         if text:
             console.print(f"  {label}: {escape(text)}", soft_wrap=True)
+    for address in datasets.fetching.addresses(entry.name):
+        console.print(f"  from: {escape(address)}", soft_wrap=True)
     for relative, digest in entry.files.items():
         place = "bundled" if entry.bundled else datasets.data_root() / relative
         console.print(f"  file: {escape(str(place))} {_check(entry.name, digest)}", soft_wrap=True)
@@ -54,24 +61,28 @@ def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set."
         console.print(f"  note: {escape(note)}", soft_wrap=True)
 
 
+_KINDS = {"arrays": "digest of its arrays", "git": "git blob"}
+
+
 def _check(name: str, digest: str | None) -> str:
     """How nareg checks a file before it uses it."""
     if digest is not None:
-        return f"sha256 {digest}"
+        kind, colon, value = digest.rpartition(":")
+        return f"{_KINDS[kind]} {value}" if colon else f"sha256 {value}"
     return "checked by a digest of its temperatures" if name == "molene" else "your own file, no checksum"
 
 
-@datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
+@datasets_app.command("fetch", epilog="Example: nareg datasets fetch cora")
 def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="Name of a data set with a public address.")],
-    sha256: Annotated[str | None, typer.Option(help="Expected SHA-256 checksum of the download.")] = None,
+    name: Annotated[str, typer.Argument(help="Name of a data set, as nareg datasets list shows it.")],
+    folder: Annotated[Path | None, typer.Option(help="Data folder. Default: $NAREG_DATA, else the user's cache.")] = None,
 ) -> None:
-    """Download a data set into the data folder."""
+    """Download a data set from its public source, convert and check it, and put it into the data folder."""
     from nareg import datasets
 
-    with console.status(f"downloading {escape(name)}"):
-        path = datasets.fetch(name, sha256=sha256)
-    console.print(f"written: {escape(str(path))}", soft_wrap=True)
+    with stage_bar() as progress:
+        path = datasets.fetch(name, folder, progress=progress)
+    console.print(f"ready: {escape(str(path))}", soft_wrap=True)
 
 
 @datasets_app.command("export", epilog="Example: nareg datasets export us-weather")

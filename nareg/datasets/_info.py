@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from nareg._array_files import read_npz
-from nareg.errors import DatasetCorruptError, DatasetNotFoundError, InputError
+from nareg.datasets._digests import ARRAYS, GIT, git_blob, of_arrays, of_file
+from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError
 
 BUNDLED = Path(__file__).parent / "bundled"
 
@@ -26,11 +26,12 @@ class DatasetInfo:
     shape : str
         Nodes, times and what is missing, in words.
     files : dict
-        Path under the data folder -> sha256 (None where the content is the user's own).
+        Path under the data folder -> digest: ``"arrays:..."`` of the arrays in an ``.npz`` file, ``"git:..."`` the file's name
+        in git, or its sha256; None where there is none to compare with.
     how_to_get : str
         What to do when the files are absent.
-    url : str or None
-        Public address that ``fetch`` downloads from.
+    size : str
+        Of the files that ``fetch`` writes; empty where there is nothing to fetch.
     bundled : bool
         Whether it ships inside the package.
     """
@@ -43,7 +44,7 @@ class DatasetInfo:
     shape: str
     files: dict[str, str | None]
     how_to_get: str = ""
-    url: str | None = None
+    size: str = ""
     bundled: bool = False
     notes: tuple[str, ...] = field(default=())
 
@@ -77,18 +78,23 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
 
 
 def locate(entry: DatasetInfo, relative: str, root: Path) -> Path:
-    """Path of a file that exists and, where the registry has a checksum, matches it."""
+    """Path of a file that exists and, where the registry has a digest of the file, matches it."""
     path = (BUNDLED if entry.bundled else root) / relative
     if not path.is_file():
         raise not_found(entry, root)
     expected = entry.files.get(relative)
-    if expected is not None:
-        actual = hashlib.sha256(path.read_bytes()).hexdigest()
+    if expected is not None and not expected.startswith(ARRAYS):
+        actual = git_blob(path) if expected.startswith(GIT) else of_file(path)
         if actual != expected:
-            raise DatasetCorruptError(
-                f"{path} has sha256 {actual[:12]}..., expected {expected[:12]}...: delete it and download it again."
-            )
+            raise _differs(path, actual, expected)
     return path
+
+
+def _differs(path: Path, actual: str, expected: str) -> DatasetCorruptError:
+    return DatasetCorruptError(
+        f"{path} has digest {actual.rpartition(':')[2][:12]}..., expected {expected.rpartition(':')[2][:12]}...: delete it and "
+        "download it again."
+    )
 
 
 def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
@@ -98,10 +104,20 @@ def not_found(entry: DatasetInfo, root: Path) -> DatasetNotFoundError:
     )  # fmt: skip
     return DatasetNotFoundError(
         f"data set {entry.name!r} is not here: expected {wanted} (the folder is root=, else $NAREG_DATA, else the user "
-        f"cache). To get it: {entry.how_to_get}."
+        f"cache). To get it: {entry.how_to_get or f'run `nareg datasets fetch {entry.name}`'}."
     )
 
 
 def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarray]:
-    """The arrays of an ``.npz`` file of the data set; nothing is unpickled."""
-    return read_npz(locate(entry, relative, root))
+    """The arrays of an ``.npz`` file of the data set, if they are those of the registry; nothing is unpickled."""
+    path, expected = locate(entry, relative, root), entry.files.get(relative) or ""
+    try:
+        values = read_npz(path)
+        actual = of_arrays(values) if expected.startswith(ARRAYS) else expected
+    except TooLargeError:
+        raise
+    except UNREADABLE as error:
+        raise DatasetCorruptError(f"{path} cannot be read ({error}): delete it and download it again.") from None
+    if actual != expected:
+        raise _differs(path, actual, expected)
+    return values

@@ -7,14 +7,13 @@ anywhere. Its own checksum is not published; what is parsed is checked against a
 from __future__ import annotations
 
 import hashlib
-import os
 import tarfile
 from pathlib import Path
 
 import numpy as np
 
-from nareg.datasets.registry import BUNDLED, DatasetInfo, data_root, info
-from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError
+from nareg.datasets._info import BUNDLED
+from nareg.errors import UNREADABLE, DatasetCorruptError
 from nareg.io import read_rows
 from nareg.io._rows import rows
 
@@ -98,76 +97,3 @@ def _parse(source: str, lines: list[str], series: dict[str, np.ndarray]) -> None
             cell = row[temperature].strip()
             if cell.lower() not in MISSING:
                 values[index] = float(cell)
-
-
-def fetch(
-    name: str, *, root: str | os.PathLike[str] | None = None, sha256: str | None = None, progressbar: bool | object = False
-) -> Path:
-    """Download a data set that has a public address into the data folder.
-
-    The file appears there only after it was checked: against ``sha256`` if given, and always by its content.
-
-    Parameters
-    ----------
-    name : str
-        ``"molene"``.
-    root : path, optional
-        Data folder. Default: ``$NAREG_DATA``, else the user's cache.
-    sha256 : str, optional
-        The archive's checksum, if you know it.
-    progressbar : bool or object
-        As in ``pooch.HTTPDownloader``.
-
-    Returns
-    -------
-    pathlib.Path
-        The file.
-
-    Raises
-    ------
-    InputError
-        If the data set has no public address.
-    DatasetNotFoundError
-        If the download fails; the message says where to put the file.
-
-    Examples
-    --------
-    >>> import nareg
-    >>> nareg.datasets.fetch("us-weather")
-    Traceback (most recent call last):
-    nareg.errors.InputError: name='us-weather' ships with nareg: there is nothing to fetch.
-    """
-    entry: DatasetInfo = info(name)
-    if entry.bundled:
-        raise InputError(f"name={name!r} ships with nareg: there is nothing to fetch.")
-    if entry.url is None:
-        raise InputError(f"name={name!r} has no public address: {entry.how_to_get}.")
-    import pooch
-
-    folder = data_root(root) / "molene"
-    target = folder / "RADOMEH.tar.gz"
-    try:
-        partial = Path(
-            pooch.retrieve(
-                entry.url,
-                known_hash=None if sha256 is None else f"sha256:{sha256}",
-                fname="RADOMEH.tar.gz.partial",
-                path=folder,
-                downloader=pooch.HTTPDownloader(progressbar=progressbar, timeout=30),
-            )
-        )
-    except ValueError as error:  # pooch's word for a checksum that does not match
-        raise DatasetCorruptError(
-            f"the download of {name!r} does not have this sha256 ({error}): correct or omit it."
-        ) from None
-    except OSError as error:  # requests' exceptions derive from it
-        raise DatasetNotFoundError(
-            f"data set {name!r} could not be downloaded from {entry.url} ({type(error).__name__}): get RADOMEH.tar.gz by "
-            f"other means and put it at {target}."
-        ) from None
-    try:
-        read(partial)
-        os.replace(partial, target)
-    finally:
-        partial.unlink(missing_ok=True)
-    return target

