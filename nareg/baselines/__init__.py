@@ -6,10 +6,12 @@ from nareg.baselines._kernel_ridge import kernel_ridge
 from nareg.baselines._kriging import Kriging, kriging
 from nareg.baselines._lmmse import lmmse
 from nareg.baselines._neighbor_median import neighbor_median
+from nareg.baselines._tikhonov import Classification, tikhonov_classification, tikhonov_regression
 from nareg.baselines._total_variation import total_variation
 from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
 
 __all__ = [
+    "Classification",
     "Kriging",
     "bandlimited",
     "graph_trss",
@@ -20,5 +22,7 @@ __all__ = [
     "neighbor_median",
     "network_mean",
     "rolling_mean",
+    "tikhonov_classification",
+    "tikhonov_regression",
     "total_variation",
 ]
