@@ -8,8 +8,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg.baselines._masks import per_mask
-from nareg.errors import InputError, SingularSystemError, SolverError
+from nareg.baselines._masks import per_mask, refuse_silent_part
+from nareg.errors import InputError, SolverError
 from nareg.filters import denoise, interpolate
 from nareg.graph import Graph
 from nareg.results import Solution
@@ -83,7 +83,7 @@ def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None =
         observed = ~np.isnan(_checks.floats("y", y, ndim=(1, 2), finite=False))
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
-        _refuse_silent_part(graph, mask)
+        refuse_silent_part(graph, mask)
         whole = np.zeros((graph.n_nodes, readings.shape[1]))
         whole[mask] = readings
         if tau > 0:
@@ -158,16 +158,6 @@ def tikhonov_classification(graph: Graph, labels: ArrayLike, observed: ArrayLike
     indicators[np.flatnonzero(mask), index] = 1.0
     scores = tikhonov_regression(graph, indicators, mask, tau=tau)
     return Classification(classes=classes, scores=scores, labels=classes[scores.argmax(axis=1)])
-
-
-def _refuse_silent_part(graph: Graph, mask: np.ndarray) -> None:
-    parts = graph.components
-    silent = ~np.isin(parts, parts[mask])
-    if silent.any():
-        raise SingularSystemError(
-            f"observed marks no node of a connected part of the graph ({graph.describe_node(int(silent.argmax()))} is in it): "
-            "observe one of its nodes, or drop it (graph.subgraph)."
-        )
 
 
 def _solved(answer: Solution) -> np.ndarray:
