@@ -6,6 +6,7 @@ from nareg.baselines._kernel_ridge import kernel_ridge
 from nareg.baselines._kriging import Kriging, kriging
 from nareg.baselines._lmmse import lmmse
 from nareg.baselines._neighbor_median import neighbor_median
+from nareg.baselines._pca import PrincipalComponents, pca
 from nareg.baselines._tikhonov import Classification, tikhonov_classification, tikhonov_regression
 from nareg.baselines._total_variation import total_variation
 from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
@@ -13,6 +14,7 @@ from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_m
 __all__ = [
     "Classification",
     "Kriging",
+    "PrincipalComponents",
     "bandlimited",
     "graph_trss",
     "interpolate_in_time",
@@ -21,6 +23,7 @@ __all__ = [
     "lmmse",
     "neighbor_median",
     "network_mean",
+    "pca",
     "rolling_mean",
     "tikhonov_classification",
     "tikhonov_regression",
