@@ -32,7 +32,7 @@ BOUNDARY = 0.99
 
 
 @dataclass(frozen=True)
-class Model:
+class DegreeTerm:
     """``g`` by its value, and ``g*(-l)`` by value, gradient and Hessian ``diag(h) - shift 1 1^T``."""
 
     value: Callable[[np.ndarray], float]
@@ -42,9 +42,9 @@ class Model:
     positive: bool
 
 
-def log_degrees(n: int) -> Model:
+def log_degrees(n: int) -> DegreeTerm:
     """``g(d) = -sum log d``."""
-    return Model(
+    return DegreeTerm(
         value=lambda d: np.inf if (d <= 0).any() else -float(np.log(d).sum()),
         conjugate=lambda dual: -float(np.log(dual).sum()) - n,
         gradient=lambda dual: -1 / dual,
@@ -53,9 +53,9 @@ def log_degrees(n: int) -> Model:
     )
 
 
-def squared_degrees(n: int, a: float) -> Model:
+def squared_degrees(n: int, a: float) -> DegreeTerm:
     """``g(d) = a / 2 ||d||^2`` where ``sum d = n``."""
-    return Model(
+    return DegreeTerm(
         value=lambda d: a / 2 * float(d @ d),
         conjugate=lambda dual: float(np.sum((dual - dual.mean()) ** 2) / (2 * a) - dual.sum()) - a * n / 2,
         gradient=lambda dual: (dual - dual.mean()) / a - 1,
@@ -78,7 +78,7 @@ class Answer:
 class Problem:
     """One of the models on candidate edges ``(i, j)`` with distances ``z``."""
 
-    def __init__(self, i: np.ndarray, j: np.ndarray, z: np.ndarray, n: int, model: Model) -> None:
+    def __init__(self, i: np.ndarray, j: np.ndarray, z: np.ndarray, n: int, model: DegreeTerm) -> None:
         self.i, self.j, self.z, self.n, self.model = i, j, z, n, model
 
     def weights(self, dual: np.ndarray) -> np.ndarray:
