@@ -4,8 +4,8 @@ The one idea is the denoiser ``(I + S)^-1 y`` with ``S = diag(w) L diag(w)``: se
 weights, :mod:`nareg.filters` for applying them, :mod:`nareg.gnn` and :mod:`nareg.herta` for learning with them,
 :mod:`nareg.unlearning` for removing data on request, :mod:`nareg.spacetime` for readings over time, :mod:`nareg.quality` for
 finding faulty sensors, :mod:`nareg.estimators` for scikit-learn, :mod:`nareg.datasets` for real networks,
-:mod:`nareg.plotting` for pictures. :func:`nareg.clean` cleans a table of readings in one call,
-:func:`nareg.explore` writes a page to explore them in a browser.
+:mod:`nareg.spectral` for Fourier transforms and filter banks, :mod:`nareg.plotting` for pictures.
+:func:`nareg.clean` cleans a table of readings in one call, :func:`nareg.explore` writes a page to explore them in a browser.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from nareg import progress as progress
     from nareg import quality as quality
     from nareg import spacetime as spacetime
+    from nareg import spectral as spectral
     from nareg import typing as typing
     from nareg import unlearning as unlearning
     from nareg.cleaning import clean as clean
@@ -60,6 +61,7 @@ _SUBMODULES = (
     "progress",
     "quality",
     "spacetime",
+    "spectral",
     "typing",
     "unlearning",
 )

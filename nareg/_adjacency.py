@@ -86,9 +86,10 @@ def laplacian(adjacency: sp.csr_array, degrees: np.ndarray, kind: str) -> sp.csr
         half = sp.diags_array(1.0 / np.sqrt(degrees + 1.0))
         return sp.csr_array(sp.diags_array(degrees / (degrees + 1.0)) - half @ adjacency @ half)
     scale = np.zeros_like(degrees)
-    np.divide(1.0, np.sqrt(degrees), out=scale, where=degrees > 0)
-    half = sp.diags_array(scale)
-    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - half @ adjacency @ half)
+    np.divide(1.0, degrees if kind == "random-walk" else np.sqrt(degrees), out=scale, where=degrees > 0)
+    inverse = sp.diags_array(scale)
+    averaged = inverse @ adjacency if kind == "random-walk" else inverse @ adjacency @ inverse
+    return sp.csr_array(sp.diags_array((degrees > 0).astype(float)) - averaged)
 
 
 def node_indices(name: str, value: Any, n_nodes: int) -> np.ndarray:

@@ -313,7 +313,8 @@ def _symmetric(name: str, value: Any) -> sp.csr_array:
         excess = gap.data - rounding * np.maximum(size[i] * size[j], np.asarray(entries).ravel())
         if excess.max() > 0:
             raise InputError(
-                f"{name} is not symmetric (largest difference {gap.data[excess > 0].max():g}): pass ({name} + {name}.T) / 2."
+                f"{name} is not symmetric (largest difference {gap.data[excess > 0].max():g}): pass ({name} + {name}.T) / 2, "
+                "or laplacian('normalized') in place of the random-walk Laplacian."
             )
         matrix = sp.csr_array((matrix + matrix.T) / 2)
     matrix.sort_indices()

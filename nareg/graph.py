@@ -6,7 +6,7 @@ Conventions, written once and followed everywhere
   zero diagonal. An entry that is stored but zero is no edge and is dropped.
 * No builder symmetrizes silently. :meth:`Graph.from_knn` joins i and j when either is among the other's k nearest; every
   other builder refuses an asymmetric input.
-* Three Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
+* Four Laplacians, with ``D = diag(A 1)``; the row of an isolated node is zero in each, so that a filter
   leaves an isolated node's reading as it is:
 
   ===================  ==============================================================================
@@ -14,6 +14,8 @@ Conventions, written once and followed everywhere
   ``"normalized"``     ``I - D^-1/2 A D^-1/2`` on nodes with neighbors
   ``"augmented"``      ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``: the normalized one of the graph with
                        a self-loop of weight one at every node, as graph neural networks use it
+  ``"random-walk"``    ``I - D^-1 A`` on nodes with neighbors: not symmetric; its eigenvalues are those of
+                       the normalized one, and each row says by how much a node exceeds its neighbors' mean
   ===================  ==============================================================================
 * ``x^T L x = 1/2 sum_ij A_ij (x_i - x_j)^2``: every edge counts once.
 * A graph may have isolated nodes and several components; an operation that cannot work on them says so.
@@ -46,7 +48,7 @@ if TYPE_CHECKING:
     from nareg.typing import ArrayLike, Sparse
 
 #: Laplacians that :meth:`Graph.laplacian` offers.
-LAPLACIANS = ("combinatorial", "normalized", "augmented")
+LAPLACIANS = ("combinatorial", "normalized", "augmented", "random-walk")
 
 
 class Graph:
@@ -172,14 +174,19 @@ class Graph:
         """Hash of the weighted adjacency; graphs with the same edges and weights have the same hash."""
         return operator_hash(self._adjacency)
 
-    def laplacian(self, kind: Literal["combinatorial", "normalized", "augmented"] = "combinatorial") -> sp.csr_array:
-        """Graph Laplacian, positive semidefinite.
+    def laplacian(
+        self, kind: Literal["combinatorial", "normalized", "augmented", "random-walk"] = "combinatorial"
+    ) -> sp.csr_array:
+        """Graph Laplacian: symmetric positive semidefinite, but for ``"random-walk"``.
 
         Parameters
         ----------
-        kind : {"combinatorial", "normalized", "augmented"}
-            ``D - A``; ``I - D^-1/2 A D^-1/2``; or ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``, which gives every node a
-            self-loop of weight one. Rows of isolated nodes are zero.
+        kind : {"combinatorial", "normalized", "augmented", "random-walk"}
+            ``D - A``; ``I - D^-1/2 A D^-1/2``; ``I - (D + I)^-1/2 (A + I) (D + I)^-1/2``, which gives every node a
+            self-loop of weight one; or ``I - D^-1 A``. Rows of isolated nodes are zero.
+
+            The random-walk Laplacian is not symmetric. Filters, designs, baselines and :mod:`nareg.spectral` refuse it:
+            they take the normalized one, which has the same eigenvalues.
 
         Returns
         -------
@@ -196,6 +203,10 @@ class Graph:
         >>> g.laplacian("augmented").toarray().round(3)
         array([[ 0.5, -0.5],
                [-0.5,  0.5]])
+        >>> nareg.graphs.grid((3,)).laplacian("random-walk").toarray()
+        array([[ 1. , -1. ,  0. ],
+               [-0.5,  1. , -0.5],
+               [ 0. , -1. ,  1. ]])
         """
         _checks.choice("kind", kind, LAPLACIANS)
         if kind not in self._cache:

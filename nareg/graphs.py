@@ -1,4 +1,4 @@
-"""Generators of synthetic graphs and of signals on them; ``rng`` is a ``numpy.random.Generator``."""
+"""Synthetic graphs and signals on them, and graphs learned from signals; ``rng`` is a ``numpy.random.Generator``."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._learned import LearnedGraph, learn
 from nareg._operator import Penalty, penalty, scale_symmetric
 from nareg.errors import InputError, SolverError
 from nareg.filters import denoise
@@ -17,7 +18,17 @@ from nareg.graph import Graph
 from nareg.results import Solution
 from nareg.typing import ArrayLike
 
-__all__ = ["Field", "erdos_renyi", "grid", "heterogeneous_field", "power_law", "sensor", "stochastic_block"]
+__all__ = [
+    "Field",
+    "LearnedGraph",
+    "erdos_renyi",
+    "grid",
+    "heterogeneous_field",
+    "learn",
+    "power_law",
+    "sensor",
+    "stochastic_block",
+]
 
 
 def erdos_renyi(n: int, p: float, *, rng: np.random.Generator) -> Graph:

@@ -24,6 +24,7 @@ from nareg.typing import ArrayLike
 
 if TYPE_CHECKING:
     from nareg.spacetime import SensorRanking
+    from nareg.spectral import FilterBank
 
 OKABE_ITO = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#8C8C00", "#7F3C8D", "#A0522D")
 MARKERS = "osD^vP*Xh<"
@@ -218,6 +219,34 @@ def curves(
     axes.set_yscale("log")
     axes.set_xlabel(xlabel)
     axes.set_ylabel(ylabel)
+    axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+    return axes
+
+
+def filter_bank(bank: FilterBank, *, ax: Axes | None = None) -> Axes:
+    """Responses of a filter bank over the graph's frequencies, and the sum of their squares, which is flat for a tight frame.
+
+    Parameters
+    ----------
+    bank : FilterBank
+        From :mod:`nareg.spectral`.
+    ax : matplotlib Axes, optional
+
+    Examples
+    --------
+    >>> import nareg
+    >>> axes = nareg.plotting.filter_bank(nareg.spectral.meyer(nareg.graphs.grid((5, 5))))
+    """
+    axes = _axes(ax, 7, 3.6)
+    x = np.linspace(0, bank.largest_frequency, 500)
+    responses = bank.evaluate(x)
+    named = len(bank) <= len(OKABE_ITO)
+    for f, response in enumerate(responses):
+        dash = DASHES[f % len(DASHES)]
+        axes.plot(x, response, color=OKABE_ITO[f % len(OKABE_ITO)], linestyle=dash, label=f"filter {f}" if named else None)
+    axes.plot(x, np.sum(responses**2, axis=0), color="black", linewidth=2, alpha=0.6, label="sum of squares")
+    axes.set_xlabel("graph frequency")
+    axes.set_ylabel("response")
     axes.legend(fontsize=8, frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
     return axes
 

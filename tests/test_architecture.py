@@ -22,9 +22,10 @@ FLOORS = (
     ("graph",),
     ("results",),
     ("typing", "_operator"),
-    ("io",),
+    ("io", "_graph_learning"),
+    ("_learned",),
     ("filters",),
-    ("graphs", "datasets", "design", "outofcore"),
+    ("graphs", "datasets", "design", "outofcore", "spectral"),
     ("baselines", "cluster", "plotting", "spacetime", "gnn"),
     ("quality", "herta", "unlearning", "estimators"),
     ("cleaning",),
@@ -122,7 +123,7 @@ def test_nothing_but_the_command_that_runs_them_imports_the_experiments():
 
 def test_no_public_function_shadows_its_module():
     """``nareg.design.prony`` is the function for every importer, whatever was imported before."""
-    for part in ("baselines", "design", "filters", "gnn", "herta", "quality", "spacetime", "unlearning"):
+    for part in ("baselines", "design", "filters", "gnn", "herta", "quality", "spacetime", "spectral", "unlearning"):
         package = __import__(f"nareg.{part}", fromlist=["__all__"])
         for name in package.__all__:
             shadows = (ROOT / part / f"{name}.py").exists() and not isinstance(getattr(package, name), ModuleType)

@@ -251,6 +251,23 @@ def test_laplacians_are_those_of_their_formulas(kind, rng):
     assert not result.toarray()[5].any()
 
 
+def test_the_random_walk_laplacian_follows_its_formula_and_is_refused_by_filters(rng):
+    A = np.triu(rng.random((6, 6)) * (rng.random((6, 6)) < 0.7), 1)
+    A[:, 5] = 0.0  # an isolated node
+    A = A + A.T
+    degrees = A.sum(axis=1)
+    expected = np.diag((degrees > 0).astype(float))
+    expected[:5] -= A[:5] / degrees[:5, None]
+    g = nareg.Graph(A)
+    L = g.laplacian("random-walk")
+    np.testing.assert_allclose(L.toarray(), expected, rtol=1e-14, atol=1e-15)
+    np.testing.assert_allclose(L @ np.ones(6), 0.0, atol=1e-14)
+    values = np.sort(np.linalg.eigvals(L.toarray()).real)
+    np.testing.assert_allclose(values, np.linalg.eigvalsh(g.laplacian("normalized").toarray()), atol=1e-12)
+    with pytest.raises(InputError, match=r"laplacian\('normalized'\) in place of the random-walk Laplacian"):
+        nareg.filters.denoise(L, 1.0, np.ones(6))
+
+
 def test_a_pygsp_graph_with_another_laplacian_is_refused(rng):
     pygsp = pytest.importorskip("pygsp", reason="PyGSP is not installed")
     there = pygsp.graphs.Graph(nareg.graphs.grid((3, 3)).adjacency.toarray(), lap_type="normalized")

@@ -17,7 +17,7 @@ LONGER = {"nareg.design.exact": 13, "nareg.design.edge": 14}
 PARTS = (
     "nareg", "nareg.baselines", "nareg.cluster", "nareg.datasets", "nareg.design", "nareg.errors", "nareg.estimators",
     "nareg.filters", "nareg.gnn", "nareg.graphs", "nareg.herta", "nareg.io", "nareg.outofcore", "nareg.plotting",
-    "nareg.progress", "nareg.quality", "nareg.results", "nareg.spacetime", "nareg.unlearning",
+    "nareg.progress", "nareg.quality", "nareg.results", "nareg.spacetime", "nareg.spectral", "nareg.unlearning",
 )  # fmt: skip
 
 

@@ -9,6 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.linalg import ArpackError, ArpackNoConvergence, LinearOperator, eigsh
 
+from nareg.errors import SolverError
+
 #: Up to here a dense eigendecomposition is as fast as Lanczos, and cannot fail.
 DENSE = 500
 
@@ -66,6 +68,24 @@ def extreme_eigenvectors(
     except ArpackError:
         return None
     return values, vectors
+
+
+def smallest_eigenvectors(matrix: sp.csr_array, k: int, *, dense: int) -> tuple[np.ndarray, np.ndarray]:
+    """K smallest eigenvalues, (k,) in rising order, and eigenvectors, (N, k), of a positive semidefinite matrix.
+
+    Dense up to ``dense`` nodes, else Lanczos, shifted to just below zero and inverted: the smallest converge first.
+    """
+    n = matrix.shape[0]
+    if n <= dense:
+        values, vectors = np.linalg.eigh(as_dense(matrix))
+        return values[:k], vectors[:, :k]
+    shift = -1e-3 * (float(matrix.diagonal().mean()) or 1.0)
+    try:
+        values, vectors = eigsh(matrix.tocsc(), k=k, sigma=shift, v0=start_vector(n))
+    except ArpackError as error:
+        raise SolverError(f"the {k} smallest eigenvalues of {n} nodes did not converge ({error}): ask for fewer.") from None
+    order = np.argsort(values)
+    return values[order], vectors[:, order]
 
 
 def as_dense(matrix: Matrix) -> np.ndarray:

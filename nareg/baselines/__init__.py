@@ -6,11 +6,15 @@ from nareg.baselines._kernel_ridge import kernel_ridge
 from nareg.baselines._kriging import Kriging, kriging
 from nareg.baselines._lmmse import lmmse
 from nareg.baselines._neighbor_median import neighbor_median
+from nareg.baselines._pca import PrincipalComponents, pca
+from nareg.baselines._tikhonov import Classification, tikhonov_classification, tikhonov_regression
 from nareg.baselines._total_variation import total_variation
 from nareg.baselines.in_time import interpolate_in_time, network_mean, rolling_mean
 
 __all__ = [
+    "Classification",
     "Kriging",
+    "PrincipalComponents",
     "bandlimited",
     "graph_trss",
     "interpolate_in_time",
@@ -19,6 +23,9 @@ __all__ = [
     "lmmse",
     "neighbor_median",
     "network_mean",
+    "pca",
     "rolling_mean",
+    "tikhonov_classification",
+    "tikhonov_regression",
     "total_variation",
 ]

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse.linalg import eigsh
 
 from nareg import _checks
-from nareg._linear.eigenvalues import start_vector
+from nareg._linear.eigenvalues import smallest_eigenvectors
 from nareg._operator import penalty
 from nareg.baselines._masks import per_mask
 from nareg.errors import InputError
@@ -44,13 +43,7 @@ def bandlimited(graph: GraphLike, y: ArrayLike, *, n_frequencies: int, observed:
     k = _checks.integer("n_frequencies", n_frequencies, low=1)
     if k > n:
         raise InputError(f"n_frequencies is {k} but the graph has {n} nodes: choose at most {n}.")
-    if n <= _checks.DENSE_LIMIT:
-        vectors = np.linalg.eigh(base.L.toarray())[1][:, :k]
-    else:
-        # shift-invert just below zero: the smallest eigenvalues converge first
-        shift = -1e-3 * float(base.L.diagonal().mean())
-        values, vectors = eigsh(base.L.tocsc(), k=k, sigma=shift, v0=start_vector(n))
-        vectors = vectors[:, np.argsort(values)]
+    vectors = smallest_eigenvectors(base.L, k, dense=_checks.DENSE_LIMIT)[1]
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
         coefficients, _, rank, _ = np.linalg.lstsq(vectors[mask], readings, rcond=1e-10)

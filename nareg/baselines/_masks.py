@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError
+from nareg.errors import InputError, SingularSystemError
+from nareg.graph import Graph
 from nareg.typing import ArrayLike
 
 
@@ -30,6 +31,17 @@ def per_mask(
     for mask, member in patterns(np.broadcast_to(seen.reshape(n_nodes, -1), columns.shape)):
         result[:, member] = estimate(columns[mask][:, member], mask)
     return result.reshape(readings.shape).astype(readings.dtype)
+
+
+def refuse_silent_part(graph: Graph, mask: np.ndarray) -> None:
+    """Refuse a mask without a reading on some connected part of the graph."""
+    parts = graph.components
+    silent = ~np.isin(parts, parts[mask])
+    if silent.any():
+        raise SingularSystemError(
+            f"observed marks no node of a connected part of the graph ({graph.describe_node(int(silent.argmax()))} is in it): "
+            "observe one of its nodes, or drop it (graph.subgraph)."
+        )
 
 
 def patterns(seen: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:

@@ -6,25 +6,37 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg.baselines import _total_variation_gaps
+from nareg.baselines._masks import per_mask, refuse_silent_part
 from nareg.errors import InputError, SolverError
 from nareg.graph import Graph
 from nareg.typing import ArrayLike
 
 
 def total_variation(
-    graph: Graph, y: ArrayLike, *, weight: float, tol: float = 1e-6, max_iterations: int = 20_000
+    graph: Graph,
+    y: ArrayLike,
+    *,
+    weight: float,
+    observed: ArrayLike | None = None,
+    tol: float = 1e-6,
+    max_iterations: int = 20_000,
 ) -> np.ndarray:
-    """Minimize ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal.
+    """Minimize ``||y - x||^2 + weight * sum_edges A_ij |x_i - x_j|`` for every signal, over the observed nodes.
 
-    Accelerated projected gradient on the dual, one bounded number per edge; stops when the duality gap,
-    which bounds the distance to the optimal value, is below ``tol`` times ``||y - mean(y)||^2``.
+    Accelerated projected gradient on the dual, one bounded number per edge; with gaps, alternating directions with one sparse
+    factor per mask. Both stop when the duality gap, which bounds the distance to the optimal value, is below ``tol`` times
+    ``||y - mean(y)||^2``.
 
     Parameters
     ----------
     graph : Graph
     y : (N,) or (N, T) array
+        Any value, NaN included, where not observed.
     weight : float
-        Strength, in the unit of the signal.
+        Strength, in the unit of the signal. Above 0 where nodes are not observed.
+    observed : bool array, (N,) or the shape of y, optional
+        True where a reading was taken. Default: everywhere. The estimate at other nodes need not be unique.
     tol : float
         Relative duality gap.
     max_iterations : int
@@ -35,6 +47,8 @@ def total_variation(
 
     Raises
     ------
+    SingularSystemError
+        If a connected part of the graph has no observed node.
     SolverError
         If the gap is not reached.
 
@@ -44,24 +58,25 @@ def total_variation(
     >>> y = np.array([0.1, -0.1, 5.1, 4.9])
     >>> nareg.baselines.total_variation(nareg.graphs.grid((4,)), y, weight=0.5).round(1)
     array([0.1, 0.1, 4.9, 4.9])
+    >>> seen = np.array([True, True, False, True])
+    >>> nareg.baselines.total_variation(nareg.graphs.grid((4,)), y, weight=0.5, observed=seen)[:2].round(3)
+    array([0.125, 0.125])
     """
     if not isinstance(graph, Graph):
         raise InputError(f"graph is a {type(graph).__name__}: total variation needs the edges of a nareg.Graph.")
-    readings = _checks.signals("y", y, graph.n_nodes)
     weight = _checks.number("weight", weight, low=0)
     tol = _checks.number("tol", tol, low=0, strict=True)
     max_iterations = _checks.integer("max_iterations", max_iterations, low=1)
+    if observed is not None:
+        return _with_gaps(graph, y, observed, weight, tol, max_iterations)
+    readings = _checks.signals("y", y, graph.n_nodes)
     Y = readings.reshape(graph.n_nodes, -1).astype(np.float64)
-    edges = sp.triu(graph.adjacency, 1).tocoo()
-    m = edges.nnz
-    if m == 0 or weight == 0:
+    if graph.n_edges == 0 or weight == 0:
         return readings.copy()
-    i, j = edges.coords
-    incidence = sp.csr_array(
-        (np.r_[np.ones(m), -np.ones(m)], (np.r_[np.arange(m), np.arange(m)], np.r_[i, j])), shape=(m, graph.n_nodes)
-    )
+    incidence, strength = _incidence(graph)
+    m = strength.size
     # with x = y - B^T p / 2 the dual is max over |p_e| <= weight A_e of p^T B y - ||B^T p||^2 / 4
-    limit = (weight * edges.data)[:, None]
+    limit = (weight * strength)[:, None]
     step = 2.0 / (2.0 * float(np.diff(graph.adjacency.indptr).max()))  # ||B||^2 is at most twice the largest count
     transpose = sp.csr_array(incidence.T)
     p = np.zeros((m, Y.shape[1]))
@@ -82,3 +97,27 @@ def total_variation(
         f"total_variation did not reach tol={tol:g} in {max_iterations} iterations "
         f"(relative gap {float((gap / scale).max()):.1e}): raise max_iterations or tol."
     )
+
+
+def _incidence(graph: Graph) -> tuple[sp.csr_array, np.ndarray]:
+    """``B`` (M, N) with ``(B x)_e = x_i - x_j``, and the weights of the edges."""
+    edges = sp.triu(graph.adjacency, 1).tocoo()
+    m = edges.nnz
+    i, j = edges.coords
+    entries, rows = np.r_[np.ones(m), -np.ones(m)], np.r_[np.arange(m), np.arange(m)]
+    return sp.csr_array((entries, (rows, np.r_[i, j])), shape=(m, graph.n_nodes)), edges.data
+
+
+def _with_gaps(graph: Graph, y: ArrayLike, observed: ArrayLike, weight: float, tol: float, max_iterations: int) -> np.ndarray:
+    incidence, strength = _incidence(graph)
+
+    def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        refuse_silent_part(graph, mask)
+        if mask.all():
+            return total_variation(graph, readings, weight=weight, tol=tol, max_iterations=max_iterations)
+        if weight == 0:
+            raise InputError("weight is 0 but some nodes are not observed: pass a weight above 0.")
+        limit = (weight * strength)[:, None]
+        return _total_variation_gaps.minimize(incidence, limit, readings, mask, tol=tol, max_iterations=max_iterations)
+
+    return per_mask(y, observed, graph.n_nodes, estimate)

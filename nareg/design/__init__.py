@@ -12,6 +12,7 @@ blind               the same from noisy readings alone, by Stein's unbiased risk
 redesign            from the old weights after a sensor was added or removed
 risk, conditions    bias, variance, MSE of any weights; the paper's conditions next to what is measured
 estimate_noise      noise variance per station from noisy readings
+placement           nodes to measure, by the expected error of a filter
 robust_fit          a data term that trusts stations less that drift or spike, found by leave-one-out prediction
 ==================  =====================================================================================
 """
@@ -30,6 +31,7 @@ from nareg.design._node.sampling import Sampling
 from nareg.design._published.prony import prony
 from nareg.design._published.relaxation import relaxation
 from nareg.design._risk.conditions import Conditions, conditions
+from nareg.design._risk.placement import Placement, placement
 from nareg.design._risk.risk import Risk, risk
 from nareg.results import load_design as load
 
@@ -37,6 +39,7 @@ __all__ = [
     "RULES",
     "Ball",
     "Conditions",
+    "Placement",
     "Risk",
     "RobustFit",
     "Sampling",
@@ -50,6 +53,7 @@ __all__ = [
     "load",
     "minmax",
     "node_invariant",
+    "placement",
     "prony",
     "redesign",
     "relaxation",

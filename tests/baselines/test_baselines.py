@@ -44,6 +44,41 @@ def test_total_variation_against_cvxpy(problem):
         np.testing.assert_allclose(x[:, t], v.value, atol=1e-4)  # the point is known to the root of the value's accuracy
 
 
+@pytest.mark.parametrize("weight", [0.02, 0.4, 30.0])
+def test_total_variation_with_gaps_against_cvxpy(problem, weight):
+    import cvxpy as cp
+
+    g, y, seen = problem
+    x = total_variation(g, np.where(seen, y, np.nan), weight=weight, observed=seen, tol=1e-8)
+    (i, j), A = g.to_edge_index()
+    for t in range(3):
+        m = seen[:, t]
+        v = cp.Variable(40)
+        cost = cp.sum_squares(y[m, t] - v[m]) + weight * cp.sum(cp.multiply(A, cp.abs(v[i] - v[j]))) / 2
+        theirs = cp.Problem(cp.Minimize(cost)).solve(solver="CLARABEL")
+        ours = np.sum((y[m, t] - x[m, t]) ** 2) + weight * np.sum(A * np.abs(x[i, t] - x[j, t])) / 2
+        assert ours == pytest.approx(theirs, rel=1e-6)
+        np.testing.assert_allclose(x[m, t], v.value[m], atol=1e-3)  # unique where observed: the data term is strictly convex
+
+
+def test_total_variation_interpolates_a_step_and_needs_a_reading_per_part(rng):
+    g = nareg.graphs.grid((20, 20))
+    steps = np.where(np.arange(400) % 20 < 10, 0.0, 5.0)
+    seen = rng.random(400) < 0.3
+    x = total_variation(g, np.where(seen, steps, np.nan), weight=0.01, observed=seen, tol=1e-8)
+    assert np.mean(np.abs(x - steps) < 0.5) > 0.95
+    np.testing.assert_array_equal(
+        total_variation(g, steps, weight=0.2, observed=np.ones(400, bool)), total_variation(g, steps, weight=0.2)
+    )
+    constant = np.where(seen, 7.0, np.nan)
+    np.testing.assert_array_equal(total_variation(g, constant, weight=1.0, observed=seen), np.full(400, 7.0))
+    pieces = nareg.Graph(np.kron(np.eye(2), 1 - np.eye(3)))
+    with pytest.raises(InputError, match="no node of a connected part"):
+        total_variation(pieces, np.arange(6.0), weight=1.0, observed=np.arange(6) < 3)
+    with pytest.raises(InputError, match="weight is 0"):
+        total_variation(g, steps, weight=0.0, observed=seen)
+
+
 def test_total_variation_limits(problem):
     g, y, _ = problem
     np.testing.assert_array_equal(total_variation(g, y, weight=0.0), y)
