@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from nareg.cli.completions import dataset_names, sensor_network_names
 from nareg.cli.inputs import console
 
 datasets_app = typer.Typer(no_args_is_help=True, help="List, describe, fetch and export data sets.")
@@ -31,7 +32,7 @@ def datasets_list() -> None:
 
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
-def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.", autocompletion=dataset_names)]) -> None:
     """Show origin, license, citation and files of a data set."""
     from nareg import datasets
 
@@ -63,7 +64,7 @@ def _check(name: str, digest: str | None) -> str:
 
 @datasets_app.command("fetch", epilog="Example: nareg datasets fetch molene")
 def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="Name of a data set with a public address.")],
+    name: Annotated[str, typer.Argument(help="Name of a data set with a public address.", autocompletion=dataset_names)],
     sha256: Annotated[str | None, typer.Option(help="Expected SHA-256 checksum of the download.")] = None,
 ) -> None:
     """Download a data set into the data folder."""
@@ -76,7 +77,7 @@ def datasets_fetch(
 
 @datasets_app.command("export", epilog="Example: nareg datasets export us-weather")
 def datasets_export(
-    name: Annotated[str, typer.Argument(help="Name of a sensor network.")],
+    name: Annotated[str, typer.Argument(help="Name of a sensor network.", autocompletion=sensor_network_names)],
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the data set's name.")] = None,
 ) -> None:
     """Write stations.csv and readings.csv of a sensor network, as nareg clean reads them."""
