@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 import nareg
-from nareg import datasets, estimators, filters, gnn, herta, results, unlearning
+from nareg import datasets, estimators, filters, gnn, results, unlearning
 
 
 def estimate(graph: nareg.Graph, X: np.ndarray) -> np.ndarray:
@@ -33,6 +33,15 @@ def layers(x: torch.Tensor, edge_index: torch.Tensor) -> torch.Tensor:
 
 def tensors(graph: nareg.Graph, y: torch.Tensor) -> results.Solution:
     return filters.denoise(graph, 0.5, y)
+
+
+def forget(data: datasets.NodeClassification) -> unlearning.Certificate:
+    model = unlearning.CertifiedGPR(rng=np.random.default_rng(0))
+    assert_type(model.fit(data.graph, data.features, data.labels, [0, 1]), unlearning.CertifiedGPR)
+    assert_type(model.decision(), np.ndarray)
+    assert_type(unlearning.CertifiedGPR.load("model.npz"), unlearning.CertifiedGPR)
+    assert_type(model.remove_edges([(0, 1)]), unlearning.Certificate)
+    return model.certificate()
 
 
 def misspell() -> Any:
