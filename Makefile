@@ -16,7 +16,7 @@ PETSC_PYTHON ?= $(shell for p in python3.12 python3.13 python3.14 python3 $$(pye
 PETSC_VENV := .venv-petsc
 PETSC_BIN := $(PETSC_VENV)/bin
 
-.PHONY: help demo test reproduce quick nightly lint types docs bench petsc check-python clean
+.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
@@ -25,6 +25,8 @@ help:
 	@echo 'make quick   the tests without the slow ones'
 	@echo 'make nightly what is long by nature: whole experiments, 10,000 unlearning requests'
 	@echo 'make petsc   the tests of backend="petsc" on one to three ranks, where Python 3.12 or later is there'
+	@echo 'make dist    sdist and wheel in dist/, checked and tried in a fresh environment (see RELEASING.md)'
+	@echo 'make extras  every extra alone in a fresh environment, ten minutes;   make hashes   remake constraints/hashed.txt'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
 check-python:
@@ -51,6 +53,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@touch $@ $(VENV)/.test $(VENV)/.core
 
+$(VENV)/.release: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[release]'
+	@touch $@ $(VENV)/.dev $(VENV)/.test $(VENV)/.core
+
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[docs]'
 	@touch $@ $(VENV)/.core
@@ -75,8 +81,10 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
+# The second line is what a user's type checker sees.
 types: $(VENV)/.dev
 	$(BIN)/mypy
+	MYPYPATH=. $(BIN)/mypy --config-file= --strict --follow-imports silent --cache-dir .mypy_cache/users tests/typing
 
 docs: $(VENV)/.docs
 	$(BIN)/sphinx-build -W --keep-going -b html docs docs/_build/html
@@ -94,8 +102,22 @@ else
 	$(PETSC_BIN)/python -m pytest tests/filters/backends/petsc tests/test_import.py
 endif
 
+dist: $(VENV)/.release
+	rm -rf build dist
+	$(BIN)/python -m build
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python -m pytest -m nightly tests/packaging/test_release.py
+
+extras: $(VENV)/.release
+	$(BIN)/python -m pytest -m nightly tests/packaging/test_extras.py $(ARGS)
+
+hashes: $(VENV)/.release
+	$(BIN)/uv pip compile pyproject.toml --quiet --all-extras --universal --python-version 3.11 --generate-hashes \
+		--constraint constraints.txt --override constraints/without-torch.txt --no-emit-index-url --no-annotate --no-header \
+		--output-file constraints/hashed.txt
+
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/solvers.py $(ARGS)
 
 clean:
-	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build
+	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build build dist

@@ -71,12 +71,14 @@ _FUNCTIONS = {"clean": "cleaning", "explore": "explorer"}
 __all__ = ["Graph", "__version__", *_FUNCTIONS, *_SUBMODULES]
 
 
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"nareg.{name}")
-    if name in _FUNCTIONS:
-        return getattr(importlib.import_module(f"nareg.{_FUNCTIONS[name]}"), name)
-    raise AttributeError(f"module 'nareg' has no attribute {name!r}")
+if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
+
+    def __getattr__(name: str) -> Any:
+        if name in _SUBMODULES:
+            return importlib.import_module(f"nareg.{name}")
+        if name in _FUNCTIONS:
+            return getattr(importlib.import_module(f"nareg.{_FUNCTIONS[name]}"), name)
+        raise AttributeError(f"module 'nareg' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:

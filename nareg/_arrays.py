@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ Array = Any
 
 def is_tensor(value: object) -> bool:
     """Whether this is a torch tensor."""
-    return hasattr(value, "detach") and hasattr(value, "layout")
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def as_numpy(value: Any) -> Any:

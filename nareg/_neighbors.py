@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from nareg.errors import InputError
 
@@ -24,6 +23,8 @@ def _unit_vectors(degrees: np.ndarray) -> np.ndarray:
 
 def nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.ndarray]:
     """Indices and distances (N, k) of the k nearest other nodes."""
+    from scipy.spatial import cKDTree  # imported here: it would slow `import nareg`
+
     if metric == "haversine":
         if points.shape[1] != 2:
             raise InputError(f"coordinates has shape {points.shape}; haversine needs (N, 2) latitude, longitude in degrees.")

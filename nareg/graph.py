@@ -31,7 +31,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import scipy.sparse as sp
-from scipy.sparse.csgraph import connected_components
 
 from nareg import _adjacency, _checks, _conversions, _graph_files
 from nareg._adjacency import node_indices as node_indices
@@ -158,6 +157,8 @@ class Graph:
     def components(self) -> np.ndarray:
         """Label of each node's connected component, (N,) integers from 0."""
         if "components" not in self._cache:
+            from scipy.sparse.csgraph import connected_components  # imported here: it would slow `import nareg`
+
             # csgraph wants writable buffers, ours are read-only
             labels = connected_components(self._adjacency.copy(), directed=False)[1]
             labels.setflags(write=False)

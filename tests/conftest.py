@@ -23,6 +23,9 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 settings.register_profile("nareg", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("nareg")
 
+#: Programs for the type checker alone (make types).
+collect_ignore = ["typing"]
+
 
 @pytest.fixture
 def rng() -> np.random.Generator:

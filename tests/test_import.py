@@ -22,13 +22,26 @@ def loaded_after(code: str) -> set[str]:
     [
         (
             "import nareg",
-            {"cvxpy", "numba", "pyamg", "pandas", "torch", "matplotlib", "networkx", "pygsp", "petsc4py", "pooch", "typer"},
+            {
+                "cvxpy",
+                "scs",
+                "clarabel",
+                "numba",
+                "pyamg",
+                "pandas",
+                "polars",
+                "xarray",
+                "geopandas",
+                "torch",
+                "torch_geometric",
+            }
+            | {"sklearn", "matplotlib", "networkx", "pygsp", "petsc4py", "distributed", "pooch", "jinja2", "rich", "typer"},
         ),
         (
             "import nareg, nareg.design, nareg.filters, nareg.baselines, nareg.datasets",
-            {"cvxpy", "numba", "pyamg", "pandas", "torch", "matplotlib", "pygsp", "petsc4py", "typer"},
+            {"cvxpy", "numba", "pyamg", "pandas", "torch", "sklearn", "matplotlib", "pygsp", "petsc4py", "typer"},
         ),
-        ("import nareg.cli", {"cvxpy", "numba", "pandas", "torch", "matplotlib"}),
+        ("import nareg.cli", {"cvxpy", "numba", "pandas", "torch", "sklearn", "matplotlib"}),
     ],
 )
 def test_heavy_modules_stay_out(code, absent):

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
+from nareg.cli.completions import dataset_names, sensor_network_names
 from nareg.cli.inputs import console
 from nareg.cli.stages import stage_bar
 
@@ -36,7 +37,7 @@ def datasets_list() -> None:
 
 
 @datasets_app.command("info", epilog="Example: nareg datasets info molene")
-def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.")]) -> None:
+def datasets_info(name: Annotated[str, typer.Argument(help="Name of a data set.", autocompletion=dataset_names)]) -> None:
     """Show origin, license, citation and files of a data set."""
     from nareg import datasets
 
@@ -74,7 +75,9 @@ def _check(name: str, digest: str | None) -> str:
 
 @datasets_app.command("fetch", epilog="Example: nareg datasets fetch cora")
 def datasets_fetch(
-    name: Annotated[str, typer.Argument(help="Name of a data set, as nareg datasets list shows it.")],
+    name: Annotated[
+        str, typer.Argument(help="Name of a data set, as nareg datasets list shows it.", autocompletion=dataset_names)
+    ],
     folder: Annotated[Path | None, typer.Option(help="Data folder. Default: $NAREG_DATA, else the user's cache.")] = None,
 ) -> None:
     """Download a data set from its public source, convert and check it, and put it into the data folder."""
@@ -87,7 +90,7 @@ def datasets_fetch(
 
 @datasets_app.command("export", epilog="Example: nareg datasets export us-weather")
 def datasets_export(
-    name: Annotated[str, typer.Argument(help="Name of a sensor network.")],
+    name: Annotated[str, typer.Argument(help="Name of a sensor network.", autocompletion=sensor_network_names)],
     out: Annotated[Path | None, typer.Option(help="Folder for the tables. Default: the data set's name.")] = None,
 ) -> None:
     """Write stations.csv and readings.csv of a sensor network, as nareg clean reads them."""

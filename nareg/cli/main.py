@@ -42,7 +42,7 @@ class _Group(TyperGroup):
 
 
 app = typer.Typer(
-    cls=_Group, no_args_is_help=True, rich_markup_mode="rich", add_completion=False,
+    cls=_Group, no_args_is_help=True, rich_markup_mode="rich",
     help="Design and apply graph filters for noisy signals on networks.",
 )  # fmt: skip
 #: Commands in the order of the help page, each with an example.

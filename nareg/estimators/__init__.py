@@ -54,7 +54,8 @@ __all__ = [
 ]
 
 
-__getattr__ = names_that_need("sklearn", __name__, _MODULES, extra="sklearn", title="scikit-learn")
+if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
+    __getattr__ = names_that_need("sklearn", __name__, _MODULES, extra="sklearn", title="scikit-learn")
 
 
 def __dir__() -> list[str]:

@@ -126,7 +126,9 @@ class Hierarchy:
             # dropping decoupled neighbors keeps their weight on the diagonal: still dominant
             L = sp.csr_array(L[coupled][:, coupled])
         d = self.system.c[coupled] * self.inverse_w[:, 0] ** 2
-        return Levels(sp.csr_matrix(sp.diags_array(d) + L))
+        M = sp.csr_array(sp.diags_array(d) + L)
+        # the three arrays: so SciPy narrows the indices, where they fit, to the 32 bits that pyamg takes
+        return Levels(sp.csr_matrix((M.data, M.indices, M.indptr), shape=M.shape))
 
     def precondition(self, residual: np.ndarray) -> np.ndarray:
         """One V-cycle for every column, scaled back to K."""

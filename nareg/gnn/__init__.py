@@ -35,7 +35,8 @@ __all__ = [
 ]
 
 
-__getattr__ = names_that_need("torch", __name__, _WITH_TORCH, extra="torch", title="torch")
+if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
+    __getattr__ = names_that_need("torch", __name__, _WITH_TORCH, extra="torch", title="torch")
 
 
 def __dir__() -> list[str]:

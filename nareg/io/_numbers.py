@@ -47,6 +47,9 @@ class Numbers:
             pointed = flat.copy()
             pointed[commas] = [cell.replace(",", ".", 1) for cell in flat[commas].tolist()]
         values = np.array(pd.to_numeric(pointed, errors="coerce"), dtype=float)
+        if pd.__version__ < "3":  # it misses the nearest float64 of every third number
+            finite = np.isfinite(values)
+            values[finite] = pointed[finite].astype(float)
         width = max(cells.shape[1], 1)
         at = lambda i: self.where(row + int(i) // width, int(i) % width)  # noqa: E731
         read = [i for i, failed in zip(commas, np.isnan(values[commas]).tolist(), strict=True) if not failed] if commas else []

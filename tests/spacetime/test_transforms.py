@@ -30,10 +30,10 @@ def test_back_transform_undoes_the_transform_and_both_increase(y, name):
 def test_slope_is_the_derivative(y, name):
     """What turns the likelihood of transformed readings into one of readings."""
     law = named(name, y)
-    y = y[y > 0.02 * np.median(y)]  # the root's slope is bounded near zero
     step = 1e-6 * y
     slope = (law.forward(y + step) - law.forward(y - step)) / (2 * step)
-    np.testing.assert_allclose(law.log_slope(y), np.log(slope), atol=1e-4)
+    kept = y > 0.02 * np.median(y)  # the root's slope is bounded near zero
+    np.testing.assert_allclose(law.log_slope(y)[kept], np.log(slope[kept]), atol=1e-4)
 
 
 def test_slope_of_a_users_pair_with_negative_readings():

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
 __all__ = ["CEU", "CGU", "ComparedMethod", "DeepGPR", "Retrained", "compare"]
 
 
-def __getattr__(name: str) -> Any:
-    if name != "DeepGPR":
-        raise AttributeError(f"module 'nareg.unlearning.peers' has no attribute {name!r}")
-    from nareg.unlearning.peers.deep import DeepGPR
+if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
 
-    return DeepGPR
+    def __getattr__(name: str) -> Any:
+        if name != "DeepGPR":
+            raise AttributeError(f"module 'nareg.unlearning.peers' has no attribute {name!r}")
+        from nareg.unlearning.peers.deep import DeepGPR
+
+        return DeepGPR
