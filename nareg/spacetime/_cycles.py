@@ -36,6 +36,12 @@ HARMONICS = {"day": 2, "year": 1}
 #: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
 RANGES = (0.05, 0.15, 0.5, 1.5)
 SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
+#: A station whose coefficient has so many times the median station's error variance has no say in the field's reach and size.
+UNSURE = 30.0
+#: Stations whose errors tell how alike they are.
+FEWEST_TOGETHER = 3
+#: Shares of the coefficients' errors that a station has of its own.
+OWN = (0.02, 0.04, 0.08, 0.15, 0.22, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +179,12 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     errors = spreads * power
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
     unit = unit_errors(apart / np.sqrt(power or 1.0), y, rng)
-    parts = [_shrink(coefficients[k], errors[k], space, of_coefficient(unit, k), rng) for k in range(K)]
+    counts = observed.sum(axis=0)
+    rich = np.isfinite(apart).all(axis=0)
+    # errors that are drawn from few times are no more independent than these
+    together = np.asarray(rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS))
+    alike = _covariance_of(unit, together, space)
+    parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
 
 
@@ -211,8 +222,38 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
 Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray, np.ndarray]
 
 
-def _shrink(b: np.ndarray, error: np.ndarray, space: Space, unit: np.ndarray, rng: np.random.Generator) -> Shrunk:
+def _covariance_of(unit: np.ndarray, together: np.ndarray, space: Space) -> np.ndarray:
+    """(N, N) covariance of errors ``unit`` (J, N) of variance about one, of largest likelihood.
+
+    Slow weather moves the coefficients of neighbors alike: their difference is known far better than either. That holds for
+    stations that read at the same times, ``together`` (N,); errors of others are their own.
+    """
+    N = unit.shape[1]
+    family, result = space.families[0], np.eye(N)
+    some = np.flatnonzero(together & unit.any(axis=0))
+    if some.size < FEWEST_TOGETHER:
+        return result
+    largest = (float(space.distances.max()) or 1.0) if family != "graph" else 8.0
+    best = np.inf
+    for reach in RANGES:
+        values, U = np.linalg.eigh(space.correlation(family, reach * largest)[np.ix_(some, some)])
+        squares = ((unit[:, some] @ U) ** 2).mean(axis=0)
+        for own in OWN:
+            spectrum = (1 - own) * np.maximum(values, 0.0) + own
+            size = float(np.mean(squares / spectrum))
+            score = float(np.log(spectrum).sum()) + some.size * np.log(max(size, 1e-300))
+            if score < best:
+                best = score
+                result[np.ix_(some, some)] = (U * (size * spectrum)) @ U.T
+    return result
+
+
+def _shrink(
+    b: np.ndarray, error: np.ndarray, alike: np.ndarray, space: Space, unit: np.ndarray, rng: np.random.Generator
+) -> Shrunk:
     """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood.
+
+    ``error`` (N,) are variances of the noisy ones, ``alike`` (N, N) is the covariance of their errors over the roots of these.
 
     Returns them, the network's own, the range, the dual, the variance of the field, the coefficients' variances (N,), and draws
     (N, J) of their errors: those of fields of this kind, found from coefficients with errors ``unit`` (J, N) times their size.
@@ -235,28 +276,36 @@ def _shrink(b: np.ndarray, error: np.ndarray, space: Space, unit: np.ndarray, rn
         return level, common, 0.0, dual, 0.0, spread, unit.T * np.sqrt(spread)[:, None]
     family = space.families[0]
     largest = float(space.distances.max()) if family != "graph" else 8.0
-    best: tuple[float, float, float, float, np.ndarray, np.ndarray, Any] | None = None
+    noise = alike[np.ix_(known, known)] * np.sqrt(np.outer(v, v))
+    sure = np.flatnonzero(v <= UNSURE * typical)
+
+    def conditioned(signal: float, whole: np.ndarray, some: np.ndarray) -> tuple[float, float, np.ndarray, Any]:
+        """Twice the negative log-likelihood of ``some`` of the known coefficients, common, weights and factor."""
+        S = signal * whole[np.ix_(known[some], known[some])] + noise[np.ix_(some, some)]
+        S.flat[:: some.size + 1] += JITTER * signal
+        factor = cho_factor(S, lower=True)
+        ones = cho_solve(factor, np.ones(some.size))
+        common = float(ones @ z[some] / ones.sum())
+        alpha = cho_solve(factor, z[some] - common)
+        score = 2 * float(np.log(np.diag(factor[0])).sum()) + float((z[some] - common) @ alpha) + float(np.log(ones.sum()))
+        return score, common, signal * alpha, factor
+
+    best = np.inf, 0.0, 0.0
     for reach in (share * (largest or 1.0) for share in RANGES):
         whole = space.correlation(family, reach)
         for share in SHARES:
             signal = share / (1 - share) * typical if share < SHARES[-1] else max(total, 30 * typical)
-            S = signal * whole[np.ix_(known, known)] + np.diag(v + JITTER * signal)
-            factor = cho_factor(S, lower=True)
-            ones = cho_solve(factor, np.ones(known.size))
-            common = float(ones @ z / ones.sum())
-            alpha = cho_solve(factor, z - common)
-            score = 2 * float(np.log(np.diag(factor[0])).sum()) + float((z - common) @ alpha) + float(np.log(ones.sum()))
-            if best is None or score < best[0]:
-                best = (score, reach, signal, common, signal * alpha, whole[:, known], factor)
-    assert best is not None
-    _, reach, signal, common, weights, cross, factor = best
+            best = min(best, (conditioned(signal, whole, sure)[0], reach, signal))
+    _, reach, signal = best
+    whole = space.correlation(family, reach)
+    _, common, weights, factor = conditioned(signal, whole, np.arange(known.size))
+    cross = whole[:, known]
     dual[known] = weights
     ones = cho_solve(factor, np.ones(known.size))
     weighted = signal * cross
     # of the field given the coefficients, and of the network's own, which is estimated with them
     spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
-    whole = space.correlation(family, reach) + JITTER * np.eye(N)
-    fields = np.sqrt(signal) * np.linalg.cholesky(whole) @ rng.standard_normal((N, DRAWS))
+    fields = np.sqrt(signal) * np.linalg.cholesky(whole + JITTER * np.eye(N)) @ rng.standard_normal((N, DRAWS))
     noisy = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
     middle = ones @ noisy / ones.sum()
     errors = fields - middle - weighted @ cho_solve(factor, noisy - middle)

@@ -61,12 +61,12 @@ def best_family(
 ) -> tuple[Fitted, list[tuple[str, float, float]]]:  # fmt: skip
     """The best family and order, on some of the stations, spread to all.
 
-    Families of one order are compared by likelihood, orders by the hidden readings: jumps of the field look like roughness
-    to the likelihood of a smooth one, and the other way round.
+    Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one, and
+    the other way round. Another family has to be likelier and to predict these readings better.
     """
     stations = np.flatnonzero(np.isfinite(np.concatenate(windows)).any(axis=0))
     if stations.size > MAX_STATIONS:
-        stations = np.sort(task.rng.choice(stations, MAX_STATIONS, replace=False))
+        stations = _some_with_neighbors(space, stations, task.rng)
     part = space.subset(stations) if stations.size < space.n else space
     few = [w[:, stations] for w in windows]
     noise = None if task.noise is None else task.noise[stations]
@@ -86,6 +86,15 @@ def best_family(
         passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
         return hidden - np.concatenate([p.x[m[:, stations]] for p, m in zip(passes, masks, strict=True)])
 
+    def predicts_better(old: Fitted, new: Fitted) -> bool:
+        """By more than a standard error: a smooth field with much noise looks like a rough one with little noise."""
+        if hidden.size < FEWEST_HIDDEN:
+            return True
+        before = errors(old.parameters)
+        gain, error = improvement(before, errors(new.parameters), robust_scale(before))
+        choices.append((f"{new.parameters.family} correlation", gain, error))
+        return gain > error
+
     best = attempt(first_guess(few, part, part.families[0], 1, noise), ITERATIONS)
     richer = attempt(second_order(best.parameters), WARM)
     if hidden.size >= FEWEST_HIDDEN:
@@ -98,11 +107,25 @@ def best_family(
         best = richer
     for family in part.families[1:]:
         other = attempt(best.parameters.moved_to(family, part), WARM)
-        if other.objective > best.objective:
+        if other.objective > best.objective and predicts_better(best, other):
             best = other
     if part is not space:
         best = replace(best, parameters=best.parameters.spread_to(space.n, stations, task.noise))
     return best, choices
+
+
+def _some_with_neighbors(space: Space, stations: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """:data:`MAX_STATIONS` of the stations, most as pairs: neighbors show how rough a field is, others its range."""
+    shuffled = rng.permutation(stations)
+    chosen: dict[int, None] = {}
+    for i in shuffled:
+        if len(chosen) >= MAX_STATIONS:
+            break
+        chosen[int(i)] = None
+        near = space.nearest(int(i), shuffled)
+        if near is not None:
+            chosen[near] = None
+    return np.sort(list(chosen)[:MAX_STATIONS])
 
 
 def fit_again(

@@ -64,7 +64,7 @@ def _patterns(y: np.ndarray, r: np.ndarray, scale: np.ndarray) -> np.ndarray:
 
 def is_steady(P: np.ndarray, other: np.ndarray) -> bool:
     """Whether no entry differs by more than a share of the standard deviations that it belongs to."""
-    spread = np.sqrt(P.diagonal())
+    spread = np.sqrt(np.maximum(P.diagonal(), 0.0))  # of a field that vanishes, rounding may leave less
     return bool((np.abs(P - other) <= STEADY * spread[:, None] * spread).all())
 
 

@@ -48,6 +48,14 @@ class Space:
             raise InputError("graph has no coordinates, so its nodes have no distances: build it with Graph.from_knn.")
         return between(self.coordinates, self.coordinates, self.metric)
 
+    def nearest(self, station: int, among: np.ndarray) -> int | None:
+        """The nearest other one ``among`` some stations: by distance, or where there is none a neighbor on the graph."""
+        others = among[among != station]
+        if self.coordinates is None:
+            joined = others[self.adjacency[[station], :].toarray()[0, others] > 0]
+            return int(joined[0]) if joined.size else None
+        return int(others[np.argmin(self.distances[station, others])]) if others.size else None
+
     @property
     def families(self) -> tuple[str, ...]:
         return ("graph",) if self.coordinates is None else FAMILIES
