@@ -13,8 +13,8 @@ from nareg.errors import DatasetNotFoundError
 
 CORA = "cora"
 ADVERSARIAL, REPLAY, MEMBERSHIP = "adversarial edges", "deleted data replayed", "membership inference"
-#: A ratio of probabilities of presence from which on something can be said to have changed.
-NOTICED = 1.05
+#: Share of a published effect (presence before over after, less one) from which on it counts as found.
+SHARE = 0.5
 #: Ratios of the probability of presence, before over after (Table 13, Cora).
 PUBLISHED = {u.RETRAINED: 1.698, u.CGU: 1.526, u.OURS: 1.524}
 
@@ -198,15 +198,15 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         gone.append(after < 1)
         shares.append(f"{method} {before:.0f} to {after:.1f} % of the deleted nodes, {everywhere:.1f} % of all")
     ratios = {method: u.mean(rows, "value", what=MEMBERSHIP, method=method) for method in s.methods}
-    near = abs(ratios[u.OURS] - ratios[u.RETRAINED]) < 0.2 * ratios[u.RETRAINED]
+    effects = {method: ratio - 1 for method, ratio in ratios.items()}
+    share = effects[u.OURS] / (PUBLISHED[u.OURS] - 1)
+    near = abs(effects[u.OURS] - effects[u.RETRAINED]) < 0.2 * abs(effects[u.RETRAINED])
     seen = ", ".join(f"{m} {ratio:.3f} ({PUBLISHED.get(m, float('nan')):.2f})" for m, ratio in ratios.items())
-    seen = f"Presence before over after (published): {seen}."
-    if ratios[u.RETRAINED] < NOTICED:
-        seen += " With retraining too it is about 1: this attack cannot tell the members of so regularized a model."
+    seen = f"Presence before over after (published): {seen}. The effect is {100 * share:.0f} % of the published one."
     return [
         Verdict("adversarial", grade(rises), "Accuracy in % with all and without: " + "; ".join(texts) + "."),
         Verdict("replay", grade(gone), "Taken for the deleted class: " + "; ".join(shares) + "."),
-        Verdict("membership", grade([ratios[u.OURS] > NOTICED and near]), seen),
+        Verdict("membership", grade([share >= SHARE and near]), seen),
     ]  # fmt: skip
 
 

@@ -1,0 +1,58 @@
+"""The paper's statements about filtered noise against dense float64 matrices, and where they fail."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from nareg import graphs
+from nareg.gnn import Adjacency
+from nareg.gnn import published_bounds as b
+from nareg.gnn.adjacency import NORMALIZATIONS
+from tests.gnn.test_propagation import random_graph
+
+
+def dense(adjacency: Adjacency, lam: float, order: int) -> np.ndarray:
+    A, c = adjacency.matrix.toarray(), lam / (lam + 1)
+    return sum(c**s * np.linalg.matrix_power(A, s) for s in range(order + 1)) / (lam + 1)
+
+
+CASES = given(st.integers(1, 25), st.integers(0, 2**16), st.floats(0, 64), st.integers(0, 12))
+
+
+@settings(max_examples=30, deadline=None)
+@CASES
+def test_row_squares_and_expectation(n: int, seed: int, lam: float, order: int) -> None:
+    for normalization in NORMALIZATIONS:
+        adjacency = Adjacency(random_graph(n, seed), normalization=normalization)
+        A_S = dense(adjacency, lam, order)
+        np.testing.assert_allclose(b.row_squares(adjacency, lam=lam, order=order), (A_S**2).sum(axis=1), rtol=1e-10)
+        expected = b.expected_noise(adjacency, n_features=3, sigma=2.0, lam=lam, order=order)
+        assert expected == pytest.approx(12 * (A_S**2).sum())
+
+
+@settings(max_examples=30, deadline=None)
+@CASES
+def test_random_walk_has_the_row_sum_and_tau_between_one_and_n(n: int, seed: int, lam: float, order: int) -> None:
+    adjacency = Adjacency(random_graph(n, seed), normalization="rw")
+    np.testing.assert_allclose(dense(adjacency, lam, order).sum(axis=1), b.row_sum(lam, order), rtol=1e-10)
+    assert 1 - 1e-9 <= b.tau(adjacency, lam=lam, order=order) <= n * (1 + 1e-9)
+
+
+def test_symmetric_rows_have_other_sums() -> None:
+    star = Adjacency(sp.csr_array(np.array([[0.0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])))
+    sums = dense(star, 4.0, 8).sum(axis=1)
+    assert sums.max() > 1.1 * b.row_sum(4.0, 8) > 1.1 * sums.min()
+
+
+def test_published_bound_is_below_the_mean() -> None:
+    g = graphs.grid((10, 10))
+    filtered = {"lam": 32.0, "order": 16}
+    mean = b.expected_noise(g, n_features=100, sigma=1.0, **filtered)
+    noise = np.random.default_rng(0).standard_normal((100, 100))
+    drawn = float(((dense(Adjacency(g), 32.0, 16) @ noise) ** 2).sum())
+    assert drawn == pytest.approx(mean, rel=0.2)
+    assert b.published_noise(g, sigma=1.0, d=100.0, **filtered) < min(mean, drawn)
