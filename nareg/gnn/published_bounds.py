@@ -58,8 +58,8 @@ def row_squares(graph: GraphInput, *, lam: float, order: int) -> np.ndarray:
 def tau(graph: GraphInput, *, lam: float, order: int) -> float:
     """The paper's ``tau = N max_i sum_j [A_S]_ij^2 / (1 - (lam/(lam+1))^(S+1))^2`` (proof of Lemma 1).
 
-    For ``normalization="rw"`` it lies in [1, N], as rows of A_S are not negative and have the sum :func:`row_sum`. For
-    ``"sym"`` neither end is a bound.
+    It lies in [1, N]. For ``normalization="rw"`` because rows of A_S are not negative and have the sum :func:`row_sum`. For
+    ``"sym"`` that number is the largest eigenvalue of A_S: no row's norm is above it, and the largest row sum is not below.
 
     Examples
     --------

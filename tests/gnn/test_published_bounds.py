@@ -36,9 +36,16 @@ def test_row_squares_and_expectation(n: int, seed: int, lam: float, order: int) 
 
 @settings(max_examples=30, deadline=None)
 @CASES
-def test_random_walk_has_the_row_sum_and_tau_between_one_and_n(n: int, seed: int, lam: float, order: int) -> None:
+def test_random_walk_has_the_row_sum(n: int, seed: int, lam: float, order: int) -> None:
     adjacency = Adjacency(random_graph(n, seed), normalization="rw")
     np.testing.assert_allclose(dense(adjacency, lam, order).sum(axis=1), b.row_sum(lam, order), rtol=1e-10)
+
+
+@pytest.mark.parametrize("normalization", ["rw", "sym"])
+@settings(max_examples=30, deadline=None)
+@CASES
+def test_tau_lies_between_one_and_n(normalization: str, n: int, seed: int, lam: float, order: int) -> None:
+    adjacency = Adjacency(random_graph(n, seed), normalization=normalization)
     assert 1 - 1e-9 <= b.tau(adjacency, lam=lam, order=order) <= n * (1 + 1e-9)
 
 
