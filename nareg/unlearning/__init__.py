@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from nareg.errors import CertificateError, LedgerError
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.cost import UtilityCost
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger
@@ -16,6 +17,7 @@ __all__ = [
     "EdgeFactors",
     "Ledger",
     "LedgerError",
+    "UtilityCost",
     "Verification",
     "edge_factors",
     "verify",

@@ -136,10 +136,10 @@ class Certificate:
     def summary(self) -> str:
         """The certificate in four lines of text."""
         retrained = ", retrained" if self.retrained else ""
-        scale = f", and {self.eps_scale:.2g} per removed row for the features' scale" if self.eps_scale else ""
+        scale = f" (eps + {self.eps_scale:.2g} per removed row for the features' scale)" if self.eps_scale else ""
         return "\n".join(
             (
-                f"({self.eps:g}, {self.delta:g})-certified{scale}: {self.request} of {self.count}{retrained}",
+                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{retrained}{scale}",
                 f"  gradient {self.residual:.3g} + approximation {self.approximation:.3g} = {self.spent:.3g} "
                 f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), noise {self.alpha:.3g}",
                 f"  remaining: {self.n_nodes} nodes, {self.n_edges} edges, {self.n_train} training nodes",

@@ -52,6 +52,7 @@ class UtilityCost:
 
     Examples
     --------
+    >>> from nareg.unlearning import UtilityCost
     >>> UtilityCost(accuracy=56.0, noiseless=57.0, best=87.0, best_lam=1e-4, nodes=242, certain=True).summary()
     'ridge and noise cost 31.0 points of accuracy (56.0 % of 87.0 %, 242 nodes held out): the ridge 30.0, the noise 1.0'
     """

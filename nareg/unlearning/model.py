@@ -18,7 +18,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning.calibration import Auto, Calibrated, Calibration, checked_budget
+from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, checked_budget
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
 from nareg.unlearning.data import Data, Request
@@ -140,7 +140,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
         self._calibrated = self._calibration.fixed
-        checked_budget(self._calibrated.alpha if self._calibrated else 1.0, self.eps, self.delta)
+        checked_budget(1.0 if self._calibration.alpha == AUTO else self._calibration.alpha, self.eps, self.delta)
         self._ledger: Ledger | None = None
         self._certificate: Certificate | None = None
         self._cost: UtilityCost | None = None
