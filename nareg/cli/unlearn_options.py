@@ -83,10 +83,18 @@ class ModelOptions:
 
     def model(self, **others: Any) -> CertifiedGPR:
         """The model, not yet fitted."""
-        from nareg.unlearning import CertifiedGPR
+        from nareg.unlearning import CertifiedGPR, FeatureScale
 
-        read = {"weights": _weights(self.weights), "lam": _number("lam", self.lam), "alpha": _number("alpha", self.alpha)}
-        return CertifiedGPR(**asdict(self) | read | others)
+        read: dict[str, Any] = {
+            "weights": _weights(self.weights),
+            "lam": _number("lam", self.lam),
+            "alpha": _number("alpha", self.alpha),
+        }
+        if self.feature_norm is not None or self.eps_scale is not None:
+            scale = FeatureScale(self.feature_norm, self.eps_scale)
+            read |= {name: scale for name in ("lam", "alpha") if read[name] == "auto"}
+        options = {name: value for name, value in asdict(self).items() if name not in ("feature_norm", "eps_scale")}
+        return CertifiedGPR(**options | read | others)
 
 
 @dataclass(frozen=True)

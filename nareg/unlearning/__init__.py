@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from nareg.errors import CertificateError, LedgerError
+from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost
 from nareg.unlearning.model import CertifiedGPR
@@ -15,6 +16,7 @@ __all__ = [
     "CertificateError",
     "CertifiedGPR",
     "EdgeFactors",
+    "FeatureScale",
     "Ledger",
     "LedgerError",
     "UtilityCost",

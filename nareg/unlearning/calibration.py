@@ -13,7 +13,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError
-from nareg.unlearning import scale
+from nareg.unlearning import scale as scales
 from nareg.unlearning.certificate import budget
 
 Auto = Literal["auto"]
@@ -25,6 +25,35 @@ RIDGE = 5e-5
 NOISE = 0.2
 #: Smallest budget: smaller ones are lost in rounding.
 SMALLEST = 1e-200
+
+
+@dataclass(frozen=True)
+class FeatureScale:
+    """How ``lam`` and ``alpha`` learn the length of a row of features: it is known, or read from them privately.
+
+    Attributes
+    ----------
+    norm : float, optional
+        The length, known without looking at the data: 1.0 for rows that are normalized to length one. Costs nothing.
+    eps : float, optional
+        Without ``norm``: what a private scale adds to the model's ``eps`` per row of features that is removed. The default, 48
+        over the number of nodes, is the least that gives a sensible scales.
+
+    Examples
+    --------
+    >>> from nareg.unlearning import CertifiedGPR, FeatureScale
+    >>> model = CertifiedGPR(lam=FeatureScale(norm=1.0))
+    """
+
+    norm: float | None = None
+    eps: float | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("norm", "eps"):
+            if getattr(self, name) is not None:
+                _checks.number(name, getattr(self, name), low=0, strict=True)
+        if self.norm is not None and self.eps is not None:
+            raise InputError("norm and eps are given, but a known length costs nothing: omit eps.")
 
 
 @dataclass(frozen=True)
@@ -50,41 +79,31 @@ class Calibration:
     Attributes
     ----------
     lam, alpha : float or "auto"
-    feature_norm : float or None
-        Length of a row of features that is known without the data.
-    eps_scale : float or None
-        What a private scale may add to eps.
+    scale : FeatureScale
     charged : float
         What the choice of ``lam`` and ``alpha`` has cost already: theirs is a stored model.
     """
 
     lam: float | Auto
     alpha: float | Auto
-    feature_norm: float | None
-    eps_scale: float | None
+    scale: FeatureScale
     charged: float = 0.0
 
     @classmethod
-    def checked(cls, lam: Any, alpha: Any, feature_norm: Any, eps_scale: Any) -> Calibration:
+    def checked(cls, lam: Any, alpha: Any) -> Calibration:
         """Checked arguments.
 
         Raises
         ------
         InputError
-            If one of them cannot work, or would have no effect.
+            If one of them cannot work, or they contradict each other.
         """
-        result = cls(
-            _number_or_auto("lam", lam, strict=True),
-            _number_or_auto("alpha", alpha, strict=False),
-            None if feature_norm is None else _checks.number("feature_norm", feature_norm, low=0, strict=True),
-            None if eps_scale is None else _checks.number("eps_scale", eps_scale, low=0, strict=True),
-        )
-        if result.fixed is not None and (feature_norm is not None or eps_scale is not None):
-            name = "eps_scale" if feature_norm is None else "feature_norm"
-            raise InputError(f'{name} is given, but lam and alpha are numbers: omit it, or pass lam="auto" or alpha="auto".')
-        if feature_norm is not None and eps_scale is not None:
-            raise InputError("feature_norm and eps_scale are given, but a known length costs nothing: omit eps_scale.")
-        return result
+        stated = [value for value in (lam, alpha) if isinstance(value, FeatureScale)]
+        if len(set(stated)) == 2:
+            raise InputError(f'lam has {stated[0]} and alpha {stated[1]}: pass one of them, and "auto" for the other.')
+        lam, alpha = (AUTO if isinstance(value, FeatureScale) else value for value in (lam, alpha))
+        scale = stated[0] if stated else FeatureScale()
+        return cls(_number_or_auto("lam", lam, strict=True), _number_or_auto("alpha", alpha, strict=False), scale)
 
     @property
     def fixed(self) -> Calibrated | None:
@@ -92,6 +111,10 @@ class Calibration:
         if self.lam == AUTO or self.alpha == AUTO:
             return None
         return Calibrated(self.lam, self.alpha, self.charged)
+
+    def options(self) -> dict[str, Any]:
+        """``lam`` and ``alpha`` for another model."""
+        return {name: self.scale if value == AUTO else value for name, value in (("lam", self.lam), ("alpha", self.alpha))}
 
     def calibrated(self, features: np.ndarray, n_train: int, rng: np.random.Generator) -> Calibrated:
         """Ridge and noise for these features, and what their choice costs.
@@ -101,11 +124,11 @@ class Calibration:
         """
         if self.fixed is not None:
             return self.fixed
-        if self.feature_norm is not None:
-            length, charge = self.feature_norm, 0.0
+        if self.scale.norm is not None:
+            length, charge = self.scale.norm, 0.0
         else:
-            charge = scale.default_charge(len(features)) if self.eps_scale is None else self.eps_scale
-            length = scale.private_scale(scale.row_lengths(features), charge, rng)
+            charge = scales.default_charge(len(features)) if self.scale.eps is None else self.scale.eps
+            length = scales.private_scale(scales.row_lengths(features), charge, rng)
         lam = RIDGE * length**2 if self.lam == AUTO else self.lam
         alpha = NOISE * lam * n_train / length if self.alpha == AUTO else self.alpha
         return Calibrated(lam, alpha, charge)

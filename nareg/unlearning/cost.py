@@ -102,15 +102,15 @@ def measured(problem: ClassifierObjective) -> UtilityCost | None:
     nodes = 0
     for part in range(PARTS):
         held_out, others = rows[part::PARTS], np.delete(rows, np.s_[part::PARTS])
-        for found, one in zip(right, _heads(problem, others, ridges), strict=True):
-            found.append(_right(problem, held_out, one))
+        for hits, one in zip(right, _heads(problem, others, ridges), strict=True):
+            hits.append(_right(problem, held_out, one))
         nodes += held_out.size
         if nodes >= HELD_OUT:
             break
-    hits = [np.concatenate(found) for found in right]
-    shares = [100 * float(found.mean()) for found in hits]
+    outcomes = [np.concatenate(hits) for hits in right]
+    shares = [100 * float(hits.mean()) for hits in outcomes]
     best = 1 + int(np.argmax(shares[1:]))
-    differing = int(np.count_nonzero(hits[best] != hits[0]))
+    differing = int(np.count_nonzero(outcomes[best] != outcomes[0]))
     certain = shares[best] - shares[0] > ERRORS * 100 * math.sqrt(differing) / nodes
     return UtilityCost(shares[0], shares[1], shares[best], float(ridges[best - 1]), nodes, certain)
 

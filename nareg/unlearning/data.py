@@ -147,7 +147,7 @@ class Data:
                     undo()
             raise
 
-    def settle(self, settings: StoredSettings) -> None:
+    def set_settings(self, settings: StoredSettings) -> None:
         """Take over the settings of the model, to be kept with the data: nothing to do in memory."""
 
     def record(self, result: Head, certificate: Certificate | None) -> None:

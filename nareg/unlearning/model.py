@@ -18,7 +18,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, checked_budget
+from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
 from nareg.unlearning.data import Data, Request
@@ -45,17 +45,14 @@ class CertifiedGPR(Forgetting[Certificate]):
     weights : (L + 1,) array, optional
         Weights ``w_l``; their absolute values sum to at most one.
     loss : {"logistic", "squared"}
-    lam : float or "auto"
+    lam : float, "auto" or FeatureScale
         Ridge per training node, above 0. "auto", the default, is ``5e-5 s^2`` for features whose rows have the length s.
-    alpha : float or "auto"
+    alpha : float, "auto" or FeatureScale
         Standard deviation of the noise term; 0 for no noise and no certificate. "auto", the default, is ``0.2 lam n_t / s``:
         noise changes the score of a node by a deviation of at most 0.2 if its embedding has the length s.
-    feature_norm : float, optional
-        The length s, known without looking at the data: 1.0 for rows that are normalized to length one. Costs nothing.
-    eps_scale : float, optional
-        Without ``feature_norm`` "auto" needs a look at the features: s is a power of two near the median length of a row,
-        chosen by the exponential mechanism. That adds ``eps_scale`` to ``eps`` per row of features that is removed, and nothing
-        for edges; certificates state it. The default is 48 over the number of nodes, the least that gives a sensible scale.
+        ``FeatureScale(norm=1.0)`` in the place of "auto" states s. Otherwise s is a power of two near the median length of a
+        row, chosen by the exponential mechanism. That adds ``eps_scale`` to ``eps`` per row of features that is removed, and
+        nothing for edges; certificates state it.
     eps : float
         Privacy loss that each certificate guarantees, above 0.
     delta : float
@@ -114,10 +111,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         order: int = 2,
         weights: ArrayLike | None = None,
         loss: str = "logistic",
-        lam: float | Auto = "auto",
-        alpha: float | Auto = "auto",
-        feature_norm: float | None = None,
-        eps_scale: float | None = None,
+        lam: float | Auto | FeatureScale = "auto",
+        alpha: float | Auto | FeatureScale = "auto",
         eps: float = 1.0,
         delta: float = 1e-4,
         r_max: float = 0.0,
@@ -129,7 +124,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         super().__init__()
         self.weights = checked_weights(order, weights)
         self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
-        self._calibration = Calibration.checked(lam, alpha, feature_norm, eps_scale)
+        self._calibration = Calibration.checked(lam, alpha)
         self.eps = _checks.number("eps", eps, low=0, strict=True)
         self.delta = _checks.number("delta", delta, low=0, high=1, strict=True)
         if self.delta == 1:
@@ -172,9 +167,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         return self._calibrated
 
     def calibration_options(self) -> dict[str, Any]:
-        """``lam``, ``alpha``, ``feature_norm`` and ``eps_scale`` as they were passed, for another model."""
-        asked = self._calibration
-        return {"lam": asked.lam, "alpha": asked.alpha, "feature_norm": asked.feature_norm, "eps_scale": asked.eps_scale}
+        """``lam`` and ``alpha`` as they were passed, for another model."""
+        return self._calibration.options()
 
     @training
     def fit(
@@ -220,7 +214,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         try:
             start = time.perf_counter()
             self._calibrated = self._calibration.calibrated(data.propagation.features, data.train.size, self._rng)
-            data.settle(self._settings(data.classes, given=data.classes_given))
+            data.set_settings(self._settings(data.classes, given=data.classes_given))
             result = self._retrained(data)
             timings |= {"training": time.perf_counter() - start}
             costs = self._measured(data, result)

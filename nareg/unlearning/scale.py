@@ -92,7 +92,7 @@ def private_scale(lengths: np.ndarray, eps: float, rng: np.random.Generator) -> 
     if eps < least * (1 - 1e-9):
         raise InputError(
             f"eps_scale is {eps:g}, with which the scale of {lengths.size} rows would be random: pass at least {least:.3g}, or "
-            "feature_norm, the length of a row that is known without the data."
+            "FeatureScale(norm=) with the length of a row, if it is known without the data."
         )
     chances = np.exp(eps * utilities(lengths))
     return float(rng.choice(SCALES, p=chances / chances.sum()))

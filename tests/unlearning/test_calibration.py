@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nareg.errors import InputError
-from nareg.unlearning import CertifiedGPR, verify
+from nareg.unlearning import CertifiedGPR, FeatureScale, verify
 from nareg.unlearning.scale import default_charge
 from tests.unlearning.requests import problem, true_gradient
 
@@ -30,7 +30,7 @@ def test_scores_do_not_depend_on_the_unit_of_the_features(loss):
 
 
 def test_a_length_that_is_known_costs_nothing_and_draws_nothing():
-    model, *_ = model_of(feature_norm=2.0)
+    model, *_ = model_of(lam=FeatureScale(norm=2.0))
     assert (model.lam, model.alpha) == (5e-5 * 4, pytest.approx(0.2 * 2e-4 * 40 / 2))
     assert model.certificate().eps_scale == 0
     stated, *_ = model_of(lam=model.lam, alpha=model.alpha)
@@ -39,10 +39,10 @@ def test_a_length_that_is_known_costs_nothing_and_draws_nothing():
 
 def test_noise_changes_scores_by_at_most_the_stated_deviation():
     """Over many noise terms, for the squared loss, whose optimum is linear in the noise."""
-    scores, (plain, _, X, _) = [], model_of(feature_norm=2.0, loss="squared")
+    scores, (plain, *_) = [], model_of(lam=FeatureScale(norm=2.0), loss="squared")
     noiseless, *_ = model_of(lam=plain.lam, alpha=0.0, loss="squared")
     for seed in range(60):
-        scores.append(model_of(seed, feature_norm=2.0, loss="squared")[0].decision() - noiseless.decision())
+        scores.append(model_of(seed, lam=FeatureScale(norm=2.0), loss="squared")[0].decision() - noiseless.decision())
     deviation = np.sqrt(np.mean(np.square(scores), axis=0))
     limit = 0.2 * np.linalg.norm(plain.embedding(), axis=1) / 2.0
     assert (deviation <= 1.5 * limit[:, None]).all()
@@ -59,7 +59,7 @@ def test_each_choice_by_the_features_is_charged(settings, charged):
 
 
 def test_no_request_changes_the_choice_and_every_certificate_holds_and_states_it():
-    model, graph, X, y = model_of(eps_scale=1.0)
+    model, graph, X, y = model_of(lam=FeatureScale(eps=1.0))
     chosen, A, train = (model.lam, model.alpha, model.budget), graph.adjacency.toarray(), set(range(40))
     for node in (3, 50, 7):
         certificate = model.remove_nodes([node])
@@ -112,11 +112,7 @@ def test_a_folder_of_an_earlier_version_loads_and_is_charged_nothing(tmp_path):
     [
         ({"lam": "best"}, "lam is 'best': pass a number or \"auto\""),
         ({"alpha": "best"}, "alpha is 'best': pass a number or \"auto\""),
-        ({"feature_norm": 0}, "feature_norm is 0, it must be above 0"),
-        ({"eps_scale": 0}, "eps_scale is 0, it must be above 0"),
-        ({"feature_norm": 1.0, "eps_scale": 0.1}, "a known length costs nothing: omit eps_scale"),
-        ({"lam": 1.0, "alpha": 1.0, "eps_scale": 0.1}, "eps_scale is given, but lam and alpha are numbers: omit it"),
-        ({"lam": 1.0, "alpha": 1.0, "feature_norm": 1.0}, "feature_norm is given, but lam and alpha are numbers: omit it"),
+        ({"lam": FeatureScale(norm=1.0), "alpha": FeatureScale(norm=2.0)}, "pass one of them"),
     ],
 )
 def test_settings_that_cannot_work_or_have_no_effect_are_refused(settings, message):
@@ -124,9 +120,22 @@ def test_settings_that_cannot_work_or_have_no_effect_are_refused(settings, messa
         CertifiedGPR(**settings)
 
 
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"norm": 0}, "norm is 0, it must be above 0"),
+        ({"eps": 0}, "eps is 0, it must be above 0"),
+        ({"norm": 1.0, "eps": 0.1}, "a known length costs nothing: omit eps"),
+    ],
+)
+def test_scales_that_cannot_work_are_refused(settings, message):
+    with pytest.raises(InputError, match=message):
+        FeatureScale(**settings)
+
+
 def test_a_charge_too_small_is_refused_and_leaves_the_model_as_it_was():
-    model = CertifiedGPR(eps_scale=0.1)
-    with pytest.raises(InputError, match="eps_scale is 0.1, with which the scale of 60 rows would be random"):
+    model = CertifiedGPR(alpha=FeatureScale(eps=0.1))
+    with pytest.raises(InputError, match=r"eps_scale is 0\.1, with which the scale of 60 rows would be random"):
         model.fit(*problem(np.random.default_rng(0)), np.arange(40))
     with pytest.raises(InputError, match='lam or alpha is "auto", which fit decides'):
         _ = model.lam

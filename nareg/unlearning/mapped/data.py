@@ -69,7 +69,7 @@ class MappedData(Data):
         self.folder.clear_stale()
         self.propagation.attach(self.propagation.counts, self.propagation.scratch)
 
-    def settle(self, settings: StoredSettings) -> None:
+    def set_settings(self, settings: StoredSettings) -> None:
         """Take over the settings of the model, which the folder states."""
         self.settings = settings
 
@@ -191,7 +191,7 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
         folder = StateFolder(place, len(settings["weights"]) - 1, lock)
         refuse_damage(folder, counts, classes.size)
         data = MappedData(folder, np.array(settings["weights"]), classes, given, counts, memory)
-        data.settle(state["settings"])
+        data.set_settings(state["settings"])
     except BaseException:
         lock.close()
         raise
