@@ -77,6 +77,10 @@ class DegenerateFitWarning(UserWarning):
     """The likelihood of a space-time model has no maximum for these readings; the message says what runs to zero."""
 
 
+class UtilityWarning(UserWarning):
+    """Ridge and noise of a model that unlearns cost more than five points of accuracy; the message says the remedy."""
+
+
 class BusyError(NaregError, RuntimeError):
     """A model is busy with another call; nothing was changed. Call again when that call has returned."""
 

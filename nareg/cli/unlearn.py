@@ -57,7 +57,7 @@ def fit(
         raise InputError("--memory is for --folder: pass both.")
     mapped = {"folder": store, "memory": None if memory is None else memory * 2**20} if folder else {}
     model = options.model(r_max=r_max, device=device, **mapped)
-    if options.alpha == 0:
+    if options.certifies_nothing:
         raise InputError("--alpha is 0, so that no removal can be certified: pass a value above 0.")
     if folder and key is not None:
         raise InputError("--key is given, but a folder keeps no hashes: leave it out.")
@@ -73,6 +73,8 @@ def fit(
     for warning in caught:
         errors.print(f"[yellow]warning:[/] {escape(str(warning.message))}", soft_wrap=True)
     print_line(model.certificate().summary())
+    if model.cost is not None:
+        print_line(f"  {model.cost.summary()}")
     if folder:
         model.close()
         print_line(f"written: {store}")

@@ -65,16 +65,36 @@ class ModelOptions:
     order: Annotated[int, typer.Option(help="Number of propagation steps.")] = 2
     weights: Annotated[str | None, typer.Option(help="Weights of steps 0, 1, ..., instead of --order: 0.2,0.3,0.5.")] = None
     loss: Annotated[str, typer.Option(help="Loss: logistic or squared.")] = "logistic"
-    lam: Annotated[float, typer.Option(help="Ridge per training node.")] = 1e-2
-    alpha: Annotated[float, typer.Option(help="Standard deviation of the noise term that hides removed data.")] = 0.1
+    lam: Annotated[str, typer.Option(help="Ridge per training node; auto suits the features' scale.")] = "auto"
+    alpha: Annotated[str, typer.Option(help="Standard deviation of the noise term that hides removed data, or auto.")] = "auto"
+    feature_norm: Annotated[
+        float | None, typer.Option(help="Length of a row of features, if known without the data: 1 for normalized rows.")
+    ] = None
+    eps_scale: Annotated[
+        float | None, typer.Option(help="What auto adds to --eps per removed row without --feature-norm; default 48 / nodes.")
+    ] = None
     eps: Annotated[float, typer.Option(help="Privacy loss epsilon that each certificate guarantees.")] = 1.0
     delta: Annotated[float, typer.Option(help="Probability delta that the guarantee fails.")] = 1e-4
 
+    @property
+    def certifies_nothing(self) -> bool:
+        """Whether there is no noise."""
+        return _number("alpha", self.alpha) == 0
+
     def model(self, **others: Any) -> CertifiedGPR:
         """The model, not yet fitted."""
-        from nareg.unlearning import CertifiedGPR
+        from nareg.unlearning import CertifiedGPR, FeatureScale
 
-        return CertifiedGPR(**asdict(self) | {"weights": _weights(self.weights)} | others)
+        read: dict[str, Any] = {
+            "weights": _weights(self.weights),
+            "lam": _number("lam", self.lam),
+            "alpha": _number("alpha", self.alpha),
+        }
+        if self.feature_norm is not None or self.eps_scale is not None:
+            scale = FeatureScale(self.feature_norm, self.eps_scale)
+            read |= {name: scale for name in ("lam", "alpha") if read[name] == "auto"}
+        options = {name: value for name, value in asdict(self).items() if name not in ("feature_norm", "eps_scale")}
+        return CertifiedGPR(**options | read | others)
 
 
 @dataclass(frozen=True)
@@ -97,6 +117,14 @@ class Removal:
         if self.labels and self.features is None:
             raise InputError("--labels needs --features: pass the nodes whose features and labels to remove.")
         return {name: (read.pairs if name == "edges" else read.numbers)(text) for name, text in self.named.items()}
+
+
+def _number(name: str, text: str) -> float | str:
+    """A number, or "auto"."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise InputError(f"--{name} {text}: pass a number or auto.") from None
 
 
 def _weights(text: str | None) -> np.ndarray | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from nareg.errors import CertificateError, LedgerError
+from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.cost import UtilityCost
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger
@@ -14,8 +16,10 @@ __all__ = [
     "CertificateError",
     "CertifiedGPR",
     "EdgeFactors",
+    "FeatureScale",
     "Ledger",
     "LedgerError",
+    "UtilityCost",
     "Verification",
     "edge_factors",
     "verify",

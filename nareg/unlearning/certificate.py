@@ -69,7 +69,7 @@ class Certificate:
     count : int
         Number of edges or nodes in the request.
     eps : float
-        Privacy loss that the certificate guarantees.
+        Privacy loss that the certificate guarantees, of the coefficients given ``lam`` and ``alpha``.
     delta : float
         Probability that the guarantee fails.
     alpha : float
@@ -89,6 +89,10 @@ class Certificate:
         Remaining nodes, edges and training nodes.
     timings : dict of float
         Seconds per stage: "propagation" and "training".
+    eps_scale : float
+        What the choice of ``lam`` and ``alpha`` by a private scale of the features adds to ``eps``, per row of features that
+        was removed since ``fit``: coefficients, ``lam`` and ``alpha`` together are (eps + k eps_scale, delta)-indistinguishable
+        for k rows. 0 where both do not depend on the data, and nothing for edges.
 
     Examples
     --------
@@ -115,6 +119,7 @@ class Certificate:
     n_edges: int
     n_train: int
     timings: dict[str, float]
+    eps_scale: float = 0.0
 
     def rounded(self) -> Certificate:
         """The certificate as a store keeps it, too coarse to check a guess at what was removed.
@@ -131,11 +136,12 @@ class Certificate:
     def summary(self) -> str:
         """The certificate in four lines of text."""
         retrained = ", retrained" if self.retrained else ""
+        scale = f" (eps + {self.eps_scale:.2g} per removed row for the features' scale)" if self.eps_scale else ""
         return "\n".join(
             (
-                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{retrained}",
+                f"({self.eps:g}, {self.delta:g})-certified: {self.request} of {self.count}{retrained}{scale}",
                 f"  gradient {self.residual:.3g} + approximation {self.approximation:.3g} = {self.spent:.3g} "
-                f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), noise {self.alpha:g}",
+                f"of {self.budget:.3g} ({self.spent / self.budget:.2%}), noise {self.alpha:.3g}",
                 f"  remaining: {self.n_nodes} nodes, {self.n_edges} edges, {self.n_train} training nodes",
                 "  " + ", ".join(f"{stage} {seconds:.3g} s" for stage, seconds in self.timings.items()),
             )

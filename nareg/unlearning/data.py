@@ -17,7 +17,7 @@ from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
 from nareg.unlearning.propagation.growing import extended
 from nareg.unlearning.propagation.residual import ApproximatePropagation
-from nareg.unlearning.store.entries import RequestDetails
+from nareg.unlearning.store.entries import RequestDetails, StoredSettings
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,6 +146,9 @@ class Data:
                 with interrupts_deferred():
                     undo()
             raise
+
+    def set_settings(self, settings: StoredSettings) -> None:
+        """Take over the settings of the model, to be kept with the data: nothing to do in memory."""
 
     def record(self, result: Head, certificate: Certificate | None) -> None:
         """Make the request in progress durable, with the head and the certificate that it leads to: nothing to do in memory."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,18 +18,17 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning.certificate import Certificate, budget
+from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget
+from nareg.unlearning.certificate import Certificate
+from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
-from nareg.unlearning.objective import LOSSES
+from nareg.unlearning.objective import LOSSES, ClassifierObjective
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.entries import Stored, StoredSettings
 from nareg.unlearning.store.ledger import Ledger
-
-#: Smallest budget: smaller ones are lost in rounding.
-SMALLEST = 1e-200
 
 
 class CertifiedGPR(Forgetting[Certificate]):
@@ -45,10 +45,14 @@ class CertifiedGPR(Forgetting[Certificate]):
     weights : (L + 1,) array, optional
         Weights ``w_l``; their absolute values sum to at most one.
     loss : {"logistic", "squared"}
-    lam : float
-        Ridge per training node, above 0.
-    alpha : float
-        Standard deviation of the noise term; 0 for no noise and no certificate.
+    lam : float, "auto" or FeatureScale
+        Ridge per training node, above 0. "auto", the default, is ``5e-5 s^2`` for features whose rows have the length s.
+    alpha : float, "auto" or FeatureScale
+        Standard deviation of the noise term; 0 for no noise and no certificate. "auto", the default, is ``0.2 lam n_t / s``:
+        noise changes the score of a node by a deviation of at most 0.2 if its embedding has the length s.
+        ``FeatureScale(norm=1.0)`` in the place of "auto" states s. Otherwise s is a power of two near the median length of a
+        row, chosen by the exponential mechanism. That adds ``eps_scale`` to ``eps`` per row of features that is removed, and
+        nothing for edges; certificates state it.
     eps : float
         Privacy loss that each certificate guarantees, above 0.
     delta : float
@@ -77,8 +81,12 @@ class CertifiedGPR(Forgetting[Certificate]):
         Labels, -1 for none or a removed one.
     train : (n_t,) array
         Training nodes.
+    lam, alpha : float
+        In use. "auto" is decided by ``fit``, and no request changes it.
     budget : float
         Largest gradient norm of a certificate; 0 without a noise term.
+    cost : UtilityCost or None
+        What ridge and noise cost, in points of accuracy at training nodes that are held out.
 
     Notes
     -----
@@ -103,8 +111,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         order: int = 2,
         weights: ArrayLike | None = None,
         loss: str = "logistic",
-        lam: float = 1e-2,
-        alpha: float = 0.1,
+        lam: float | Auto | FeatureScale = "auto",
+        alpha: float | Auto | FeatureScale = "auto",
         eps: float = 1.0,
         delta: float = 1e-4,
         r_max: float = 0.0,
@@ -116,8 +124,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         super().__init__()
         self.weights = checked_weights(order, weights)
         self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
-        self.lam = _checks.number("lam", lam, low=0, strict=True)
-        self.alpha = _checks.number("alpha", alpha, low=0)
+        self._calibration = Calibration.checked(lam, alpha)
         self.eps = _checks.number("eps", eps, low=0, strict=True)
         self.delta = _checks.number("delta", delta, low=0, high=1, strict=True)
         if self.delta == 1:
@@ -127,14 +134,41 @@ class CertifiedGPR(Forgetting[Certificate]):
         self.memory = None if memory is None else _checks.integer("memory", memory, low=1)
         self._device = None if device is None else Device(device)
         self._rng = np.random.default_rng() if rng is None else _checks.generator(rng)  # secret: see rng
-        self.budget = budget(self.alpha, self.eps, self.delta)
-        if self.alpha and not self.budget > SMALLEST:
-            raise InputError(
-                f"alpha is {self.alpha:g}, eps {self.eps:g} and delta {self.delta:g}: their budget, {self.budget:.3g}, is "
-                "below rounding: pass larger values."
-            )
+        self._calibrated = self._calibration.fixed
+        checked_budget(1.0 if self._calibration.alpha == AUTO else self._calibration.alpha, self.eps, self.delta)
         self._ledger: Ledger | None = None
         self._certificate: Certificate | None = None
+        self._cost: UtilityCost | None = None
+
+    @property
+    def lam(self) -> float:
+        """Ridge per training node in use."""
+        return self._numbers.lam
+
+    @property
+    def alpha(self) -> float:
+        """Standard deviation of the noise term in use."""
+        return self._numbers.alpha
+
+    @property
+    def eps_scale(self) -> float:
+        """What the choice of ``lam`` and ``alpha`` adds to ``eps``, per row of features that is removed."""
+        return self._numbers.eps_scale
+
+    @property
+    def budget(self) -> float:
+        """Largest gradient norm of a certificate; 0 without a noise term."""
+        return checked_budget(self.alpha, self.eps, self.delta)
+
+    @property
+    def _numbers(self) -> Calibrated:
+        if self._calibrated is None:
+            raise InputError('lam or alpha is "auto", which fit decides: call fit(graph, features, labels, train) first.')
+        return self._calibrated
+
+    def calibration_options(self) -> dict[str, Any]:
+        """``lam`` and ``alpha`` as they were passed, for another model."""
+        return self._calibration.options()
 
     @training
     def fit(
@@ -142,6 +176,8 @@ class CertifiedGPR(Forgetting[Certificate]):
         classes: ArrayLike | None = None, progress: ProgressCallback | None = None,
     ) -> CertifiedGPR:  # fmt: skip
         """Propagate and train.
+
+        A :class:`~nareg.errors.UtilityWarning` says if ridge and noise cost more than five points of accuracy (see ``cost``).
 
         Parameters
         ----------
@@ -172,21 +208,42 @@ class CertifiedGPR(Forgetting[Certificate]):
         else:
             from nareg.unlearning.mapped.creation import create
 
-            settings = self._settings(np.empty(0, dtype=np.int64), given=False)
-            data = create(self.folder, graph, features, labels, train, classes, settings, self.memory, progress)
+            data = create(self.folder, graph, features, labels, train, classes, self.weights, self.memory, progress)
         timings = {"propagation": time.perf_counter() - start}
+        before = self._calibrated
         try:
             start = time.perf_counter()
+            self._calibrated = self._calibration.calibrated(data.propagation.features, data.train.size, self._rng)
+            data.set_settings(self._settings(data.classes, given=data.classes_given))
             result = self._retrained(data)
             timings |= {"training": time.perf_counter() - start}
+            costs = self._measured(data, result)
             certificate = self._certified(data, result, "fit", data.n_nodes, timings, retrained=False)
             with self._lock.mutex, interrupts_deferred():
                 data.record(result, certificate)
-                self._data, self._head, self._certificate = data, result, certificate
+                self._data, self._head, self._certificate, self._cost = data, result, certificate, costs
         except BaseException:
+            self._calibrated = before
             data.close()
             raise
+        if costs is not None:
+            warn_of_cost(costs, stacklevel=4)
         return self
+
+    @property
+    @reading
+    def cost(self) -> UtilityCost | None:
+        """What ridge and noise cost at training nodes that are held out; None with fewer than 20 of them.
+
+        It is computed from the remaining data, and for you alone: no certificate covers it.
+        """
+        if self._cost is None:
+            self._cost = self._measured(self._data, self._head)
+        return self._cost
+
+    def _measured(self, data: Data, result: head.Head) -> UtilityCost | None:
+        S, s = data.propagation.trained()
+        return measured(ClassifierObjective(S, s, data.targets(), self.loss, self.lam, result.B))
 
     def _refuse_stored(self, what: str) -> None:
         path = self.folder if self._ledger is None else self._ledger.path
@@ -221,7 +278,7 @@ class CertifiedGPR(Forgetting[Certificate]):
             request=request, count=count, eps=self.eps, delta=self.delta, alpha=self.alpha, budget=self.budget,
             spent=result.spent, residual=result.residual, approximation=result.approximation, retrained=retrained,
             n_nodes=data.n_nodes - int(np.count_nonzero(data.gone)), n_edges=data.graph.n_edges, n_train=data.train.size,
-            timings=timings,
+            timings=timings, eps_scale=self.eps_scale,
         )  # fmt: skip
 
     #: Whether every request propagates through the whole graph.
@@ -242,7 +299,7 @@ class CertifiedGPR(Forgetting[Certificate]):
                 if self._ledger is not None:
                     self._ledger.record(_stored.entry(data, request.details, request.change, result, certificate))
                 data.record(result, certificate)
-                self._head, self._certificate = result, certificate
+                self._head, self._certificate, self._cost = result, certificate, None
                 commit()
         return self.certificate()
 
@@ -298,8 +355,9 @@ class CertifiedGPR(Forgetting[Certificate]):
 
     def _settings(self, classes: np.ndarray, *, given: bool) -> StoredSettings:
         return {
-            "lam": self.lam, "alpha": self.alpha, "eps": self.eps, "delta": self.delta, "r_max": self.r_max,
-            "weights": self.weights.tolist(), "loss": self.loss.name, "classes": classes.tolist(), "classes_given": given,
+            "lam": self.lam, "alpha": self.alpha, "eps_scale": self.eps_scale, "eps": self.eps, "delta": self.delta,
+            "r_max": self.r_max, "weights": self.weights.tolist(), "loss": self.loss.name, "classes": classes.tolist(),
+            "classes_given": given,
         }  # fmt: skip
 
     @classmethod
@@ -348,10 +406,18 @@ class CertifiedGPR(Forgetting[Certificate]):
     ) -> CertifiedGPR:
         """The model of a store, with its ``r_max`` or, if ``exact``, with 0. The store does not record its requests."""
         settings, classes, given = _stored.checked(stored)
-        model = cls(**settings, device=device, rng=rng)
+        model = cls._from_settings(settings, device=device, rng=rng)
         data = model._data = _stored.data(stored, classes, given, model.weights, 0.0 if exact else model.r_max, model._device)
         model._head = head.evaluate(data.propagation, data.targets(), stored.term, stored.coefficients, **model._options())
         model._certificate = stored.certificate
+        return model
+
+    @classmethod
+    def _from_settings(cls, settings: dict[str, Any], **others: Any) -> CertifiedGPR:
+        """An unfitted model with the settings of a store, whose choice of ``lam`` and ``alpha`` stays charged."""
+        model = cls(**{name: value for name, value in settings.items() if name != "eps_scale"}, **others)
+        model._calibration = replace(model._calibration, charged=settings["eps_scale"])
+        model._calibrated = model._calibration.fixed
         return model
 
     @classmethod
@@ -363,7 +429,7 @@ class CertifiedGPR(Forgetting[Certificate]):
 
         data, settings, certificate = open_folder(path, memory)
         try:
-            model = cls(**settings, folder=path, memory=memory, device=device, rng=rng)
+            model = cls._from_settings(settings, folder=path, memory=memory, device=device, rng=rng)
             model._data, model._certificate = data, certificate
             B, W = data.noise_and_coefficients()
             model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())

@@ -192,8 +192,8 @@ def _wrong(certificate: Certificate | None, model: CertifiedGPR) -> tuple[str, .
     if certificate is None:
         return ()
     actual = {
-        "eps": model.eps, "delta": model.delta, "alpha": model.alpha, "budget": model.budget, "n_nodes": model.remaining.size,
-        "n_edges": model._data.graph.n_edges, "n_train": model._data.train.size,
+        "eps": model.eps, "delta": model.delta, "alpha": model.alpha, "eps_scale": model.eps_scale, "budget": model.budget,
+        "n_nodes": model.remaining.size, "n_edges": model._data.graph.n_edges, "n_train": model._data.train.size,
     }  # fmt: skip
     stated = {name: getattr(certificate, name) for name in actual}
     return tuple(

@@ -20,6 +20,7 @@ def problem(rng, n=60, classes=3):
 
 def fitted(rng, *, classes=3, **settings):
     graph, X, y = problem(rng, classes=classes)
+    settings = {"lam": 1e-2, "alpha": 0.1} | settings
     return CertifiedGPR(rng=rng, **settings).fit(graph, X, y, np.arange(40)), graph, X, y
 
 

@@ -11,6 +11,9 @@ from nareg.unlearning.peers import certified
 from tests.unlearning import reference
 from tests.unlearning.requests import problem, true_gradient
 
+# these noise terms are chosen for their budgets, not for accuracy
+pytestmark = pytest.mark.filterwarnings("ignore::nareg.errors.UtilityWarning")
+
 KINDS = [CertifiedGPR, certified.Retrained, certified.CGU, certified.CEU]
 
 

@@ -23,12 +23,11 @@ from nareg.unlearning.mapped.folder import OTHERS, PER_NODE, STATE, StateFolder,
 from nareg.unlearning.mapped.propagation import Counts
 from nareg.unlearning.mapped.tables import SPARE, Table
 from nareg.unlearning.propagation.rounding import largest_of
-from nareg.unlearning.store.entries import StoredSettings
 
 
 def create(
     path: Path, graph: GraphLike | StoredGraph | str | os.PathLike[str], features: ArrayLike | Sparse | str, labels: ArrayLike,
-    train: ArrayLike, classes: ArrayLike | None, settings: StoredSettings, memory: int | None,
+    train: ArrayLike, classes: ArrayLike | None, weights: np.ndarray, memory: int | None,
     progress: ProgressCallback | None,
 ) -> MappedData:  # fmt: skip
     """The data of a new model, in a draft that appears at ``path`` when they are first recorded.
@@ -43,8 +42,7 @@ def create(
         Read in parts, and kept in float32 where that is their type.
     labels, train, classes
         As in :meth:`~nareg.unlearning.CertifiedGPR.fit`.
-    settings : StoredSettings
-        Without the classes.
+    weights : (L + 1,) array
     memory : int, optional
     progress : callable, optional
     """
@@ -58,7 +56,7 @@ def create(
         if (path / STATE).is_file():  # that of another model: not while it is open
             stack.callback(locked(path).close)
         draft = stack.enter_context(atomic_folder(path, mark=STATE))
-        order = len(settings["weights"]) - 1
+        order = len(weights) - 1
         _tables(draft, n, 2 * given.n_edges, X, 1 if names.size == 2 else names.size, order)
         folder = StateFolder(draft, order, locked(draft))
     except BaseException as error:
@@ -69,8 +67,7 @@ def create(
         peak = _fill(folder, X, y, nodes)
         folder.attach()
         counts = Counts(n, given.n_edges, nodes.size, 2 * given.n_edges, peak, 1.0, 0)
-        stated = StoredSettings(**{**settings, "classes": names.tolist(), "classes_given": classes is not None})
-        return MappedData(folder, stated, counts, memory, (path, stack), progress)
+        return MappedData(folder, weights, names, classes is not None, counts, memory, (path, stack), progress)
     except BaseException as error:
         folder.close()
         stack.__exit__(type(error), error, error.__traceback__)

@@ -31,7 +31,9 @@ class MappedData(Data):
     ----------
     folder : StateFolder
         Of a new model, in a draft folder, or of one that is carried on.
-    settings : StoredSettings
+    weights : (L + 1,) array
+    classes : (C,) array
+    classes_given : bool
     counts : Counts
     memory : int, optional
         Bytes for propagation through the whole graph.
@@ -42,15 +44,16 @@ class MappedData(Data):
     """
 
     propagation: MappedPropagation
+    settings: StoredSettings
 
     def __init__(
-        self, folder: StateFolder, settings: StoredSettings, counts: Counts, memory: int | None,
-        draft: tuple[Path, ExitStack] | None = None, progress: ProgressCallback | None = None,
+        self, folder: StateFolder, weights: np.ndarray, classes: np.ndarray, classes_given: bool, counts: Counts,
+        memory: int | None, draft: tuple[Path, ExitStack] | None = None, progress: ProgressCallback | None = None,
     ) -> None:  # fmt: skip
-        self.folder, self.settings, self._draft = folder, settings, draft
-        self.classes, self.classes_given = np.array(settings["classes"]), settings["classes_given"]
+        self.folder, self._draft = folder, draft
+        self.classes, self.classes_given = classes, classes_given
         self.broken = self._lost = False
-        self.propagation = MappedPropagation(folder, np.array(settings["weights"]), counts, memory)
+        self.propagation = MappedPropagation(folder, weights, counts, memory)
         self._view()
         if draft is not None or folder.is_stale:
             self.propagation.progress = progress
@@ -65,6 +68,10 @@ class MappedData(Data):
         self.propagation.recompute()
         self.folder.clear_stale()
         self.propagation.attach(self.propagation.counts, self.propagation.scratch)
+
+    def set_settings(self, settings: StoredSettings) -> None:
+        """Take over the settings of the model, which the folder states."""
+        self.settings = settings
 
     def record(self, result: Head, certificate: Certificate | None) -> None:
         """Write what changed since the last call, durably, all or nothing; a new model's folder appears.
@@ -178,12 +185,13 @@ def open_folder(path: str | os.PathLike[str], memory: int | None) -> tuple[Mappe
         finish(place)
         state = read_state(place)
         with _damage(place):
-            settings, classes, _ = settings_of(state["settings"])
+            settings, classes, given = settings_of(state["settings"])
             certificate = certificate_of(json.dumps(state["certificate"]))
             counts = Counts(**state["counts"])
         folder = StateFolder(place, len(settings["weights"]) - 1, lock)
         refuse_damage(folder, counts, classes.size)
-        data = MappedData(folder, state["settings"], counts, memory)
+        data = MappedData(folder, np.array(settings["weights"]), classes, given, counts, memory)
+        data.set_settings(state["settings"])
     except BaseException:
         lock.close()
         raise

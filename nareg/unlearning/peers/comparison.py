@@ -154,8 +154,8 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
     """An unfitted model."""
     if _checks.choice("methods", method, [*CERTIFIED, *DEEP]) in CERTIFIED:
         return CERTIFIED[method](
-            weights=settings.weights, loss=settings.loss.name, lam=settings.lam, alpha=settings.alpha, eps=settings.eps,
-            delta=settings.delta, device=device, rng=rng,
+            weights=settings.weights, loss=settings.loss.name, eps=settings.eps, delta=settings.delta,
+            device=device, rng=rng, **settings.calibration_options(),
         )  # fmt: skip
     from nareg.unlearning.peers.deep import DeepGPR  # needs torch
 

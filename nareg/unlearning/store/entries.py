@@ -26,10 +26,11 @@ class RequestDetails(TypedDict, total=False):
 
 
 class StoredSettings(TypedDict):
-    """Arguments of a model, its classes, and whether the user named them."""
+    """Arguments of a model, what the choice of lam and alpha costs, its classes, and whether the user named them."""
 
     lam: float
     alpha: float
+    eps_scale: float
     eps: float
     delta: float
     r_max: float
