@@ -109,7 +109,7 @@ def compare(
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
     >>> rows = compare(data.graph, data.features, data.labels, np.arange(200), nodes=[3, 250], methods=["nareg", "CGU"])
     >>> [(row.method, row.retrained, row.spent < 1) for row in rows]
-    [('nareg', 0, True), ('CGU', 0, True)]
+    [('nareg', 0, True), ('CGU', 1, True)]
     """
     (common,) = _checks.generator(rng).spawn(1)
     settings = CertifiedGPR() if model is None else model
