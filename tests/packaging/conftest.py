@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,8 +14,9 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*words: str | Path, cwd: Path) -> str:
-    """Standard output of a command that succeeds; else a failure with all that it printed."""
-    done = subprocess.run([str(word) for word in words], cwd=cwd, capture_output=True, text=True, check=False)
+    """Standard output of a command that succeeds, without the caller's PYTHONPATH; else a failure with all that it printed."""
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    done = subprocess.run([str(word) for word in words], cwd=cwd, env=own, capture_output=True, text=True, check=False)
     assert done.returncode == 0, f"{words}\n{done.stdout}\n{done.stderr}"
     return done.stdout
 
