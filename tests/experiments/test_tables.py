@@ -16,6 +16,7 @@ from experiments import (
     _engine,
     _herta_tables,
     _main,
+    _nodes,
     _tables,
     gnn_adaptive,
     gnn_filters,
@@ -190,3 +191,20 @@ def test_every_mark_of_the_pages_has_a_part_and_every_part_a_mark(tmp_path):
     empty = {name: text.count("not run") for name, text in parts.items() if "not run" in text}
     assert empty == {"rows-table": 18}  # the control is run at the largest noise only
     assert not any("nan" in text or "diverge" in text for text in parts.values())
+
+
+@pytest.mark.parametrize(
+    ("rngc", "finding"), [(80.0, "REPRODUCED"), (70.0, "IN_PART"), (50.0, "NOT"), (None, "NOT_RUN")]
+)  # fmt: skip
+def test_the_verdict_on_ogbn_products_follows_from_its_accuracies(rngc, finding):
+    s = gnn_products.FIGURE.quick
+    rows = [
+        {"what": "cost", "nodes": s.nodes[-1], "edges": 10, "model": way, "seconds": 1.0, "test": None}
+        for way in gnn_products.WAYS
+    ]
+    if rngc is not None:
+        for model, test in ((_nodes.MLP, 60.0), (_nodes.S2GC, 75.0), (_nodes.NGC, 76.0), (_nodes.RNGC, rngc)):
+            rows.append({"what": "accuracy", "model": model, "level": s.levels[0], "run": 0, "test": test})
+    masked, accuracy = gnn_products.judge(s, rows)
+    assert masked.measured.startswith("On a made-up graph")
+    assert accuracy.finding.name == finding
