@@ -34,6 +34,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = f"nareg {__version__}"
 html_static_path = ["_static"]
 html_css_files = ["nareg.css"]
+html_js_files = ["nareg.js"]
 html_theme_options = {
     "logo": {"text": "nareg"},
     "navbar_align": "left",
