@@ -15,7 +15,7 @@ import scipy.sparse as sp
 import nareg
 from experiments._figure import Row, Verdict, chosen, grade
 from nareg.datasets import node_classification
-from nareg.errors import InputError
+from nareg.errors import InputError, UtilityWarning
 from nareg.unlearning import Certificate, CertifiedGPR
 from nareg.unlearning.forgetting import Forgetting
 from nareg.unlearning.peers.comparison import CERTIFIED
@@ -145,6 +145,7 @@ def quietly() -> Iterator[None]:
     """Without the warning of standardized columns: here they are meant to be."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".* columns of features have mean zero")
+        warnings.simplefilter("ignore", UtilityWarning)  # the published noise is what is asked for
         yield
 
 

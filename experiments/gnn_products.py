@@ -120,9 +120,9 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     said = f"On a made-up graph: {s.nodes[-1]} nodes, {largest[0]['edges']} edges, S = {s.order}: {seconds}."
     cells = [row for row in rows if row["what"] == "accuracy" and row["test"] is not None]
     means = {
-        (model, level): found.mean
+        (model, level): accuracies.mean
         for model in (n.MLP, n.S2GC, n.NGC, n.RNGC)
-        for level in s.levels if (found := n.cell(cells, model=model, level=level)) is not None
+        for level in s.levels if (accuracies := n.cell(cells, model=model, level=level)) is not None
     }  # fmt: skip
     better = [means[n.RNGC, level] > mean for (model, level), mean in means.items() if model in (n.MLP, n.S2GC)]
     texts = "; ".join(f"{model} {level:g}: {mean:.1f}" for (model, level), mean in means.items())

@@ -248,7 +248,7 @@ def test_a_strangers_files_are_read_and_every_guess_is_printed(station_files, tm
     folder, _, noisy, _, _ = station_files
     stations = io.read_stations(folder / "stations.csv")
     rows = "".join(f"S{i};{a};{b};7\n" for i, (a, b) in enumerate(stations.coordinates))
-    (tmp_path / "stations.csv").write_text("ID;Lat;Lng;Höhe\n" + rows.replace(".", ","), encoding="latin-1")
+    (tmp_path / "stations.csv").write_text("ID;Lat;Lng;Straße\n" + rows.replace(".", ","), encoding="latin-1")
     lines = ["Datum;" + ";".join(f"s{i}" for i in range(39)) + ";battery"]
     for t in range(40):
         cells = [f"{v:.2f}".replace(".", ",") for v in noisy[:39, t]]
@@ -262,7 +262,7 @@ def test_a_strangers_files_are_read_and_every_guess_is_printed(station_files, tm
         "stations.csv: the text is not UTF-8 and is read as Latin-1.",
         "separated by a semicolon",
         "read with a decimal comma",
-        "1 column is not needed and left out: 'Höhe'",
+        "1 column is not needed and left out: 'Straße'",
         "column 'Datum' holds the times",
         "39 columns are matched with a station by ignoring case, spaces or leading zeros: 's0' is taken as 'S0'",
         "1 column is not in the station table and left out: 'battery'",
