@@ -208,7 +208,7 @@ def _in_time_order(
     if stamps is None or len(stamps) < 2:
         return labels, values, stamps
     steps = np.diff(stamps)
-    zero = steps.dtype.type(0)
+    zero = np.zeros((), steps.dtype)
     if (steps < zero).any():
         backwards = int((steps < zero).sum())
         notes.guess(f"times do not increase ({count(backwards, 'step')} back) and are sorted", "sort the rows by time")

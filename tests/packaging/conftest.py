@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,8 @@ def wheel(release) -> Path:
 
 
 @pytest.fixture
-def environment(tmp_path, wheel) -> Callable[[str], Path]:
-    """Makes a fresh environment with nareg and these extras, such as ``"[torch]"``; returns its Python."""
+def environment(tmp_path, wheel) -> Iterator[Callable[[str], Path]]:
+    """Makes a fresh environment with nareg and these extras, such as ``"[torch]"``; returns its Python. Removed after."""
 
     def make(extras: str) -> Path:
         command(sys.executable, "-m", "venv", tmp_path / "venv", cwd=tmp_path)
@@ -48,4 +49,5 @@ def environment(tmp_path, wheel) -> Callable[[str], Path]:
         command(python, "-m", "pip", "check", cwd=tmp_path)
         return python
 
-    return make
+    yield make
+    shutil.rmtree(tmp_path / "venv", ignore_errors=True)  # a gigabyte each
