@@ -42,7 +42,7 @@ def shares_of(parts: Sequence[tuple[np.ndarray, np.ndarray, np.ndarray]], known:
     order = np.argsort(field, kind="stable")
     groups = np.array_split(order, min(POINTS, order.size))
     sums = np.array([[field[g].mean(), before[g].sum(), after[g].sum()] for g in groups]).reshape(-1, 3)
-    sums = sums[(sums[:, 1] > 0) & (sums[:, 0] < 1)]
+    sums = sums[(sums[:, 1] > 0) & (sums[:, 0] > 0) & (sums[:, 0] < 1)]
     if not len(sums):
         return everything(known)
     place, index = np.unique(sums[:, 0], return_index=True)
