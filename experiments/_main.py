@@ -70,6 +70,19 @@ def wanted(names: Sequence[str]) -> list[str]:
     return [name for name in FIGURES if name in named]
 
 
+def assigned(assignments: Sequence[str], chosen: Sequence[str]) -> dict[str, list[str]]:
+    """Experiment -> its assignments. One of several experiments is named: "time-us.draws=3"."""
+    result: dict[str, list[str]] = {name: [] for name in chosen}
+    for text in assignments:
+        figure, dot, _ = text.partition("=")[0].partition(".")
+        if dot and figure not in result:
+            raise InputError(f"--set {text!r} is for {figure!r}, which is not run: choose from {', '.join(chosen)}.")
+        if not dot and len(chosen) > 1:
+            raise InputError(f"--set {text!r} does not say of which experiment: write --set {chosen[0]}.{text}.")
+        result[figure if dot else chosen[0]].append(text.removeprefix(f"{figure}.") if dot else text)
+    return result
+
+
 def changed(settings: Any, assignments: Sequence[str]) -> Any:
     """Settings with "name=value" put in; a list is written with commas."""
     values: dict[str, Any] = {}
@@ -111,17 +124,17 @@ def reproduce(
 ) -> tuple[list[Done], dict[str, NaregError]]:
     """Run figures; results lie in ``out/<figure>.csv``, ``.png`` and ``.json`` as each is done, points in ``out/cache``.
 
-    ``device`` is the torch device of those figures that have one. ``assignments`` ("name=value") change settings, of one figure
-    at a time. ``dask`` is the address of a scheduler, or "local" (see _dask). Of several figures those that cannot be run
-    here (a data set or an extra is missing) are left out; why, is the second part of what is returned.
+    ``device`` is the torch device of those figures that have one. ``assignments`` change settings: "name=value" of the only
+    figure, "figure.name=value" of one of several. ``dask`` is the address of a scheduler, or "local" (see _dask). Of several
+    figures those that cannot be run here (a data set or an extra is missing) are left out; why, is the second part of what is
+    returned.
     """
     chosen = wanted(names)
-    if assignments and len(chosen) > 1:
-        raise InputError("--set changes the settings of one figure: name one.")
+    changes = assigned(assignments, chosen)
     if device is not None:
         check_device(device)
     with nullcontext() if dask is None else _dask.cluster(dask, jobs) as cluster:
-        return _run(chosen, out, quick, jobs, device, cluster, assignments, progress)
+        return _run(chosen, out, quick, jobs, device, cluster, changes, progress)
 
 
 def _run(
@@ -131,15 +144,17 @@ def _run(
     jobs: int,
     device: str | None,
     cluster: _dask.Cluster | None,
-    assignments: Sequence[str],
+    changes: dict[str, list[str]],
     progress: Progress | None,
 ) -> tuple[list[Done], dict[str, NaregError]]:
     out.mkdir(parents=True, exist_ok=True)
     done: list[Done] = []
     failed: dict[str, NaregError] = {}
-    for name in chosen:
-        figure = _engine.load(name)
-        settings = changed(figure.quick if quick else figure.full, assignments)
+    figures = {name: _engine.load(name) for name in chosen}
+    # before anything is run: a mistake in the last one's settings must not cost the hours of the others
+    settings_of = {name: changed(f.quick if quick else f.full, changes[name]) for name, f in figures.items()}
+    for name, figure in figures.items():
+        settings = settings_of[name]
         if device is not None and name not in WITHOUT_DEVICE:
             settings = replace(settings, device=device)
         report = None if progress is None else (lambda k, n, name=name: progress(name, k, n))

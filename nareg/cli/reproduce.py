@@ -37,7 +37,7 @@ def reproduce(
     out: Annotated[Path, typer.Option(help="Folder for pictures, CSV files and verdicts.")] = Path("nareg-reproduction"),
     assignments: Annotated[
         list[str] | None,
-        typer.Option("--set", help="A setting of one figure: snr_db=-5,0,5. May be repeated."),
+        typer.Option("--set", help="A setting, snr_db=-5,0,5; of one of several figures: fig1.snr_db=-5,0,5. May be repeated."),
     ] = None,
 ) -> None:
     """Reproduce published figures: picture, numbers, and a verdict on every claim.

@@ -362,3 +362,22 @@ def test_source_that_changes_while_running_is_refused(tmp_path):
 def test_settings_that_no_figure_can_be_drawn_from_are_refused(name, wrong):
     with pytest.raises(InputError):
         _main.changed(_engine.load(name).full, [wrong])
+
+
+def test_settings_of_one_of_several_experiments_carry_its_name():
+    both = ("time-us", "time-edges")
+    assert _main.assigned(["time-edges.repeats=1", "time-us.snr_db=0.5,1"], both) == {
+        "time-us": ["snr_db=0.5,1"],
+        "time-edges": ["repeats=1"],
+    }
+    assert _main.assigned(["snr_db=0.5"], ["time-us"]) == _main.assigned(["time-us.snr_db=0.5"], ["time-us"])
+    with pytest.raises(InputError, match=r"write --set time-us\.draws=3"):
+        _main.assigned(["draws=3"], both)
+    with pytest.raises(InputError, match="'fig1', which is not run: choose from time-us, time-edges"):
+        _main.assigned(["fig1.draws=3"], both)
+
+
+def test_a_wrong_setting_of_the_last_experiment_stops_all_before_any_is_run(tmp_path):
+    with pytest.raises(InputError, match="not name=value with one of the names"):
+        _main.reproduce(["example", "fig1"], tmp_path, quick=True, assignments=["fig1.no_such=1"])
+    assert not list(tmp_path.glob("*.csv"))
