@@ -16,7 +16,7 @@ PETSC_PYTHON ?= $(shell for p in python3.12 python3.13 python3.14 python3 $$(pye
 PETSC_VENV := .venv-petsc
 PETSC_BIN := $(PETSC_VENV)/bin
 
-.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes check-python clean
+.PHONY: help demo test reproduce quick nightly lint types docs bench petsc dist extras hashes speeds check-python clean
 
 help:
 	@echo 'make demo    install the core into .venv and write the demonstration report to nareg-demo/'
@@ -27,6 +27,7 @@ help:
 	@echo 'make petsc   the tests of backend="petsc" on one to three ranks, where Python 3.12 or later is there'
 	@echo 'make dist    sdist and wheel in dist/, checked and tried in a fresh environment (see RELEASING.md)'
 	@echo 'make extras  every extra alone in a fresh environment, ten minutes;   make hashes   remake constraints/hashed.txt'
+	@echo 'make speeds  the main speeds, added to benchmarks/history (on a quiet machine, in a clean checkout)'
 	@echo 'make lint    ruff;   make types   mypy;   make docs   Sphinx pages;   make bench   benchmarks'
 
 check-python:
@@ -56,6 +57,10 @@ $(VENV)/.dev: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.release: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[release]'
 	@touch $@ $(VENV)/.dev $(VENV)/.test $(VENV)/.core
+
+$(VENV)/.speeds: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) --editable '.[speeds]'
+	@touch $@ $(VENV)/.core
 
 $(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) --editable '.[docs]'
@@ -118,6 +123,10 @@ hashes: $(VENV)/.release
 
 bench: $(VENV)/.test
 	$(BIN)/python benchmarks/solvers.py $(ARGS)
+
+speeds: $(VENV)/.speeds
+	$(BIN)/python -m pytest benchmarks/speeds -c benchmarks/speeds/pytest.ini --benchmark-storage=file://benchmarks/history --benchmark-autosave \
+		--benchmark-columns=median,iqr,rounds --benchmark-sort=fullname $(ARGS)
 
 clean:
 	rm -rf $(VENV) $(PETSC_VENV) nareg-demo docs/_build build dist

@@ -75,17 +75,15 @@ def run(
         forward = filter_pass(y, dynamics, r, scale, tick, errors)
         if smooth:
             x, var, sums, scale, points, point_variances = _backward(forward, dynamics, scale, moments, df, W)
-    state, covariance = forward.corrected[-1]
     taken = None
     if not smooth:
-        x = np.array([z[:N] for z, _ in forward.corrected])
-        var = np.array([P.diagonal()[:N] for _, P in forward.corrected])
+        x, var = forward.corrected[:, :N], forward.var
         sums = points = point_variances = None
     if errors is not None:
         x, taken = x[..., 0], x[..., 1:]
     return Pass(
         forward.log_likelihood, x, np.maximum(var, 0.0), forward.innovations, forward.innovation_variances,
-        sums, scale, points, point_variances, state, covariance, taken,
+        sums, scale, points, point_variances, forward.corrected[-1], forward.last, taken,
     )  # fmt: skip
 
 
@@ -151,7 +149,7 @@ def _backward(
 ) -> tuple[np.ndarray, np.ndarray, Moments | None, np.ndarray, np.ndarray | None, np.ndarray | None]:
     """Backward in time. Only the oldest block of a state is new: the others stand in the state one time later."""
     n, T, m = dynamics.n, len(forward.corrected), dynamics.P0.shape[0]
-    z, V = forward.corrected[-1]
+    z, V = forward.corrected[-1], forward.last
     states, var = np.empty((T, *z.shape)), np.empty((T, n))
     point_variances = None if W is None else np.empty((T, W.shape[0]))
     scale = scale.copy()
@@ -160,8 +158,7 @@ def _backward(
     key: tuple[Any, Any, Any] = (None, None, None)
     for t in range(T - 1, -1, -1):
         if t < T - 1:
-            mean, P = forward.corrected[t]
-            ahead_mean, ahead = forward.predicted[t + 1]
+            ahead, P = forward.covariances.predicted(t + 1), forward.covariances.corrected(t)
             steady = key[0] is P and key[1] is ahead
             if not (steady and key[2] is V):
                 oldest = P[m - n :]
@@ -182,7 +179,7 @@ def _backward(
                     before = V
             V = before
             ahead_z = z
-            z = np.concatenate([ahead_z[n:], mean[m - n :] + G @ (ahead_z - ahead_mean)])
+            z = np.concatenate([ahead_z[n:], forward.corrected[t, m - n :] + G @ (ahead_z - forward.predicted[t + 1])])
             if sums is not None:
                 if df:
                     scale[t + 1] = (sums.surprise(_field(ahead_z[:n]), _field(z)) + df) / (n + df + 2)

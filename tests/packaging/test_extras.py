@@ -59,6 +59,7 @@ USES = {
     "ziamath",
     "test": TABLES + "import pytest, selenium, xdist, hypothesis, torch_geometric, pygsp, sklearn, distributed",
     "dev": "import pytest, mypy, torch, sklearn",
+    "speeds": TORCH + "import pytest_benchmark",
     "release": "import build, twine, uv, mypy",
     "all": TORCH + SKLEARN + TABLES + "import sphinx, mypy",
 }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import tracemalloc
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nareg.errors import SolverError
+from nareg.spacetime import _filter
 from nareg.spacetime._dynamics import Dynamics, factor
 from nareg.spacetime._filter import correct
 from nareg.spacetime._smoother import run
@@ -197,3 +200,47 @@ def test_correction_is_the_conditional(stations):
     np.testing.assert_allclose(result.covariance, P - P[:, index] @ np.linalg.solve(S, P[index]), **EXACT)
     np.testing.assert_allclose(result.variances, S.diagonal())
     np.testing.assert_array_equal(P, before)
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+@pytest.mark.parametrize("order", [1, 2])
+def test_results_are_the_same_where_covariances_are_computed_twice(monkeypatch, order, gaps):
+    # times without a reading and times of a steady state stand at the borders of segments, too
+    y, dynamics, r, _ = case(3, order, "scalar", gaps, T=47, scaled=False)
+    y[6:9] = np.nan
+    errors = np.random.default_rng(0).standard_normal((*y.shape, 2))
+    options = {"moments": True, "df": 5.0, "W": np.ones((1, dynamics.n)), "errors": errors}
+    whole = asdict(run(y, dynamics, r, **options))
+    monkeypatch.setattr(_filter, "KEPT", 0)
+    again = asdict(run(y, dynamics, r, **options))
+    for name, value in whole.items():
+        parts = value if isinstance(value, dict) else {name: value}
+        others = again[name] if isinstance(value, dict) else {name: again[name]}
+        for key, part in parts.items():
+            # the steady state of the smoother is found anew per segment
+            np.testing.assert_allclose(others[key], part, rtol=1e-11, atol=1e-12, err_msg=key)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_covariances_that_are_computed_again_are_the_same_to_the_last_bit(monkeypatch, order):
+    y, dynamics, r, scale = case(3, order, "full", 0.1, T=47, scaled=False)
+    y[12:30] = 0.0  # a steady state across segments
+    monkeypatch.setattr(_filter, "KEPT", 0)
+    covariances = _filter.Covariances(dynamics, np.isfinite(y), np.broadcast_to(r, y.shape), scale)
+    steps = [(P, after) for P, _, after in covariances.forward()]
+    for t in reversed(range(47)):
+        np.testing.assert_array_equal(covariances.corrected(t), steps[t][1])
+        np.testing.assert_array_equal(covariances.predicted(t), steps[t][0])
+
+
+def test_memory_grows_with_the_root_of_the_times_where_covariances_do_not_fit(monkeypatch):
+    y, dynamics, r, _ = case(4, 1, "scalar", 0.5, n=40, T=400, scaled=False)
+    peaks = {}
+    for kept in (2**30, 0):
+        monkeypatch.setattr(_filter, "KEPT", kept)
+        tracemalloc.start()
+        run(y, dynamics, r)
+        peaks[kept] = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    # of 800 covariances, predicted and corrected, some 60 remain: first ones, a segment's, and what a step needs
+    assert peaks[2**30] - peaks[0] > 700 * dynamics.P0.nbytes
