@@ -17,6 +17,7 @@ from nareg.cleaning._edge_weights import EDGES, EdgeWeights
 from nareg.cleaning._learn import learn, portion
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._results import Cleaned
+from nareg.cleaning._suspects import doubt, in_own_times, note
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural
 from nareg.errors import InputError
@@ -152,6 +153,9 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     )
     marks.append(perf_counter())
     seen = np.where(chosen, np.nan, usable)
+    if quality is not None:
+        quality = in_own_times(quality, network.readings)
+    doubts = doubt(quality, y.shape)
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
     flags = _flags(y, screened | without) if quality is None else quality.flags
@@ -194,12 +198,15 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         else:
             x = _simple.estimate(name, network.graph, calm, times, rng)
         std = _compare.spread(network.graph, y, estimates[name], hidden)
+    follows = note(doubts)
+    notes += [] if follows is None else [follows]
+    std = np.hypot(std, doubts)
     reasons = _reasons(network, model, edges, name, why, check_line, noise is not None)
     result = Cleaned(
         x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model,
         edges=None if edges is None else edges.design, quality=quality, errors=errors, method=name, notes=tuple(notes),
         reading_error=np.nan, clean_error=np.nan, coverage=shares,
-        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, reasons=tuple(reasons),
+        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts, reasons=tuple(reasons),
     )  # fmt: skip
     tick("done", 1.0)
     suspects = set(result.suspects)

@@ -60,7 +60,7 @@ def assemble(
     if graph is not None:
         names = graph.names or tuple(str(i) for i in range(graph.n_nodes))
         table = _readings(readings, names, strict)
-        if len(table.names) < len(names):
+        if table.names != names:
             graph = graph.subgraph([names.index(name) for name in table.names])
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
@@ -118,21 +118,22 @@ def _stations(stations: StationsLike, strict: bool) -> Stations:
 
 
 def _readings(readings: ReadingsLike, names: Sequence[str], strict: bool) -> Readings:
+    """The readings of known stations, in their own order: results can be laid over the user's table cell by cell."""
     if isinstance(readings, Readings):
-        return _ordered(readings, names)
+        return _known(readings, names)
     if isinstance(readings, (str, os.PathLike)):
-        return io.read_readings(readings, names, strict=strict)
+        return io.read_readings(readings, names, strict=strict, own_order=True)
     if hasattr(readings, "columns") or is_xarray(readings):
-        return io.readings_from_frame(readings, names, strict)
+        return io.readings_from_frame(readings, names, strict, own_order=True)
     raise InputError(
         f"readings is a {type(readings).__name__}: pass a frame with a row per time and a column per station, or a path."
     )
 
 
-def _ordered(table: Readings, names: Sequence[str]) -> Readings:
-    """The rows of a table that was read already, in the order of the stations."""
-    rows = {name: i for i, name in enumerate(table.names)}
-    wanted = [name for name in names if name in rows]
+def _known(table: Readings, names: Sequence[str]) -> Readings:
+    """The rows of a table that was read already that are of known stations."""
+    rows, known = {name: i for i, name in enumerate(table.names)}, set(names)
+    wanted = [name for name in table.names if name in known]
     if not wanted:
         raise InputError(f"readings has no station of the station table: rename {', '.join(table.names[:3])}, ...")
     values = table.values[[rows[name] for name in wanted]]

@@ -37,7 +37,8 @@ class Cleaned:
     x : DataFrame
         The estimate, gaps filled.
     std : DataFrame
-        Its standard deviation.
+        Its standard deviation. Where a station drifts, it includes how far the station is off: the estimate there follows
+        the readings.
     flags : DataFrame
         QARTOD codes: 1 good, 2 not evaluated, 3 suspect, 4 bad, 9 missing.
     model : SpaceTimeModel, SparseSpaceTimeModel or None
@@ -81,6 +82,7 @@ class Cleaned:
     network: StationNetwork = field(repr=False)
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
+    doubts: np.ndarray = field(repr=False)  # (N, T) how far drifting stations are off
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
@@ -100,13 +102,16 @@ class Cleaned:
 
     def band(self, level: float = 0.9) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper end (N, T) of the band that holds the field with this probability."""
-        if self.smoothed is not None:
-            return self.smoothed.interval(level)
         from scipy.stats import norm
 
-        reach = float(norm.ppf(0.5 + level / 2)) * self.std.to_numpy().T
+        reach = float(norm.ppf(0.5 + level / 2))
         x = self.x.to_numpy().T
-        return x - reach, x + reach
+        if self.smoothed is None:
+            ends = reach * self.std.to_numpy().T
+            return x - ends, x + ends
+        low, high = self.smoothed.interval(level)
+        off = reach * self.doubts
+        return np.where(off > 0, x - np.hypot(x - low, off), low), np.where(off > 0, x + np.hypot(high - x, off), high)
 
     def headline(self) -> str:
         """One line: errors of readings and estimate, and the number of suspect stations."""

@@ -53,6 +53,7 @@ def payload(scene: Scene, grid: DesignGrid) -> dict[str, Any]:
         "truth": None if scene.truth is None else pack(scene.truth),
         "scores": None if cleaned.quality is None else pack(np.minimum(cleaned.quality.badness, LARGEST_SCORE)),
         "bad": encode(np.flatnonzero(flags == Flag.BAD), "uint32"),
+        "suspicious": encode(np.flatnonzero(flags == Flag.SUSPECT), "uint32"),
         "cleaned": {
             "method": cleaned.method, "model": cleaned.method == MODEL, "x": pack(cleaned.x.to_numpy().T),
             "low": pack(low), "high": pack(high), "errors": error_rows(scene), "headline": cleaned.headline(),

@@ -7,19 +7,23 @@ pandas' own reader fills short rows silently and gives no line numbers.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, repeat
 
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes
+from nareg.io._notes import Notes, be, count
 from nareg.io._numbers import Numbers
 from nareg.io._rows import rows
 from nareg.io._text import read_text
+from nareg.io._vocabulary import SENSOR, STATION, TIME, plain
 
 SEPARATORS = (",", ";", "\t", "|")
 SHOWN = {",": "comma", ";": "semicolon", "\t": "tab", "|": "vertical bar"}
+#: Names of a first column by which a line that starts with "#" is a header, not a comment.
+HEADERS = frozenset((*STATION, *SENSOR, *TIME))
 #: Rows by which separator and layout are recognized; of wide tables as many as have so many cells, three at least.
 SAMPLE, SAMPLE_CELLS = 20, 10_000
 #: Cells in memory as text at a time.
@@ -43,7 +47,7 @@ class FileTable:
         self._quotes = '"' in text
         self._lines = text.rstrip("\n").split("\n")
         del text
-        start = next((i for i, line in enumerate(self._lines) if line.strip()), None)
+        start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
         declared = None
@@ -55,6 +59,21 @@ class FileTable:
         if not self._sample:
             raise InputError(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
+
+    def _after_comments(self) -> int | None:
+        """Index of the first line with content that is no comment, or None. A header that starts with "#" loses it."""
+        comments = 0
+        for i, line in enumerate(self._lines):
+            text = line.strip()
+            marked = text.startswith("#")
+            if marked and plain(re.split(r"[,;\t|]", text[1:])[0].strip(' "')) in HEADERS:
+                self._lines[i], marked = text[1:].lstrip(), False
+            if text and not marked:
+                if comments:
+                    self.notes.fact(f"{count(comments, 'line')} of comments before the header {be(comments)} left out")
+                return i
+            comments += marked
+        return None
 
     @property
     def comma(self) -> bool:

@@ -33,6 +33,7 @@ def read_readings(
     *,
     strict: bool = False,
     keep_absent: bool = False,
+    own_order: bool = False,
 ) -> Readings:
     r"""Read readings from a text file (CSV), wide or long, or from Parquet, netCDF or NPZ.
 
@@ -43,11 +44,13 @@ def read_readings(
         An NPZ has ``values`` (N, T), ``names`` (N,) and ``times`` (T,). A netCDF file (``.nc``) has one variable with the
         dimensions time and station. Parquet and netCDF need the extra ``tables``.
     stations : sequence of str or Stations, optional
-        The stations to read, in this order. Other columns are left out with a note.
+        The stations to read, in this order unless ``own_order``. Other columns are left out with a note.
     strict : bool, default False
         Raise an error with a remedy where a guess would otherwise be noted.
     keep_absent : bool, default False
         Keep stations that the table lacks, with all readings missing. They are left out otherwise, with a note.
+    own_order : bool, default False
+        Keep the order of the table's columns, or of the first rows of a long table. Not with ``keep_absent``.
 
     Returns
     -------
@@ -71,13 +74,16 @@ def read_readings(
     >>> len(table.notes)
     2
     """
+    _one_order(keep_absent, own_order)
     notes = Notes(str(path), strict)
     if Path(path).suffix.lower() == ".npz":
         names, labels, values = read_npz(path, notes)
-        return _from_columns(names, labels, values, _names(stations), notes, keep_absent, "station", lambda t: f"time {t}")
+        return _from_columns(
+            names, labels, values, _names(stations), notes, keep_absent, own_order, "station", lambda t: f"time {t}"
+        )
     if Path(path).suffix.lower() in SUFFIXES:
-        return _from_foreign(read_table(path), stations, notes, keep_absent)
-    return _from_table(FileTable(path, notes), _names(stations), notes, keep_absent)
+        return _from_foreign(read_table(path), stations, notes, keep_absent, own_order)
+    return _from_table(FileTable(path, notes), _names(stations), notes, keep_absent, own_order)
 
 
 def readings_from_frame(
@@ -86,6 +92,7 @@ def readings_from_frame(
     strict: bool = False,
     *,
     keep_absent: bool = False,
+    own_order: bool = False,
 ) -> Readings:
     """Take readings from a pandas or polars frame, wide or long, or from an xarray array.
 
@@ -95,8 +102,8 @@ def readings_from_frame(
         As in :func:`read_readings`. An index other than row numbers counts as a column. An array has two dimensions, one of
         them time; a Dataset has one such variable. Its attribute ``units`` is the unit.
     stations : sequence of str or Stations, optional
-        The stations to take, in this order.
-    strict, keep_absent : bool, default False
+        The stations to take, in this order unless ``own_order``.
+    strict, keep_absent, own_order : bool, default False
         As in :func:`read_readings`.
 
     Returns
@@ -112,8 +119,9 @@ def readings_from_frame(
     array(['2024-01-01T00:00:00.000000000', '2024-01-01T00:10:00.000000000'],
           dtype='datetime64[ns]')
     """
+    _one_order(keep_absent, own_order)
     notes = Notes("readings", strict)
-    return _from_foreign(frame, stations, notes, keep_absent)
+    return _from_foreign(frame, stations, notes, keep_absent, own_order)
 
 
 def readings_to_frame(readings: Readings) -> pd.DataFrame:
@@ -143,20 +151,27 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
     return pd.DataFrame(readings.values.T.copy(), index=index, columns=list(readings.names))
 
 
-def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool) -> Readings:
+def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool, own: bool) -> Readings:
     frame, unit = readings_frame(table, notes.source)
-    return replace(_from_table(FrameTable(frame, notes), _names(stations), notes, keep), unit=unit)
+    return replace(_from_table(FrameTable(frame, notes), _names(stations), notes, keep, own), unit=unit)
+
+
+def _one_order(keep_absent: bool, own_order: bool) -> None:
+    if keep_absent and own_order:
+        raise InputError(
+            "own_order is True but the table has no place for stations that keep_absent keeps: pass one of the two."
+        )
 
 
 def _names(stations: Sequence[str] | Stations | None) -> tuple[str, ...] | None:
     return None if stations is None else stations.names if isinstance(stations, Stations) else tuple(stations)
 
 
-def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
     layout = recognize(table, stations, notes)
     if layout.station is None:
-        return _wide(table, layout, stations, notes, keep)
-    return _long(table, layout, layout.station, stations, notes, keep)
+        return _wide(table, layout, stations, notes, keep, own)
+    return _long(table, layout, layout.station, stations, notes, keep, own)
 
 
 def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) -> tuple[np.ndarray, str]:
@@ -168,7 +183,7 @@ def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) ->
     return texts[0], table.column(layout.time[0])
 
 
-def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
     names = [table.header[i] for i in layout.values]
     matched = dict(zip(names, names, strict=True)) if stations is None else match(names, stations, notes)
     columns = [i for i in layout.values if table.header[i] in matched]
@@ -181,15 +196,15 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     labels, column = _labels(table, layout, texts, len(values))
     place = table.line
     return _from_columns(
-        [matched[name] for name in names], labels, values.T, stations, notes, keep, "column", place, column or None
+        [matched[name] for name in names], labels, values.T, stations, notes, keep, own, "column", place, column or None
     )
 
 
 def _from_columns(
     names: Sequence[str], labels: np.ndarray, values: np.ndarray, stations: tuple[str, ...] | None, notes: Notes, keep: bool,
-    what: str, line: Callable[[int], str], column: str | None = "times",
+    own: bool, what: str, line: Callable[[int], str], column: str | None = "times",
 ) -> Readings:  # fmt: skip
-    """Readings of a row per station, in the order of ``stations``, in time order."""
+    """Readings of a row per station, in time order."""
     if what == "station" and stations is not None:  # an archive, whose names are not matched yet
         matched = match(names, stations, notes, what)
         values = values[[i for i, name in enumerate(names) if name in matched]]
@@ -198,7 +213,7 @@ def _from_columns(
     remove(values, notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
     labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
-    return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, what)
+    return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, own, what)
 
 
 def _in_time_order(
@@ -232,15 +247,17 @@ def _in_time_order(
 
 def _in_order(
     names: Sequence[str], labels: np.ndarray, values: np.ndarray, stamps: np.ndarray | None, zone: str | None,
-    stations: tuple[str, ...] | None, notes: Notes, keep: bool, what: str,
+    stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool, what: str,
 ) -> Readings:  # fmt: skip
-    """The rows in the order of the stations, and a note about those that never read."""
+    """The rows in the order of the stations, or their ``own``, and a note about those that never read."""
     silent = [name for name, never in zip(names, np.isnan(values).all(axis=1), strict=True) if never]
     if silent:
         notes.fact(f"{count(len(silent), 'station has', 'stations have')} no reading: {listed(silent)}")
     if stations is not None:
         place = {name: i for i, name in enumerate(names)}
         wanted = absent(stations, names, notes, keep=keep, what=what)
+        if own:
+            wanted = list(names)
         ordered = np.full((len(wanted), values.shape[1]), np.nan)
         there = [i for i, name in enumerate(wanted) if name in place]
         ordered[there] = values[[place[wanted[i]] for i in there]]
@@ -248,7 +265,9 @@ def _in_order(
     return Readings(tuple(names), tuple(labels), values, stamps, zone, notes.sentences)
 
 
-def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] | None, notes: Notes, keep: bool) -> Readings:
+def _long(
+    table: Table, layout: Layout, station: int, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool
+) -> Readings:
     import pandas as pd
 
     if not layout.time:
@@ -294,4 +313,4 @@ def _long(table: Table, layout: Layout, station: int, stations: tuple[str, ...] 
         )
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
-    return _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, "row")
+    return _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")

@@ -17,7 +17,7 @@ from nareg.io._layout import Table
 from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
-from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, UNNAMED, plain
+from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
 
 
 def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
@@ -84,11 +84,16 @@ def stations_from_frame(frame: Any, strict: bool = False) -> Stations:
 
 def _stations(table: Table, notes: Notes) -> Stations:
     words = [plain(name) for name in table.header]
-    header = ", ".join(table.header)
+    header = ", ".join(table.header[:6]) + (f" and {len(table.header) - 6} more" if len(table.header) > 6 else "")
     name = _first(words, (*STATION, *SENSOR), table)
     if name is None and words[0] in UNNAMED and not (isinstance(table, FrameTable) and table.counted):
         name = 0
     if name is None:
+        if any(word in TIME for word in words):
+            raise InputError(
+                f"{notes.source} has a column of times ({header}) where the table of stations is expected: exchange the two "
+                "tables."
+            )
         options = " or ".join(map(repr, ("station", "id", "name")))
         raise InputError(f"{notes.source}: no column {options}; it has {header}. Rename the one that names the stations.")
     latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, ("x",), ("y",)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,8 @@ class Finding:
     evidence : str
     level : array or float
         Badness of each of these readings; default the score.
+    size : float
+        How far off they are, in the unit of the readings; NaN where that is not one number.
     """
 
     station: int
@@ -35,8 +38,9 @@ class Finding:
     flag: Flag
     evidence: str
     level: np.ndarray | None = None
+    size: float = math.nan
 
     def suspect(self, names: tuple[str, ...], times: np.ndarray) -> Suspect:
         """The finding with the station's name and dates, as a user gets it."""
         first, last = (times[self.columns[k]] for k in (0, -1))
-        return Suspect(self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence)
+        return Suspect(self.station, names[self.station], self.kind, float(self.score), first, last, self.evidence, self.size)

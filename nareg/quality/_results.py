@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -27,9 +28,11 @@ class Suspect:
     score : float
         In robust standard deviations, comparable between kinds; infinite for a dead station.
     start, stop : time
-        First and last time of the fault.
+        First and last time of the fault, in UTC where the readings' times have a zone.
     evidence : str
         One sentence.
+    size : float
+        How far a drifting station is off, in the unit of the readings; NaN for other faults.
     """
 
     station: int
@@ -39,6 +42,7 @@ class Suspect:
     start: np.datetime64 | float
     stop: np.datetime64 | float
     evidence: str
+    size: float = math.nan
 
 
 @dataclass(frozen=True, eq=False)

@@ -89,4 +89,5 @@ def _drift(residuals: Residuals, error: Lasting) -> Finding:
     size = f"{_text.number(abs(shift))} {side} the prediction from the other stations"
     verb = "move to" if error.shape == "ramp" else "are"
     evidence = f"Its readings {verb} {size}, {over}: {error.ratio:.1f} standard deviations."
-    return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size))
+    level = np.zeros(columns.size)
+    return Finding(error.station, "drift", error.ratio, columns, Flag.SUSPECT, evidence, level, abs(shift))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -100,15 +102,51 @@ def test_unevenly_named_frames_paths_and_graphs_are_the_same_network(network, tm
         assert (other.graph.adjacency != first.graph.adjacency).nnz == 0
 
 
-def test_a_table_in_another_order_is_put_in_order(network):
+def test_results_are_in_the_order_of_the_readings_whatever_that_of_the_stations(network, tmp_path):
     from nareg.cleaning._network import assemble
 
     readings, stations = frames(network)
-    table = nareg.io.readings_from_frame(readings[list(reversed(network.names))])
-    network_read = assemble(table, stations.iloc[:-2])
-    assert network_read.readings.names == network.names[:-2]
-    np.testing.assert_array_equal(network_read.readings.values, network.readings[:-2])
-    assert any("left out: no coordinates" in note for note in network_read.notes)
+    mixed = readings[list(reversed(network.names))]
+    mixed.to_csv(tmp_path / "readings.csv")
+    long = mixed.stack(future_stack=True).rename_axis(["time", "station"]).rename("value").reset_index()
+    for table in (mixed, nareg.io.readings_from_frame(mixed), tmp_path / "readings.csv", long):
+        for places in (stations, stations.sample(frac=1, random_state=0), network.graph()):
+            read = assemble(table, places)
+            assert read.readings.names == read.graph.names == tuple(mixed.columns)
+            np.testing.assert_array_equal(read.readings.values, mixed.to_numpy().T)
+            rows = [network.names.index(name) for name in read.readings.names]
+            np.testing.assert_array_equal(read.graph.coordinates, network.graph().coordinates[rows])
+    left_out = assemble(nareg.io.readings_from_frame(mixed), stations.iloc[:-2])
+    assert left_out.readings.names == tuple(mixed.columns[2:])
+    assert any("left out: no coordinates" in note for note in left_out.notes)
+
+
+def test_the_band_of_a_drifting_station_is_as_wide_as_it_is_off(network):
+    readings, stations = frames(network)
+    healthy = readings.loc[:, [name for name in readings.columns if name not in network.faults]]
+    name = healthy.columns[3]
+    shifted = healthy.copy()
+    shifted.loc[shifted.index[200] :, name] += 6.0
+    cleaned = nareg.clean(shifted, stations)
+    drift = next(s for s in cleaned.quality.suspects if s.name == name and s.kind == "drift")
+    assert 3 < drift.size < 9
+    during = (healthy.index.to_numpy() >= drift.start) & (healthy.index.to_numpy() <= drift.stop)
+    assert (cleaned.std[name][during] >= drift.size).all()
+    assert cleaned.std[name][~during].max() < drift.size / 3
+    low, high = (pd.DataFrame(end.T, index=healthy.index, columns=healthy.columns)[name] for end in cleaned.band(0.9))
+    np.testing.assert_array_less(1.6 * drift.size, (high - cleaned.x[name])[during])
+    assert ((high - low)[~during] < drift.size).all()
+    assert any("1 station drifts" in note for note in cleaned.notes)
+
+
+def test_evidence_has_the_times_of_the_table(network):
+    readings, stations = frames(network)
+    zoned = readings.set_axis(pd.DatetimeIndex(readings.index).tz_localize("UTC").tz_convert("Asia/Kolkata"))
+    cleaned = nareg.clean(zoned, stations)
+    labels = set(cleaned.network.readings.times)
+    found = [date for s in cleaned.quality.suspects for date in re.findall(r"\d{4}-\d\d-\d\d\S*(?: \d\d:\S*)?", s.evidence)]
+    assert found
+    assert {date.strip(".,:") for date in found} <= labels
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,18 @@ def read(tmp_path, text, *arguments, **options):
     return io.read_readings(path, *arguments, **options)
 
 
+@pytest.mark.parametrize("top", ["# Export, temperature in °C, 2025\n", "\n#one\n  # two, three\n", "#", "# ", "#one\n# "])
+def test_comments_before_the_header_are_left_out(tmp_path, top):
+    # what np.savetxt writes has its header behind a "#"
+    table = read(tmp_path, top + "time,A,B\n" + "\n".join(map(",".join, ROWS)))
+    np.testing.assert_array_equal(table.values, VALUES)
+    assert table.names == ("A", "B")
+    assert any("of comments before the header" in note for note in table.notes) == ("\n" in top)
+    line = top.count("\n") + 2
+    with pytest.raises(InputError, match=rf"line {line}\b"):
+        read(tmp_path, top + "time,A,B\n2024-01-01 00:10,1,2,3\n")
+
+
 @pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
 @pytest.mark.parametrize(
     "header", ["time", "Time", "DateTime", "date time", "timestamp", "Date", "", "Time (UTC)", "Unnamed: 0"]

@@ -102,14 +102,16 @@ const chart = (() => {
 
   // The score of each reading as it was read, the largest over all tests of nareg.quality.
   function strip(area, rows, x, i, top) {
-    const y = axis(area, 0, TOP_SCORE, top, STRIP, 2, "score of the reading, in standard deviations; flagged bad: orange");
-    const bars = { good: "", bad: "" };
+    const y = axis(area, 0, TOP_SCORE, top, STRIP, 2, "score of the reading, in standard deviations; flagged bad: red, suspect: orange");
+    const bars = { good: "", suspect: "", bad: "" };
     for (const row of rows) {
       const score = data.scores[i * data.T + row.t];
-      if (Number.isFinite(score)) bars[data.bad[i * data.T + row.t] ? "bad" : "good"] += `M${x(row.t).toFixed(1)} ${y(0)}V${y(Math.min(score, TOP_SCORE)).toFixed(1)}`;
+      const place = i * data.T + row.t;
+      if (Number.isFinite(score)) bars[data.bad[place] ? "bad" : data.suspicious[place] ? "suspect" : "good"] += `M${x(row.t).toFixed(1)} ${y(0)}V${y(Math.min(score, TOP_SCORE)).toFixed(1)}`;
     }
     const width = Math.max((0.7 * (WIDTH - LEFT - RIGHT)) / Math.max(rows.length, 1), 1);
     element(svg, "path", { d: bars.good, stroke: "#9aa6ae", "stroke-width": Math.min(width, 8) });
+    element(svg, "path", { d: bars.suspect, stroke: OKABE_ITO.orange, "stroke-width": Math.min(Math.max(width, 2), 8) });
     element(svg, "path", { d: bars.bad, stroke: OKABE_ITO.vermilion, "stroke-width": Math.min(Math.max(width, 2), 8) });
   }
 

@@ -17,8 +17,10 @@ const data = (() => {
   for (let i = 0, k = 0; i < n; i++) for (let j = 0; j <= i; j++, k++) moment[i * n + j] = moment[j * n + i] = lower[k];
   const bad = new Uint8Array(n * T);
   for (const place of decode(raw.bad, "uint32")) bad[place] = 1;
+  const suspicious = new Uint8Array(n * T);
+  for (const place of decode(raw.suspicious, "uint32")) suspicious[place] = 1;
   return {
-    ...raw, n, T, moment, bad,
+    ...raw, n, T, moment, bad, suspicious,
     from: decode(raw.edges.from, "uint16"), to: decode(raw.edges.to, "uint16"), weight: decode(raw.edges.weight, "float64"),
     readings: unpack(raw.readings), truth: raw.truth && unpack(raw.truth), scores: raw.scores && unpack(raw.scores), levels: decode(raw.levels, "float64"),
     cleaned: { ...raw.cleaned, x: unpack(raw.cleaned.x), low: unpack(raw.cleaned.low), high: unpack(raw.cleaned.high) },

@@ -1,0 +1,53 @@
+"""What suspect stations mean for the estimate, and their evidence in the readings' own times."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from nareg.cleaning._words import plural
+from nareg.io import Readings
+from nareg.quality import Quality
+from nareg.quality._text import time
+
+#: A date, with or without a time of day, as evidence has it.
+DATE = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d)?")
+
+
+def in_own_times(quality: Quality, readings: Readings) -> Quality:
+    """The quality with evidence in the table's own times, where these have a zone: all is computed in UTC."""
+    if readings.zone is None or readings.timestamps is None:
+        return quality
+    labels = dict(zip(map(time, readings.timestamps), readings.times, strict=True))
+
+    def own(evidence: str) -> str:
+        return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)
+
+    return replace(quality, suspects=tuple(replace(s, evidence=own(s.evidence)) for s in quality.suspects))
+
+
+def doubt(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
+    """(N, T) how far a drifting station is off while it drifts, 0 elsewhere.
+
+    The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell.
+    """
+    result = np.zeros(shape)
+    for s in quality.suspects if quality is not None else ():
+        if np.isfinite(s.size):
+            assert quality is not None
+            during = (quality.times >= s.start) & (quality.times <= s.stop)
+            result[s.station, during] = np.maximum(result[s.station, during], s.size)
+    return result
+
+
+def note(doubts: np.ndarray) -> str | None:
+    """What the doubt does to the estimate, in a sentence."""
+    stations = int(doubts.any(axis=1).sum())
+    if not stations:
+        return None
+    return (
+        f"{plural(stations, 'station')} drift{'s' if stations == 1 else ''}: the estimate there follows the readings, and its "
+        "band is as wide as they are off. To have it from the other stations instead, remove these readings and clean again."
+    )
