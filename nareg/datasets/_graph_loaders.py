@@ -15,12 +15,23 @@ from nareg._array_files import open_npz, read_npy
 from nareg._sparse_files import csr, stored
 from nareg.datasets._info import DatasetInfo, arrays, not_found
 from nareg.datasets.node_classification import NodeClassification, Split
-from nareg.errors import UNREADABLE, DatasetCorruptError, TooLargeError
+from nareg.errors import UNREADABLE, DatasetCorruptError, NaregError, TooLargeError, brief
 from nareg.graph import Graph
 
 
 def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     """Planetoid, Geom-GCN, Shchur and Metattack files, recognized by their arrays."""
+    try:
+        return _prepared(entry, root)
+    except NaregError:
+        raise
+    except UNREADABLE as error:
+        raise DatasetCorruptError(
+            f"{root / next(iter(entry.files))} is not a prepared data set ({brief(error)}): delete it and download it again."
+        ) from None
+
+
+def _prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     first = next(iter(entry.files))
     data = arrays(entry, first, root)
     file = str(root / first)
@@ -82,13 +93,13 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     data, label, *parts = _present(entry, root)
     try:
         with open_npz(data) as archive:
-            pairs, features = _whole(archive.read("edge_index")).T, archive.read("node_feat").astype(np.float32, copy=False)
+            pairs, features = _whole(archive.read("edge_index")).T, _single(archive.read("node_feat"))
         with open_npz(label) as archive:
             labels = archive.read("node_label").astype(np.float64)
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({error}): get them again.") from None
+        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({brief(error)}): get them again.") from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
@@ -98,6 +109,12 @@ def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
     if wide:
         raise DatasetCorruptError(f"{wide[0]} has more than one column: download it again.")
     return tuple(table[:, 0] for table in tables)
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """Features in single precision; what is too large for it becomes infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
@@ -119,7 +136,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     """GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json``, ``role.json``; nothing is unpickled."""
     adjacency, feature, classes, role = _present(entry, root)
     try:
-        features = read_npy(feature).astype(np.float32)
+        features = _single(read_npy(feature))
         with open_npz(adjacency) as archive:
             indices, indptr = archive.read("indices"), archive.read("indptr")
             ones = np.ones(indices.size, dtype=bool)  # the pattern alone
@@ -136,7 +153,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         raise
     except UNREADABLE as error:
         raise DatasetCorruptError(
-            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format ({error}): "
+            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format ({brief(error)}): "
             "download them again."
         ) from None
     return _users_own(entry, pairs, features, labels, split, adjacency.parent)
@@ -190,4 +207,4 @@ def _table(path: Path, dtype: Any) -> np.ndarray:
         with gzip.open(path, "rt") as handle:
             return np.loadtxt(handle, delimiter=",", dtype=dtype, ndmin=2)
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} is not a table of numbers ({error}): download it again.") from None
+        raise DatasetCorruptError(f"{path} is not a table of numbers ({brief(error)}): download it again.") from None

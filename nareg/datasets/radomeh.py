@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg.datasets._info import BUNDLED
-from nareg.errors import UNREADABLE, DatasetCorruptError
+from nareg.errors import UNREADABLE, DatasetCorruptError, brief
 from nareg.io import read_rows
 from nareg.io._rows import rows
 
@@ -55,7 +55,7 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
     except (tarfile.TarError, *UNREADABLE) as error:
-        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): download it again.") from None
+        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({brief(error)}): download it again.") from None
     actual = content_digest(series)
     if actual != CONTENT_SHA256:
         raise DatasetCorruptError(

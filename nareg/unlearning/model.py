@@ -432,7 +432,8 @@ class CertifiedGPR(Forgetting[Certificate]):
             model = cls._from_settings(settings, folder=path, memory=memory, device=device, rng=rng)
             model._data, model._certificate = data, certificate
             B, W = data.noise_and_coefficients()
-            model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
+            with np.errstate(over="ignore", invalid="ignore"):  # a damaged head may hold any numbers: it does not fit then
+                model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
             if not model._fits():
                 raise LedgerError(f"{path}: the model does not belong to the data of the folder: restore it from a copy.")
         except BaseException:
