@@ -5,13 +5,15 @@ from __future__ import annotations
 import gzip
 import json
 import operator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import open_npz, read_npy
+from nareg._array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
+from nareg._number_lines import LONGEST
 from nareg._sparse_files import csr, stored
 from nareg.datasets._info import DatasetInfo, arrays, not_found
 from nareg.datasets.node_classification import NodeClassification, Split
@@ -204,7 +206,19 @@ def _users_own(
 
 def _table(path: Path, dtype: Any) -> np.ndarray:
     try:
-        with gzip.open(path, "rt") as handle:
-            return np.loadtxt(handle, delimiter=",", dtype=dtype, ndmin=2)
+        return np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
+    except TooLargeError:
+        raise
     except UNREADABLE as error:
         raise DatasetCorruptError(f"{path} is not a table of numbers ({brief(error)}): download it again.") from None
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a compressed text that expands to a plausible size."""
+    most, size = FREE + EXPANSION * path.stat().st_size, 0
+    with gzip.open(path, "rt", encoding="latin-1") as handle:
+        while line := handle.readline(LONGEST):
+            size += len(line)
+            if size > most:
+                refuse_expanding(path, size)
+            yield line

@@ -46,11 +46,11 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     try:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
-                if not member.isfile() or not member.name.lower().endswith((".txt", ".csv")):
-                    continue
-                total += member.size
+                total += member.size  # of members that are passed over too: they are decompressed all the same
                 if member.size > MEMBER_LIMIT or total > TOTAL_LIMIT:
                     raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
+                if not member.isfile() or not member.name.lower().endswith((".txt", ".csv")):
+                    continue
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
