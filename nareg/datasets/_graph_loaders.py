@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import operator
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -73,7 +74,7 @@ def _attack_name(key: str) -> str:
 def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
     for names in (("train_idx", "val_idx", "test_idx"), ("idx_train", "idx_val", "idx_test")):
         if names[0] in data:
-            train, val, test = (data[name].astype(np.int64) for name in names)
+            train, val, test = (_whole(data[name]) for name in names)
             return ((train, val, test),)
     if "train_masks" not in data:
         return ()
@@ -206,11 +207,16 @@ def _users_own(
 
 def _table(path: Path, dtype: Any) -> np.ndarray:
     try:
-        return np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
+            table = np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
     except TooLargeError:
         raise
     except UNREADABLE as error:
         raise DatasetCorruptError(f"{path} is not a table of numbers ({brief(error)}): download it again.") from None
+    if not table.size:
+        raise DatasetCorruptError(f"{path} is empty: download it again.")
+    return table
 
 
 def _lines(path: Path) -> Iterator[str]:
