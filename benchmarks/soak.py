@@ -70,10 +70,12 @@ def commands(n_rounds: int) -> Iterator[tuple[int, float]]:
         nareg.io.write_readings("readings.csv", nareg.io.Readings(names, tuple(us.times[:60]), noisy))
         files = ["stations.csv", "readings.csv"]
         jobs = [
-            ["design", *files, "--noise", "1", "--out", "design.npz"], ["denoise", *files, "--weights", "design.npz", "--out", "x.csv"],
-            ["interpolate", *files, "--weights", "design.npz", "--out", "y.csv"], ["clean", *files, "--out", "clean"],
+            ["design", *files, "--noise", "1", "--out", "design.npz"],
+            ["denoise", *files, "--weights", "design.npz", "--out", "x.csv"],
+            ["interpolate", *files, "--weights", "design.npz", "--out", "y.csv"],
+            ["clean", *files, "--out", "clean"],
             ["explore", *files, "--out", "page.html"],
-        ]  # fmt: skip
+        ]
         for k in track(range(1, n_rounds + 1), description="commands"):
             for job in jobs:
                 silently(job)

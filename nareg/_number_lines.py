@@ -45,7 +45,9 @@ def numbers_of_lines(
                 raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
             text, rest = _whole_lines(rest + block, last=not block)
             if len(rest) > LONGEST:
-                raise InputError(f"{path}, line {line}, has more than {LONGEST} characters: it is damaged, or no table of numbers.")
+                raise InputError(
+                    f"{path}, line {line}, has more than {LONGEST} characters: it is damaged, or no table of numbers."
+                )
             begin = 0
             while begin < len(text) and not started:
                 end = text.find(b"\n", begin) + 1 or len(text)

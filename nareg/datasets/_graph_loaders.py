@@ -102,7 +102,9 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({brief(error)}): get them again.") from None
+        raise DatasetCorruptError(
+            f"{data.parent}: the arrays are not in OGB's format ({brief(error)}): get them again."
+        ) from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
@@ -156,8 +158,8 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         raise
     except UNREADABLE as error:
         raise DatasetCorruptError(
-            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format ({brief(error)}): "
-            "download them again."
+            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format "
+            f"({brief(error)}): download them again."
         ) from None
     return _users_own(entry, pairs, features, labels, split, adjacency.parent)
 

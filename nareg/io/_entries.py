@@ -67,7 +67,11 @@ def _nodes(numbers: np.ndarray, path: Path) -> np.ndarray:
 def _matrix_market(path: Path, n_nodes: int | None) -> EntrySource:
     """A sparse MatrixMarket file: real, integer or pattern; general or symmetric."""
     head = _matrix_market_files.header(path)
-    if head.layout != "coordinate" or head.field not in _matrix_market_files.REAL or head.symmetry not in ("general", "symmetric"):
+    if (
+        head.layout != "coordinate"
+        or head.field not in _matrix_market_files.REAL
+        or head.symmetry not in ("general", "symmetric")
+    ):
         kind = f"{head.layout} {head.field} {head.symmetry}"
         raise InputError(f"{path} is {kind}: coordinate, real or pattern, general or symmetric is expected.")
     if head.rows != head.columns:
@@ -85,7 +89,9 @@ def _matrix_market(path: Path, n_nodes: int | None) -> EntrySource:
                 weight = None if weight is None else np.concatenate([weight, weight[off]])
             yield Entries(i, j, np.ones(i.size) if weight is None else weight, done)
         if listed != head.entries:
-            raise InputError(f"{path} declares {head.entries} entries and has {listed}: it is cut off or damaged, write it again.")
+            raise InputError(
+                f"{path} declares {head.entries} entries and has {listed}: it is cut off or damaged, write it again."
+            )
 
     return EntrySource(str(path), chunks, head.rows, is_matrix=True, is_text=True)
 

@@ -27,7 +27,8 @@ def rows(source: str, lines: Iterable[str], separator: str = ",", *, first: int 
                 yield reader.line_num + first - 1, cells
     except csv.Error as error:
         raise InputError(
-            f"{source}, line {reader.line_num + first - 1}: the line cannot be read as CSV ({brief(error)}); correct its quotes."
+            f"{source}, line {reader.line_num + first - 1}: the line cannot be read as CSV ({brief(error)}); correct its "
+            "quotes."
         ) from None
 
 

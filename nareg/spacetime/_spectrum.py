@@ -73,7 +73,9 @@ class ErrorSpectrum:
         """
         radius = spectral_radius(dynamics)
         if radius >= 1:
-            raise InputError(f"the model's dynamics grow by {radius:.6g} per step, so its error has no steady state: {_remedy(dynamics)}.")
+            raise InputError(
+                f"the model's dynamics grow by {radius:.6g} per step, so its error has no steady state: {_remedy(dynamics)}."
+            )
         warp = np.sqrt((1 - radius) / (1 + radius))
         precision = _Precision.of(dynamics)
         total = np.zeros(W.size + change.nodes.size)

@@ -161,7 +161,9 @@ def _refuse_endless(since: np.ndarray, step: float, dated: bool) -> None:
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         steps = since[-1] / np.float64(step)
     if not steps < 2**53 / FINEST:
-        raise TooLargeError(f"times span {since[-1]:g} with steps of {step:g}{' s' if dated else ''}: fit the dense parts one by one.")
+        raise TooLargeError(
+            f"times span {since[-1]:g} with steps of {step:g}{' s' if dated else ''}: fit the dense parts one by one."
+        )
 
 
 def _regressed(since: np.ndarray, step: float) -> float:

@@ -432,7 +432,9 @@ class CertifiedGPR(Forgetting[Certificate]):
             try:
                 cls._from_settings(settings)  # by themselves: a device that is not there is no damage
             except InputError as error:
-                raise LedgerError(f"{path}: its settings are damaged ({brief(error)}): restore the folder from a copy.") from None
+                raise LedgerError(
+                    f"{path}: its settings are damaged ({brief(error)}): restore the folder from a copy."
+                ) from None
             model = cls._from_settings(settings, folder=path, memory=memory, device=device, rng=rng)
             model._data, model._certificate = data, certificate
             B, W = data.noise_and_coefficients()

@@ -152,7 +152,11 @@ def fitted(p: Problem) -> dict[str, Value]:
 
 
 def sites(ranking: spacetime.SensorRanking) -> dict[str, Value]:
-    return {"mse": number(ranking.mse, 2), "best": number(ranking.reduction.max(), 2), "station_mse": nodes(ranking.station_mse, 2)}
+    return {
+        "mse": number(ranking.mse, 2),
+        "best": number(ranking.reduction.max(), 2),
+        "station_mse": nodes(ranking.station_mse, 2),
+    }
 
 
 def checked(p: Problem) -> dict[str, Value]:
@@ -206,7 +210,9 @@ def trained(p: Problem) -> dict[str, Value]:
 
 
 def tables(p: Problem) -> dict[str, Value]:
-    frame = nareg.io.readings_to_frame(nareg.io.Readings(p.graph.names, tuple(map(str, range(p.readings.shape[1]))), p.readings))
+    frame = nareg.io.readings_to_frame(
+        nareg.io.Readings(p.graph.names, tuple(map(str, range(p.readings.shape[1]))), p.readings)
+    )
     return {"x": nodes(nareg.io.readings_from_frame(frame).values, 1)}
 
 
@@ -272,7 +278,8 @@ CALLS: dict[str, Call] = {
         lambda p: {"x": nodes(filters.denoise(p.graph, p.weights, p.readings, fit=p.fit).x, 1)}, keeps_dtype=True
     ),
     "filters.interpolate": Call(
-        lambda p: {"x": nodes(filters.interpolate(p.graph, p.weights, p.readings, p.observed, fit=p.fit).x, 1)}, keeps_dtype=True
+        lambda p: {"x": nodes(filters.interpolate(p.graph, p.weights, p.readings, p.observed, fit=p.fit).x, 1)},
+        keeps_dtype=True,
     ),
     "filters.prepare": Call(
         lambda p: {"x": nodes(filters.prepare(p.graph, p.weights, fit=p.fit).denoise(p.readings).x, 1)}, keeps_dtype=True
@@ -298,9 +305,7 @@ CALLS: dict[str, Call] = {
     ),
     "baselines.neighbor_median": Call(lambda p: {"x": nodes(baselines.neighbor_median(p.graph, p.readings), 1)}),
     "baselines.network_mean": Call(lambda p: {"x": nodes(baselines.network_mean(p.readings, observed=p.observed), 1)}),
-    "baselines.pca": Call(
-        lambda p: {"x": nodes(baselines.pca(p.readings, p.observed, rank=2, tol=1e-12).x, 1)}, rtol=1e-4
-    ),
+    "baselines.pca": Call(lambda p: {"x": nodes(baselines.pca(p.readings, p.observed, rank=2, tol=1e-12).x, 1)}, rtol=1e-4),
     "baselines.rolling_mean": Call(lambda p: {"x": nodes(baselines.rolling_mean(p.readings, 3), 1)}),
     "baselines.tikhonov_classification": Call(
         lambda p: {"scores": nodes(baselines.tikhonov_classification(p.graph, p.labels, p.train, tau=0.5).scores)}
@@ -309,19 +314,16 @@ CALLS: dict[str, Call] = {
         lambda p: {"x": nodes(baselines.tikhonov_regression(p.graph, p.readings, p.observed, tau=0.5), 1)}, keeps_dtype=True
     ),
     "baselines.total_variation": Call(
-        lambda p: {
-            "x": nodes(baselines.total_variation(p.graph, p.readings, weight=0.1 * p.noise.max() ** 0.5, tol=1e-9), 1)
-        },
-        rtol=1e-5, keeps_dtype=True,
+        lambda p: {"x": nodes(baselines.total_variation(p.graph, p.readings, weight=0.1 * p.noise.max() ** 0.5, tol=1e-9), 1)},
+        rtol=1e-5,
+        keeps_dtype=True,
     ),
     # designs
     "design.blind": Call(
         lambda p: searched(p, design.blind(p.graph, measurements=p.readings, noise=p.noise)), rtol=1e-4, costly=True
     ),
     "design.conditions": Call(conditions),
-    "design.edge": Call(
-        lambda p: searched(p, design.edge(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True
-    ),
+    "design.edge": Call(lambda p: searched(p, design.edge(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True),
     "design.estimate_noise": Call(lambda p: {"noise": nodes(design.estimate_noise(p.graph, p.readings), 2)}, rtol=1e-5),
     "design.exact": Call(
         lambda p: searched(p, design.exact(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True
@@ -331,7 +333,9 @@ CALLS: dict[str, Call] = {
         lambda p: weighted(design.node_invariant(p.graph, rule="oracle", signals=p.signals, noise=p.noise)), rtol=1e-5
     ),
     "design.placement": Call(measured),
-    "design.prony": Call(lambda p: searched(p, design.prony(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True),
+    "design.prony": Call(
+        lambda p: searched(p, design.prony(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-4, costly=True
+    ),
     "design.redesign": Call(redesigned, rtol=1e-3, costly=True),
     "design.relaxation": Call(
         lambda p: searched(p, design.relaxation(p.graph, signals=p.signals, noise=p.noise)), rtol=1e-3, costly=True
@@ -346,16 +350,21 @@ CALLS: dict[str, Call] = {
     "spectral.FilterBank": Call(lambda p: bank(spectral.FilterBank(p.graph, lambda x: 1 / (1 + x)), p), keeps_dtype=True),
     "spectral.fourier_basis": Call(basis, rtol=1e-6),
     "spectral.gabor": Call(
-        lambda p: {"out": number(spectral.gabor(p.graph, lambda x: np.exp(-x), centers=[0.5, 1.0]).analyze(p.readings).sum(), 1)}, keeps_dtype=True
+        lambda p: {
+            "out": number(spectral.gabor(p.graph, lambda x: np.exp(-x), centers=[0.5, 1.0]).analyze(p.readings).sum(), 1)
+        },
+        keeps_dtype=True,
     ),
-    "spectral.gft": Call(
-        lambda p: {"energy": number(spectral.gft(p.graph, p.readings) ** 2, 2)}, rtol=1e-6, keeps_dtype=True
-    ),
+    "spectral.gft": Call(lambda p: {"energy": number(spectral.gft(p.graph, p.readings) ** 2, 2)}, rtol=1e-6, keeps_dtype=True),
     "spectral.heat": Call(lambda p: bank(spectral.heat(p.graph, [1.0, 5.0]), p), keeps_dtype=True),
     "spectral.igft": Call(
         lambda p: {"y": nodes(spectral.igft(p.graph, spectral.gft(p.graph, p.readings)), 1)}, keeps_dtype=True
     ),
-    "spectral.itersine": Call(lambda p: {"out": nodes(spectral.itersine(p.graph, 3).analyze(p.readings, method="exact"), 1)}, keeps_dtype=True, rtol=1e-6),
+    "spectral.itersine": Call(
+        lambda p: {"out": nodes(spectral.itersine(p.graph, 3).analyze(p.readings, method="exact"), 1)},
+        keeps_dtype=True,
+        rtol=1e-6,
+    ),
     "spectral.mexican_hat": Call(lambda p: bank(spectral.mexican_hat(p.graph, 3), p), keeps_dtype=True, rtol=1e-6),
     "spectral.meyer": Call(lambda p: bank(spectral.meyer(p.graph, 3), p), keeps_dtype=True, rtol=1e-6),
     # time
@@ -365,26 +374,33 @@ CALLS: dict[str, Call] = {
     "spacetime.placement": Call(lambda p: sites(spacetime.placement(model_of(p), stations=range(p.n)))),
     "spacetime.removal": Call(lambda p: sites(spacetime.removal(model_of(p)))),
     "quality.check": Call(checked, rtol=1e-6),
-    "quality.scores": Call(
-        lambda p: {"scores": nodes(quality.scores(p.graph, p.readings, model=model_of(p)))}, rtol=1e-6
-    ),
+    "quality.scores": Call(lambda p: {"scores": nodes(quality.scores(p.graph, p.readings, model=model_of(p)))}, rtol=1e-6),
     "datasets.inject": Call(injected, unequal="faults begin at random", no_unit="the fault is a wrong unit"),
     # scikit-learn
-    "estimators.EdgeDenoiser": Call(estimator(lambda p: EdgeDenoiser(p.graph, noise=p.noise, random_state=0)), rtol=1e-3, costly=True, keeps_dtype=True),
+    "estimators.EdgeDenoiser": Call(
+        estimator(lambda p: EdgeDenoiser(p.graph, noise=p.noise, random_state=0)), rtol=1e-3, costly=True, keeps_dtype=True
+    ),
     "estimators.GraphInterpolator": Call(estimator(lambda p: GraphInterpolator(p.graph, weights=0.7)), keeps_dtype=True),
     "estimators.NodeAdaptiveDenoiser": Call(
-        estimator(lambda p: NodeAdaptiveDenoiser(p.graph, noise=p.noise, random_state=0)), rtol=1e-3, costly=True, keeps_dtype=True
+        estimator(lambda p: NodeAdaptiveDenoiser(p.graph, noise=p.noise, random_state=0)),
+        rtol=1e-3,
+        costly=True,
+        keeps_dtype=True,
     ),
     "estimators.SpaceTimeSmoother": Call(
         estimator(lambda p: SpaceTimeSmoother(p.graph, noise=p.noise, dynamics="scalar", cycles=None, random_state=0)),
-        rtol=1e-2, costly=True, keeps_dtype=True, unequal=HIDDEN,
+        rtol=1e-2,
+        costly=True,
+        keeps_dtype=True,
+        unequal=HIDDEN,
     ),
     # graph networks
     "gnn.NGC": Call(layer(lambda _: gnn.NGC(4, 3)), rtol=1e-4),
     "gnn.RNGC": Call(layer(lambda _: gnn.RNGC(4, 3)), rtol=1e-4),
     "gnn.NodeAdaptiveConv": Call(layer(lambda p: gnn.NodeAdaptiveConv(4, 3, n_nodes=p.n)), rtol=1e-4),
     "gnn.Adjacency": Call(
-        lambda p: {"out": nodes(gnn.propagate(gnn.Adjacency(p.graph, normalization="rw"), tensor(p.features)).numpy())}, rtol=1e-4
+        lambda p: {"out": nodes(gnn.propagate(gnn.Adjacency(p.graph, normalization="rw"), tensor(p.features)).numpy())},
+        rtol=1e-4,
     ),
     "gnn.propagate": Call(
         lambda p: {
@@ -418,4 +434,4 @@ CALLS: dict[str, Call] = {
     "unlearning.CertifiedGPR": Call(lambda p: {"decision": nodes(forgetting(p).decision())}, rtol=1e-4),
     "unlearning.edge_factors": Call(factors, rtol=1e-8),
     "io.readings_from_frame": Call(tables),
-}  # fmt: skip
+}

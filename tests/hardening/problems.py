@@ -67,10 +67,17 @@ def problem(seed: int, n: int, T: int, *, unit: float = 1.0) -> Problem:
     labels[order] = np.arange(n) % 3
     signals = unit * (smooth + 1.5)
     return Problem(
-        graph=graph, signals=signals, readings=signals + unit * np.sqrt(noise)[:, None] * rng.standard_normal((n, T)),
-        noise=unit**2 * noise, observed=observed, weights=0.3 + rng.random(n), fit=0.5 + rng.random(n), labels=labels, train=train,
+        graph=graph,
+        signals=signals,
+        readings=signals + unit * np.sqrt(noise)[:, None] * rng.standard_normal((n, T)),
+        noise=unit**2 * noise,
+        observed=observed,
+        weights=0.3 + rng.random(n),
+        fit=0.5 + rng.random(n),
+        labels=labels,
+        train=train,
         features=rng.random((n, 4)),
-    )  # fmt: skip
+    )
 
 
 def problems(*, least: int = 5, most: int = 8, times: int = 6) -> st.SearchStrategy[Problem]:

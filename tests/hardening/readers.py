@@ -68,7 +68,12 @@ def stations(path: Path) -> None:
 def netcdf(path: Path) -> None:
     import xarray
 
-    coordinates = {"time": FRAME.index, "station": list(NAMES), "lat": ("station", np.arange(5.0)), "lon": ("station", np.arange(5.0))}
+    coordinates = {
+        "time": FRAME.index,
+        "station": list(NAMES),
+        "lat": ("station", np.arange(5.0)),
+        "lon": ("station", np.arange(5.0)),
+    }
     array = xarray.DataArray(FRAME.to_numpy(), dims=("time", "station"), coords=coordinates, attrs={"units": "K"}, name="t")
     array.to_netcdf(path, engine="h5netcdf")
 
@@ -166,7 +171,10 @@ def to_signals(path: Path) -> None:
 
 def prepared(path: Path) -> None:
     """A data set as it lies prepared: sparse arrays, labels and a split."""
-    adjacency, features = GRAPH.adjacency.astype(bool).astype(np.uint8), sp.csr_array(RNG(4).random((5, 3)) > 0.5).astype(np.uint8)
+    adjacency, features = (
+        GRAPH.adjacency.astype(bool).astype(np.uint8),
+        sp.csr_array(RNG(4).random((5, 3)) > 0.5).astype(np.uint8),
+    )
     parts = {
         f"{name}_{part}": np.asarray(getattr(matrix, part))
         for name, matrix in (("adj", adjacency), ("x", features))
@@ -252,7 +260,17 @@ def write_radomeh(path: Path) -> None:
         archive.addfile(member, memory.BytesIO(text))
 
 
-MODEL_FILES = ("state.json", "start.npy", "node.npy", "labels.npy", "peaks.npy", "features.npy", "neighbors.npy", "coefficients.npy", "term.npy")
+MODEL_FILES = (
+    "state.json",
+    "start.npy",
+    "node.npy",
+    "labels.npy",
+    "peaks.npy",
+    "features.npy",
+    "neighbors.npy",
+    "coefficients.npy",
+    "term.npy",
+)
 GRAPH_FILES = ("graph.json", "indptr.npy", "indices.npy", "weights.npy", "coordinates.npy", "names.npy")
 READERS = [
     Reader("readings.csv", wide, io.read_readings),
@@ -266,8 +284,14 @@ READERS = [
     Reader("stations.parquet", station_parquet, io.read_stations),
     Reader("stations.nc", netcdf, io.read_stations),
     Reader("stations.geojson", geojson, io.read_stations),
-    Reader("weights.csv", lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)), lambda path: io.read_weights(path, NAMES)),
-    Reader("fit.csv", lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)), lambda path: io.read_fit(path, NAMES)),
+    Reader(
+        "weights.csv",
+        lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)),
+        lambda path: io.read_weights(path, NAMES),
+    ),
+    Reader(
+        "fit.csv", lambda path: io.write_weights(path, NAMES, np.ones(5), np.ones(5)), lambda path: io.read_fit(path, NAMES)
+    ),
     Reader("column.csv", stations, lambda path: io.read_column(path, NAMES, "altitude")),
     Reader("rows.csv", stations, io.read_rows),
     Reader("adjacency.mtx", lambda path: scipy.io.mmwrite(path, GRAPH.adjacency), io.read_adjacency),
@@ -297,7 +321,9 @@ READERS = [
     Reader("prepared.npz", prepared, load_prepared),
     Reader("ogb", ogb_files, lambda path: _graph_loaders.ogb(entry("ogbn-arxiv"), path), tuple(entry("ogbn-arxiv").files)),
     Reader(
-        "ogb-arrays", ogb_arrays, lambda path: _graph_loaders.ogb_binary(entry("ogbn-papers100M"), path),
+        "ogb-arrays",
+        ogb_arrays,
+        lambda path: _graph_loaders.ogb_binary(entry("ogbn-papers100M"), path),
         tuple(entry("ogbn-papers100M").files),
     ),
     Reader("saint", saint_files, lambda path: _graph_loaders.saint(entry("flickr"), path), tuple(entry("flickr").files)),

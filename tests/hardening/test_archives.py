@@ -147,7 +147,11 @@ def test_declared_shapes_of_a_source_are_compared_with_the_file(tmp_path):
 
 def test_a_matlab_file_that_expands_beyond_reason_is_refused(tmp_path):
     rows = FREE // 8 // 100
-    scipy.io.savemat(tmp_path / "PM2_5_concentration.mat", {"myDataPM": np.zeros((rows, 150)), "Position": np.zeros((rows, 2))}, do_compression=True)
+    scipy.io.savemat(
+        tmp_path / "PM2_5_concentration.mat",
+        {"myDataPM": np.zeros((rows, 150)), "Position": np.zeros((rows, 2))},
+        do_compression=True,
+    )
     with pytest.raises(TooLargeError, match="more than 200 times as many"):
         stations.graph_trss("pm25", tmp_path)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import numpy as np
 import pytest
@@ -66,7 +67,7 @@ def shared(make, *uses):
     """One object, whose lazy parts eight threads ask for at once, against one that a single thread uses."""
     for _ in range(2):  # threads do not always meet
         thing, other = make(), make()
-        calls = [lambda use=uses[k % len(uses)]: use(thing) for k in range(THREADS)]
+        calls = [partial(uses[k % len(uses)], thing) for k in range(THREADS)]
         expected = [np.asarray(use(other)) for use in uses]
         for k, found in enumerate(together(calls)):
             np.testing.assert_allclose(np.asarray(found), expected[k % len(uses)], rtol=1e-9, atol=1e-12)
@@ -79,7 +80,11 @@ def test_a_graphs_laplacians_and_components():
 
 def test_a_prepared_filter():
     for method in ("direct", "cg", "multigrid"):
-        shared(lambda method=method: filters.prepare(fresh(), 1.0, method=method), lambda f: f.denoise(Y).x, lambda f: f.denoise(2 * Y).x)
+        shared(
+            lambda method=method: filters.prepare(fresh(), 1.0, method=method),
+            lambda f: f.denoise(Y).x,
+            lambda f: f.denoise(2 * Y).x,
+        )
 
 
 def test_a_prepared_filter_of_gaps():
@@ -105,8 +110,10 @@ def test_an_adjacency_of_graph_networks():
     x = Y.astype(np.float64)
     shared(
         lambda: gnn.Adjacency(fresh()),
-        lambda a: gnn.propagate(a, x), lambda a: gnn.propagate(a, x, solver="chebyshev"), lambda a: gnn.propagate(a, x, solver="cg"),
-    )  # fmt: skip
+        lambda a: gnn.propagate(a, x),
+        lambda a: gnn.propagate(a, x, solver="chebyshev"),
+        lambda a: gnn.propagate(a, x, solver="cg"),
+    )
 
 
 def test_a_layer_on_changing_graphs():
@@ -128,9 +135,13 @@ def test_a_space_time_model():
 
     y = make().readings
     shared(
-        make, lambda m: m.smooth().x, lambda m: m.smooth(y + 1).x, lambda m: m.smooth().std, lambda m: m.stream().update(y[:, 0]).x,
+        make,
+        lambda m: m.smooth().x,
+        lambda m: m.smooth(y + 1).x,
+        lambda m: m.smooth().std,
+        lambda m: m.stream().update(y[:, 0]).x,
         lambda m: m.scores(),
-    )  # fmt: skip
+    )
 
 
 def test_a_graph_on_disk(tmp_path):

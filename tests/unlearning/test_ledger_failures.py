@@ -433,3 +433,10 @@ def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1
         back.close()
+
+
+def test_a_damaged_store_is_named(rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    alter(tmp_path / "store", "UPDATE nodes SET label = -1")
+    with pytest.raises(LedgerError, match=rf"{tmp_path}.store: its data are damaged"):
+        CertifiedGPR.load(tmp_path / "store")

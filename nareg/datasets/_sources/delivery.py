@@ -126,6 +126,6 @@ def move(source: Path, target: Path) -> None:
 
 def _unexpected(entry: DatasetInfo, error: BaseException) -> DatasetCorruptError:
     return DatasetCorruptError(
-        f"data set {entry.name!r}: the download is not laid out as expected ({brief(error)}): the source has changed, nothing was "
-        "written; report it to nareg's authors."
+        f"data set {entry.name!r}: the download is not laid out as expected ({brief(error)}): the source has changed, nothing "
+        "was written; report it to nareg's authors."
     )

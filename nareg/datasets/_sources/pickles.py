@@ -137,7 +137,8 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
         return _plain(_Reader(io.BytesIO(text), encoding="latin-1").load(), str(path))
     except (pickle.UnpicklingError, *UNREADABLE) as error:
         raise DatasetCorruptError(
-            f"{path} is not a pickle of arrays, matrices, lists and dicts ({brief(error)}): it is damaged or malicious; delete it."
+            f"{path} is not a pickle of arrays, matrices, lists and dicts ({brief(error)}): it is damaged or malicious; "
+            "delete it."
         ) from None
 
 

@@ -322,7 +322,9 @@ class Ledger:
         except NaregError:
             raise
         except UNREADABLE as error:
-            raise LedgerError(f"{self.path} is damaged ({type(error).__name__}: {brief(error)}); restore it from a copy.") from None
+            raise LedgerError(
+                f"{self.path} is damaged ({type(error).__name__}: {brief(error)}); restore it from a copy."
+            ) from None
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:
