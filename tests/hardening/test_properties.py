@@ -90,6 +90,7 @@ OTHERS = {
     "files, pages and names of data sets: test_fuzz_readers, tests/io, tests/cleaning, tests/explorer, tests/datasets": [
         "clean",
         "cleaning.clean",
+        "cli.run",
         "datasets.available",
         "datasets.data_root",
         "datasets.fetch",
