@@ -28,7 +28,7 @@ DEFLATED = 1100
 
 
 @dataclass(frozen=True)
-class Header:
+class MatrixHeader:
     """What the lines in front of the numbers say, and how many they are."""
 
     layout: str
@@ -45,7 +45,7 @@ class Header:
         return 1 if self.layout == "array" else REAL[self.field]
 
 
-def header(path: Path) -> Header:
+def header(path: Path) -> MatrixHeader:
     """The first line, the comments, and the line of the sizes.
 
     Raises
@@ -70,7 +70,7 @@ def header(path: Path) -> Header:
     rows, columns, *listed = (int(part) for part in parts)
     # of a (skew-)symmetric array the lower triangle is listed
     below = {"symmetric": rows * (rows + 1) // 2, "skew-symmetric": rows * (rows - 1) // 2}.get(symmetry, rows * columns)
-    return Header(layout, field, symmetry, rows, columns, listed[0] if listed else below, lines)
+    return MatrixHeader(layout, field, symmetry, rows, columns, listed[0] if listed else below, lines)
 
 
 def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
@@ -99,7 +99,7 @@ def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
     return _dense(path, head) if dense else _sparse(path, head)
 
 
-def _numbers(path: Path, head: Header) -> np.ndarray:
+def _numbers(path: Path, head: MatrixHeader) -> np.ndarray:
     """All lines below the head, (entries, width)."""
     parts: list[np.ndarray] = []
     listed = 0
@@ -114,7 +114,7 @@ def _numbers(path: Path, head: Header) -> np.ndarray:
     return np.concatenate(parts) if parts else np.zeros((0, head.width))
 
 
-def _sparse(path: Path, head: Header) -> sp.csr_array:
+def _sparse(path: Path, head: MatrixHeader) -> sp.csr_array:
     numbers = _numbers(path, head)
     places = numbers[:, :2]
     for name, place, count in (("row", places[:, 0], head.rows), ("column", places[:, 1], head.columns)):
@@ -130,7 +130,7 @@ def _sparse(path: Path, head: Header) -> sp.csr_array:
     return _sparse_files.from_entries(values, i, j, (head.rows, head.columns), what=str(path))
 
 
-def _dense(path: Path, head: Header) -> np.ndarray:
+def _dense(path: Path, head: MatrixHeader) -> np.ndarray:
     values = _numbers(path, head).ravel()
     if not np.isfinite(values).all():
         raise InputError(f"{path} holds the value {values[~np.isfinite(values)][0]}, and all must be finite: write it again.")
