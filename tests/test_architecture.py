@@ -17,8 +17,9 @@ ROOT = Path(nareg.__file__).parent
 FLOORS = (
     ("errors", "_version", "_arrays", "_compiled", "_seconds", "progress", "_checkout"),
     ("_checks", "_files", "_lazy", "_neighbors", "_linear"),
-    ("_adjacency", "_array_files", "_number_lines", "_conversions", "_folders"),
-    ("_sparse_files", "_matrix_market_files", "_design_files", "_graph_files"),
+    ("_adjacency", "_array_files", "_conversions", "_folders"),
+    ("_sparse_files", "_number_lines", "_design_files", "_graph_files"),
+    ("_matrix_market_files",),
     ("graph",),
     ("results",),
     ("typing", "_operator"),
