@@ -438,6 +438,5 @@ def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
 def test_a_damaged_store_is_named(rng, tmp_path):
     fitted(rng)[0].save(tmp_path / "store").close()
     altered(*SETTINGS, classes=[2, 1, 0])(tmp_path / "store")
-    for read in (CertifiedGPR.load, verify):
-        with pytest.raises(LedgerError, match=rf"{tmp_path}.store: its settings are damaged"):
-            read(tmp_path / "store")
+    with pytest.raises(LedgerError, match=rf"{tmp_path}.store: its settings are damaged"):
+        CertifiedGPR.load(tmp_path / "store")
