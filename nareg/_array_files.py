@@ -19,7 +19,7 @@ from typing import IO, Any
 import numpy as np
 
 from nareg import _checks
-from nareg.errors import InputError, TooLargeError
+from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
 
 #: Bytes that a file of any size may expand to, and how many times its own size a larger one may.
 FREE, EXPANSION = 2**28, 200
@@ -35,11 +35,12 @@ _HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.r
 
 @dataclass(frozen=True)
 class Header:
-    """Shape and type of an array that is not read yet."""
+    """Shape and type of an array that is not read yet, and whether it lies column after column."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
     n_bytes: int
+    by_columns: bool
 
 
 class Npz:
@@ -62,7 +63,7 @@ class Npz:
             if member.compress_type not in METHODS:
                 raise InputError(f"{path}: {member.filename!r} is not compressed as NumPy does: write it with numpy.savez.")
             with archive.open(member) as handle:
-                self.headers[name] = _header(handle, member.file_size, f"{path}: array {name!r}")
+                self.headers[name] = header_of(handle, member.file_size, f"{path}: array {name!r}")
         refuse_expanding(path, sum(header.n_bytes for header in self.headers.values()))
 
     def read(self, name: str) -> np.ndarray:
@@ -75,7 +76,7 @@ class Npz:
         """One array of one dimension, so many of its numbers at a time."""
         header = self.headers[name]
         with self._archive.open(f"{name}.npy") as handle:
-            _header(handle, self._archive.getinfo(f"{name}.npy").file_size, f"{self._path}: array {name!r}")
+            header_of(handle, self._archive.getinfo(f"{name}.npy").file_size, f"{self._path}: array {name!r}")
             for first in range(0, header.shape[0], count):
                 data = handle.read(min(count, header.shape[0] - first) * header.dtype.itemsize)
                 yield np.frombuffer(data, header.dtype)
@@ -107,7 +108,7 @@ def read_npy(path: str | os.PathLike[str]) -> np.ndarray:
     """The array of an ``.npy`` file; raises as :func:`open_npz`."""
     refuse_special(path)
     with open(path, "rb") as handle:
-        header = _header(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
+        header = header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}", more=True)
         _checks.memory(f"the array in {path}", header.n_bytes, alternative="take a part of it")
         handle.seek(0)
         return _array(handle)
@@ -121,11 +122,16 @@ def npy_header(dtype: np.dtype[Any], shape: tuple[int, ...], *, by_columns: bool
 
 
 def map_npy(path: str | os.PathLike[str]) -> np.ndarray:
-    """The array of an ``.npy`` file, memory-mapped for reading; raises as :func:`open_npz`."""
-    refuse_special(path)
-    with open(path, "rb") as handle:
-        _header(handle, os.fstat(handle.fileno()).st_size, f"{path}")
-    mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    """The array of an ``.npy`` file, memory-mapped for reading; an InputError if it is no such file."""
+    try:
+        refuse_special(path)
+        with open(path, "rb") as handle:
+            header_of(handle, os.fstat(handle.fileno()).st_size, f"{path}")
+        mapped: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except InputError:
+        raise
+    except UNREADABLE as error:
+        raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
     return mapped
 
 
@@ -145,14 +151,14 @@ def refuse_expanding(path: str | os.PathLike[str], n_bytes: int, *, remedy: str 
         )
 
 
-def _header(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> Header:
+def header_of(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> Header:
     """Of an array that is the rest of a file or member of this size, or (``more``) the beginning of the rest."""
     version = np.lib.format.read_magic(handle)
     if version not in _HEADERS:
         raise InputError(f"{what} has version {version} of NumPy's format: write it again as numbers or texts.")
     counted = _Counted(handle)
     try:
-        shape, _, dtype = _HEADERS[version](counted)
+        shape, by_columns, dtype = _HEADERS[version](counted)
     except (ValueError, SyntaxError, tokenize.TokenError, RecursionError, MemoryError) as error:
         raise InputError(f"{what} has a header that cannot be read ({type(error).__name__}): it is damaged.") from None
     if dtype.hasobject:
@@ -166,7 +172,7 @@ def _header(handle: IO[bytes], size: int, what: str, *, more: bool = False) -> H
     rest = size - np.lib.format.MAGIC_LEN - counted.count
     if n_bytes > rest or (n_bytes < rest and not more):
         raise InputError(f"{what} declares {shape} of {dtype}, {n_bytes} bytes, but has {rest}: it is cut off or damaged.")
-    return Header(shape, dtype, n_bytes)
+    return Header(shape, dtype, n_bytes, by_columns)
 
 
 class _Counted:

@@ -36,6 +36,14 @@ def as_numpy(value: Any) -> Any:
     return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
 
 
+def as_tensor(value: Array, **options: Any) -> Any:
+    """``torch.as_tensor`` of any array: one that torch warns of (read-only) or refuses (backward in memory) is copied."""
+    import torch
+
+    alien = isinstance(value, np.ndarray) and (not value.flags.writeable or any(stride < 0 for stride in value.strides))
+    return torch.as_tensor(value.copy() if alien else value, **options)
+
+
 def empty_like(x: Array) -> Array:
     """A contiguous array of the same kind, shape, dtype and place as x."""
     if isinstance(x, np.ndarray):

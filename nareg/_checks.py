@@ -97,14 +97,14 @@ def signals(name: str, value: Any, n_nodes: int) -> Floats:
     """Graph signals: ``(n_nodes,)`` or ``(n_nodes, n_signals)``, finite, at least one signal."""
     remedy = "mark missing readings with a mask (interpolate(..., observed=mask)) or drop the node"
     array = floats(name, value, ndim=(1, 2), remedy=remedy)
-    _lengths(name, array, n_nodes)
-    _squares(name, array)
+    lengths(name, array, n_nodes)
+    squares(name, array)
     return array
 
 
-def _squares(name: str, array: Floats) -> None:
-    """Refuse values whose squares overflow."""
-    largest = float(np.abs(array).max(initial=0))
+def squares(name: str, array: Floats) -> None:
+    """Refuse values whose squares overflow; NaN has none."""
+    largest = float(np.fmax.reduce(np.abs(array), axis=None, initial=0))
     if largest > np.sqrt(np.finfo(array.dtype).max / array.size):
         raise InputError(f"{name} holds a value of size {largest:g}, whose square overflows: divide {name} by a constant.")
 
@@ -116,7 +116,8 @@ def squares_survive(name: str, array: Floats) -> None:
         raise InputError(f"the largest value of {name} is {largest:g}, whose square underflows: multiply {name} by a constant.")
 
 
-def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
+def lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
+    """Refuse signals of another number of nodes, or of none at all."""
     if array.shape[0] != n_nodes:
         hint = f"; it looks transposed: pass {name}.T" if array.ndim == 2 and array.shape[1] == n_nodes else ""
         raise InputError(
@@ -130,13 +131,13 @@ def _lengths(name: str, array: np.ndarray, n_nodes: int) -> None:
 def partially_observed(name: str, value: Any, observed: Bools, n_nodes: int) -> Floats:
     """Signals that may hold anything (NaN too) where ``observed`` is False; those become zero."""
     array = floats(name, value, ndim=(1, 2), finite=False)
-    _lengths(name, array, n_nodes)
+    lengths(name, array, n_nodes)
     seen = observed if observed.ndim == array.ndim else observed[:, None] & np.ones(array.shape, bool)
     bad = seen & ~np.isfinite(array)
     if bad.any():
         raise InputError(f"{name}{_first(bad)} is {array[bad].flat[0]} but observed is True there: set it to False.")
     readings = np.where(seen, array, array.dtype.type(0))
-    _squares(name, readings)
+    squares(name, readings)
     return readings
 
 
@@ -147,7 +148,7 @@ def measurements(value: Any, observed: Any, n_nodes: int) -> tuple[Floats, Bools
         array = floats("measurements", value, ndim=(1, 2), remedy=remedy)
         return signals("measurements", array, n_nodes).astype(np.float64).reshape(n_nodes, -1), None
     array = floats("measurements", value, ndim=(1, 2), finite=False)
-    _lengths("measurements", array, n_nodes)
+    lengths("measurements", array, n_nodes)
     seen = array_of("observed", observed)
     if seen.dtype == bool and seen.shape in ((n_nodes,), array.shape):
         if not seen.any():

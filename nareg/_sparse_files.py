@@ -8,20 +8,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-import scipy.io
 import scipy.sparse as sp
 
-from nareg._array_files import open_npz, refuse_expanding, refuse_special
+from nareg._array_files import open_npz, refuse_expanding
 from nareg.errors import InputError
-
-#: Characters that an entry of a MatrixMarket file takes at least: "1 1\n", "1\n".
-COORDINATE, DENSE = 4, 2
-#: How many times its own size a compressed text expands to at most.
-DEFLATED = 1100
 
 
 def csr(data: Any, indices: Any, indptr: Any, shape: Any, *, what: str) -> sp.csr_array:
@@ -120,34 +113,6 @@ def read_npz(path: str | os.PathLike[str]) -> sp.csr_array:
         # a compressed row or column that is empty takes a number all the same
         refuse_expanding(path, 8 * sum(shape), remedy="leave out rows and columns without entries")
         return build(*(archive.read(name) for name in needed), shape, str(path))
-
-
-def read_matrix_market(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
-    """A MatrixMarket file of real numbers: sparse, or dense for the layout "array".
-
-    Raises
-    ------
-    InputError
-        If it declares more entries than it can hold, or values that are not finite or not real.
-    OSError, ValueError, ...
-        One of ``nareg.errors.UNREADABLE`` if it is no such file.
-    """
-    refuse_special(path)
-    rows, columns, entries, layout, field, _ = scipy.io.mminfo(path)
-    characters = os.stat(path).st_size * (DEFLATED if Path(path).suffix.lower() in (".gz", ".bz2") else 1)
-    least = DENSE if layout == "array" else COORDINATE
-    # (skew-)symmetric matrices list half of what SciPy counts for the layout "array"
-    if least * (entries // 3 if layout == "array" else entries) > characters:
-        raise InputError(f"{path} declares {entries} entries but has {characters} characters at most: it is damaged.")
-    if field not in ("real", "double", "integer", "unsigned-integer", "pattern"):
-        raise InputError(f"{path} holds {field} numbers, real ones are expected.")
-    if layout != "array":
-        refuse_expanding(path, 8 * (rows + columns), remedy="leave out rows and columns without entries")
-    matrix = scipy.io.mmread(path)
-    if not sp.issparse(matrix):
-        return _values(matrix, _refusal(str(path)))
-    matrix = sp.coo_array(matrix)
-    return from_entries(matrix.data, matrix.coords[0], matrix.coords[1], matrix.shape, what=str(path))
 
 
 def _csc(data: Any, indices: Any, indptr: Any, shape: tuple[int, int], what: str) -> sp.csr_array:

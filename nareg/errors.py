@@ -15,6 +15,12 @@ UNREADABLE = (
 )  # fmt: skip
 
 
+def brief(error: BaseException) -> str:
+    """What another library says of a file, as part of a sentence: its first line, which may quote the file, shortened."""
+    line = str(error).partition("\n")[0]
+    return line if len(line) <= 200 else f"{line[:160]}..."
+
+
 class NaregError(Exception):
     """Base class: ``except nareg.errors.NaregError`` catches everything raised on purpose."""
 

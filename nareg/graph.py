@@ -36,7 +36,7 @@ from nareg import _adjacency, _checks, _conversions, _graph_files
 from nareg._adjacency import node_indices as node_indices
 from nareg._adjacency import operator_hash as operator_hash
 from nareg._conversions import METRICS, Kernel
-from nareg.errors import InputError
+from nareg.errors import UNREADABLE, InputError, TooLargeError, brief
 
 if TYPE_CHECKING:
     import networkx
@@ -275,7 +275,12 @@ class Graph:
             If it does not fit into memory: then use :mod:`nareg.outofcore`.
         """
         stored = _graph_files.StoredGraph(path)
-        return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
+        try:
+            return cls(stored.adjacency(), coordinates=stored.coordinates, names=stored.names, metric=stored.metric)
+        except TooLargeError:
+            raise
+        except UNREADABLE as error:
+            raise InputError(f"{path} is damaged ({brief(error)}): convert again.") from None
 
     def describe_node(self, i: int) -> str:
         """The node as messages name it.

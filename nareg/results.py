@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from nareg import _design_files
 from nareg._files import atomic_write as atomic_write
 from nareg._sparse_files import csr
-from nareg.errors import UNREADABLE, DatasetCorruptError, InputError
+from nareg.errors import UNREADABLE, DatasetCorruptError, InputError, brief
 from nareg.graph import operator_hash
 
 FORMAT = "nareg-design-1"
@@ -362,7 +362,7 @@ def load_design(path: str | os.PathLike[str]) -> WeightDesign:
         raise InputError(f"path {os.fspath(path)!r} does not exist.") from None
     except UNREADABLE as error:
         raise DatasetCorruptError(
-            f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({error}): design again."
+            f"path {os.fspath(path)!r} is not a design written by WeightDesign.save ({brief(error)}): design again."
         ) from None
 
 

@@ -7,11 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 import nareg
-from nareg import baselines, design, filters
+from nareg import baselines, design, filters, spectral
 from nareg.errors import NaregError
 
 N = 9
 G = nareg.graphs.grid((3, 3))
+PLACES = np.random.default_rng(1).random((N, 2))
 X = np.random.default_rng(0).standard_normal((N, 12)) + 2.0
 
 #: name -> a call of one signal argument: these are all the functions that take signals
@@ -30,6 +31,31 @@ TAKES_SIGNAL = {
     "exact": lambda y: design.exact(G, signals=y, noise=0.5),
     "blind": lambda y: design.blind(G, measurements=y, noise=0.1),
     "estimate_noise": lambda y: design.estimate_noise(G, y),
+    "gft": lambda y: spectral.gft(G, y),
+    "filter_bank": lambda y: spectral.heat(G, [1.0, 5.0]).analyze(y),
+    "learn": lambda y: nareg.graphs.learn(y, neighbors=3),
+    "tikhonov_regression": lambda y: baselines.tikhonov_regression(G, y, tau=0.5),
+    "total_variation_gaps": lambda y: baselines.total_variation(G, y, weight=0.1, observed=np.arange(N) != 4),
+    "pca": lambda y: baselines.pca(y, rank=2),
+    "kriging": lambda y: baselines.kriging(PLACES, y),
+    "interpolate_default": lambda y: filters.interpolate(G, 1.0, y).x,
+}
+#: Cases that are no mistake: NaN marks a missing reading, and without a graph any number of rows may be meant.
+NO_MISTAKE = {
+    *(("tikhonov_regression", case) for case in ("nan",)),
+    *(("interpolate_default", case) for case in ("nan", "infinity")),
+    *(("learn", case) for case in ("too short", "transposed")),
+    *(("pca", case) for case in ("nan", "huge", "too short", "transposed")),
+    *(("kriging", case) for case in ("nan",)),
+}
+#: What else is said than of signals on a graph.
+OTHER_WORDS = {
+    ("pca", "no columns"): "at least one station and one time are needed",
+    ("kriging", "no columns"): "at least one station and one time are needed",
+    ("kriging", "too short"): "rows are stations",
+    ("kriging", "transposed"): "rows are stations",
+    ("total_variation_gaps", "nan"): "observed is True there: set it to False",
+    ("total_variation_gaps", "infinity"): "is inf but observed",
 }
 
 
@@ -61,6 +87,10 @@ BAD_SIGNALS = {
 @pytest.mark.parametrize("name", TAKES_SIGNAL)
 def test_bad_signals(name, case):
     value, words = BAD_SIGNALS[case]
+    if (name, case) in NO_MISTAKE:
+        TAKES_SIGNAL[name](value)
+        return
+    words = OTHER_WORDS.get((name, case), words)
     if name == "interpolate" and case == "nan":
         words = "observed is True there: set it to False"
     if name == "interpolate" and case == "infinity":
@@ -71,7 +101,7 @@ def test_bad_signals(name, case):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [n for n in TAKES_SIGNAL if n not in ("estimate_noise",)])
+@pytest.mark.parametrize("name", [n for n in TAKES_SIGNAL if n not in ("estimate_noise", "learn", "pca", "kriging")])
 @pytest.mark.parametrize("form", ["one signal", "T = 1", "float32", "integers", "list", "read-only", "Fortran order"])
 def test_unusual_but_right_signals_give_an_answer(name, form):
     y = {
@@ -89,7 +119,7 @@ def test_unusual_but_right_signals_give_an_answer(name, form):
     result = TAKES_SIGNAL[name](y)
     np.testing.assert_array_equal(y, original)
     if isinstance(result, np.ndarray):
-        assert result.shape == np.shape(y)
+        assert result.shape == np.shape(y) + (2,) * (name == "filter_bank")
         assert result.dtype == (np.float32 if form == "float32" else np.float64)
         assert np.isfinite(result).all()
     elif hasattr(result, "weights"):
@@ -278,3 +308,44 @@ def test_numbers_that_are_none(value):
 def test_a_choice_is_a_text():
     with pytest.raises(NaregError, match="rule is array"):
         design.node_invariant(G, rule=np.array(["gcv", "sure"]), measurements=X)
+
+
+@pytest.mark.parametrize("case", BAD_SIGNALS)
+def test_bad_coefficients(case):
+    """Linear in them: large ones, and none, are no mistake."""
+    value, words = BAD_SIGNALS[case]
+    if case in ("huge", "no columns"):
+        spectral.igft(G, value)
+        return
+    words = {"too short": "pass a row each", "transposed": "pass a row each"}.get(case, words)
+    with pytest.raises(NaregError, match=words):
+        spectral.igft(G, value)
+
+
+@pytest.mark.parametrize("case", BAD_SIGNALS)
+def test_bad_labels(case):
+    value, _ = BAD_SIGNALS[case]
+    if case == "text":
+        assert set(baselines.tikhonov_classification(G, value, np.arange(N) < 8).labels) == {"warm"}
+        return
+    with pytest.raises(NaregError, match="labels ") as caught:
+        baselines.tikhonov_classification(G, value, np.arange(N) < 8)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"count": 0}, "count is 0"),
+        ({"count": 20}, "count is 20"),
+        ({"noise": 0.0}, "noise is 0"),
+        ({"fit": -np.ones(N)}, "fit.* negative"),
+        ({"observed": np.ones(N - 1, bool)}, "observed"),
+        ({"candidates": [N]}, "candidates"),
+        ({"candidates": np.zeros(N, bool)}, "candidates|count"),
+        ({"weights": np.full(N, np.nan)}, r"weights\[0\] is nan"),
+    ],
+)
+def test_bad_placements(options, words):
+    with pytest.raises(NaregError, match=words):
+        design.placement(G, **{"weights": 1.0, **options})

@@ -159,12 +159,20 @@ def _dense(data, indices, indptr, shape):
         ("coordinate real general\n3 1000000000000 1\n1 1 1\n", "declares 8000000000024, more than 200 times as many"),
         ("coordinate real general\n3 3 1\n1 1 nan\n", "it holds the value nan"),
         ("coordinate complex general\n3 3 1\n1 1 1 1\n", "holds complex numbers, real ones are expected"),
-        ("coordinate real general\n3 3 1\n4 1 1\n", "Row index out of bounds"),
-        ("coordinate real general\n3 3 1\n0 1 1\n", "Row index out of bounds"),
-        ("coordinate real general\n3 3 2\n1 1 1\n", "Truncated file"),
-        ("coordinate real general\n1" + 5000 * "0" + " 3 1\n1 1 1\n", "out of range"),
-        ("coordinate integer general\n3 3 1\n1 1 1" + 5000 * "0" + "\n", "out of range"),
-        ("array real general\n-3 -3\n1\n", "negative"),
+        ("coordinate real general\n3 3 1\n4 1 1\n", "names row 4: rows are numbered from 1 to 3"),
+        ("coordinate real general\n3 3 1\n0 1 1\n", "names row 0: rows are numbered from 1 to 3"),
+        ("coordinate real general\n3 2 1\n3 3 1\n", "names column 3: columns are numbered from 1 to 2"),
+        ("coordinate real general\n3 3 1\n1.5 1 1\n", "names row 1.5: rows are numbered"),
+        ("coordinate real general\n3 3 2\n1 1 1\n", "declares 2 entries and has 1"),
+        ("coordinate real general\n3 3 1\n1 1 1\n2 2 1\n", "declares 1 entries and has more"),
+        ("coordinate real general\n1" + 5000 * "0" + " 3 1\n1 1 1\n", "whole numbers are expected"),
+        ("coordinate integer general\n3 3 1\n1 1 1" + 5000 * "0" + "\n", "it holds the value inf"),
+        ("array real general\n-3 -3\n1\n", "whole numbers are expected"),
+        # SciPy's own reader takes the first two as numbers, and ends the process on the others
+        ("coordinate real general\n3 3 1\n1 1 1.5x\n", "'1.5x' is not a number"),
+        ("coordinate real general\n3 3 1\n1 1 1e9.5\n", "'1e9.5' is not a number"),
+        ("coordinate real general\n3 3 1\n1 1 2.9E", "'2.9E' is not a number"),
+        ("coordinate real general\n3 3 1\n1 1 2.\x00\x00\x019\n", "line 3: 4 values, 3 are expected"),
     ],
 )
 def test_matrix_market_files_that_cannot_be_are_refused(text, message, tmp_path):
@@ -173,6 +181,12 @@ def test_matrix_market_files_that_cannot_be_are_refused(text, message, tmp_path)
     for read in (io.read_adjacency, node_files.matrix):
         with pytest.raises(InputError, match=re.escape(message)):
             read(path)
+
+
+def test_a_last_line_without_an_end_is_read(tmp_path):
+    """With a blank behind its number; SciPy's own reader ends the process."""
+    (tmp_path / "a.mtx").write_text("%%MatrixMarket matrix coordinate real symmetric\n2 2 1\n2 1 0.5 ")
+    assert io.read_adjacency(tmp_path / "a.mtx").toarray().tolist() == [[0, 0.5], [0.5, 0]]
 
 
 @pytest.mark.parametrize("symmetry", ["general", "symmetric", "skew-symmetric"])

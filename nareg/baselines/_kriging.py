@@ -111,6 +111,7 @@ def kriging(
            [2., 4.]])
     """
     values = series(y, observed)
+    _checks.squares("y", values)
     n = values.shape[0]
     kernel = _checks.choice("kernel", kernel, KERNELS)
     distance = _distances(graph, n, _checks.choice("metric", metric, ("euclidean", "haversine")), kernel)

@@ -80,7 +80,9 @@ def tikhonov_regression(graph: Graph, y: ArrayLike, observed: ArrayLike | None =
         raise InputError(f"graph is a {type(graph).__name__}: pass a nareg.Graph.")
     tau = _checks.number("tau", tau, low=0)
     if observed is None:
-        observed = ~np.isnan(_checks.floats("y", y, ndim=(1, 2), finite=False))
+        given = _checks.floats("y", y, ndim=(1, 2), finite=False)
+        _checks.lengths("y", given, graph.n_nodes)
+        observed = ~np.isnan(given)
 
     def estimate(readings: np.ndarray, mask: np.ndarray) -> np.ndarray:
         refuse_silent_part(graph, mask)

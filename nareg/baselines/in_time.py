@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from nareg import _checks
+from nareg._seconds import since
 from nareg.baselines._masks import series
 from nareg.errors import InputError
 from nareg.typing import ArrayLike
@@ -92,7 +93,7 @@ def _clock(times: ArrayLike | None, count: int) -> np.ndarray:
         return np.arange(count, dtype=np.float64)
     clock = _checks.array_of("times", times)
     if clock.dtype.kind == "M":
-        clock = (clock - clock.min()) / np.timedelta64(1, "s") if clock.size else clock
+        clock = since(clock, clock.flat[0]) if clock.size else clock
     clock = _checks.floats("times", clock, ndim=(1,)).astype(np.float64)
     if clock.shape != (count,):
         raise InputError(f"times has shape {clock.shape} but y has {count} times: pass one time per column.")

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg.cli.inputs import is_file
-from nareg.errors import UNREADABLE, InputError
+from nareg.errors import UNREADABLE, InputError, brief
 
 if TYPE_CHECKING:
     from nareg.graph import Graph
@@ -49,12 +49,12 @@ def graph(path: Path, n_nodes: int) -> Graph:
 
 def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:
     """Features, one row per node; ``in_place``: an ``.npy`` file is mapped and not read."""
-    from nareg import _array_files, _sparse_files
+    from nareg import _array_files, _matrix_market_files, _sparse_files
 
     readers: dict[str, Callable[[Path], np.ndarray | sp.csr_array]] = {
         ".npy": _array_files.map_npy if in_place else _array_files.read_npy,
         ".npz": _sparse_files.read_npz,
-        ".mtx": _sparse_files.read_matrix_market,
+        ".mtx": _matrix_market_files.read,
     }
     if path.suffix.lower() not in readers:
         raise InputError(f"{path}: pass features as .npy, .npz (written by scipy.sparse.save_npz) or .mtx.")
@@ -63,7 +63,7 @@ def matrix(path: Path, *, in_place: bool = False) -> np.ndarray | sp.csr_array:
     except InputError:
         raise
     except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} cannot be read ({error}): write it again.") from None
+        raise InputError(f"{path} cannot be read ({brief(error)}): write it again.") from None
     if features.ndim != 2:
         raise InputError(f"{path} has an array of shape {features.shape}: write one row per node and one column per feature.")
     return features

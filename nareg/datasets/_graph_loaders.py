@@ -5,22 +5,36 @@ from __future__ import annotations
 import gzip
 import json
 import operator
+import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 
-from nareg._array_files import open_npz, read_npy
+from nareg._array_files import EXPANSION, FREE, open_npz, read_npy, refuse_expanding
+from nareg._number_lines import LONGEST
 from nareg._sparse_files import csr, stored
 from nareg.datasets._info import DatasetInfo, arrays, not_found
 from nareg.datasets.node_classification import NodeClassification, Split
-from nareg.errors import UNREADABLE, DatasetCorruptError, TooLargeError
+from nareg.errors import UNREADABLE, DatasetCorruptError, NaregError, TooLargeError, brief
 from nareg.graph import Graph
 
 
 def prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     """Planetoid, Geom-GCN, Shchur and Metattack files, recognized by their arrays."""
+    try:
+        return _prepared(entry, root)
+    except NaregError:
+        raise
+    except UNREADABLE as error:
+        raise DatasetCorruptError(
+            f"{root / next(iter(entry.files))} is not a prepared data set ({brief(error)}): delete it and download it again."
+        ) from None
+
+
+def _prepared(entry: DatasetInfo, root: Path) -> NodeClassification:
     first = next(iter(entry.files))
     data = arrays(entry, first, root)
     file = str(root / first)
@@ -60,7 +74,7 @@ def _attack_name(key: str) -> str:
 def _splits(data: dict[str, np.ndarray]) -> tuple[Split, ...]:
     for names in (("train_idx", "val_idx", "test_idx"), ("idx_train", "idx_val", "idx_test")):
         if names[0] in data:
-            train, val, test = (data[name].astype(np.int64) for name in names)
+            train, val, test = (_whole(data[name]) for name in names)
             return ((train, val, test),)
     if "train_masks" not in data:
         return ()
@@ -82,13 +96,15 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     data, label, *parts = _present(entry, root)
     try:
         with open_npz(data) as archive:
-            pairs, features = _whole(archive.read("edge_index")).T, archive.read("node_feat").astype(np.float32, copy=False)
+            pairs, features = _whole(archive.read("edge_index")).T, _single(archive.read("node_feat"))
         with open_npz(label) as archive:
             labels = archive.read("node_label").astype(np.float64)
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{data.parent}: the arrays are not in OGB's format ({error}): get them again.") from None
+        raise DatasetCorruptError(
+            f"{data.parent}: the arrays are not in OGB's format ({brief(error)}): get them again."
+        ) from None
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
@@ -98,6 +114,12 @@ def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
     if wide:
         raise DatasetCorruptError(f"{wide[0]} has more than one column: download it again.")
     return tuple(table[:, 0] for table in tables)
+
+
+def _single(values: np.ndarray) -> np.ndarray:
+    """Features in single precision; what is too large for it becomes infinite, which is refused later."""
+    with np.errstate(over="ignore"):
+        return values.astype(np.float32, copy=False)
 
 
 def _whole(values: np.ndarray) -> np.ndarray:
@@ -119,7 +141,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
     """GraphSAINT's files: ``adj_full.npz``, ``feats.npy``, ``class_map.json``, ``role.json``; nothing is unpickled."""
     adjacency, feature, classes, role = _present(entry, root)
     try:
-        features = read_npy(feature).astype(np.float32)
+        features = _single(read_npy(feature))
         with open_npz(adjacency) as archive:
             indices, indptr = archive.read("indices"), archive.read("indptr")
             ones = np.ones(indices.size, dtype=bool)  # the pattern alone
@@ -136,8 +158,8 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         raise
     except UNREADABLE as error:
         raise DatasetCorruptError(
-            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format ({error}): "
-            "download them again."
+            f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format "
+            f"({brief(error)}): download them again."
         ) from None
     return _users_own(entry, pairs, features, labels, split, adjacency.parent)
 
@@ -187,7 +209,24 @@ def _users_own(
 
 def _table(path: Path, dtype: Any) -> np.ndarray:
     try:
-        with gzip.open(path, "rt") as handle:
-            return np.loadtxt(handle, delimiter=",", dtype=dtype, ndmin=2)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "loadtxt: input contained no data", UserWarning)
+            table = np.loadtxt(_lines(path), delimiter=",", dtype=dtype, ndmin=2)
+    except TooLargeError:
+        raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} is not a table of numbers ({error}): download it again.") from None
+        raise DatasetCorruptError(f"{path} is not a table of numbers ({brief(error)}): download it again.") from None
+    if not table.size:
+        raise DatasetCorruptError(f"{path} is empty: download it again.")
+    return table
+
+
+def _lines(path: Path) -> Iterator[str]:
+    """Lines of a compressed text that expands to a plausible size."""
+    most, size = FREE + EXPANSION * path.stat().st_size, 0
+    with gzip.open(path, "rt", encoding="latin-1") as handle:
+        while line := handle.readline(LONGEST):
+            size += len(line)
+            if size > most:
+                refuse_expanding(path, size)
+            yield line

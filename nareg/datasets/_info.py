@@ -10,7 +10,7 @@ import numpy as np
 
 from nareg._array_files import read_npz
 from nareg.datasets._digests import ARRAYS, GIT, git_blob, of_arrays, of_file
-from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError
+from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, InputError, TooLargeError, brief
 
 BUNDLED = Path(__file__).parent / "bundled"
 
@@ -117,7 +117,7 @@ def arrays(entry: DatasetInfo, relative: str, root: Path) -> dict[str, np.ndarra
     except TooLargeError:
         raise
     except UNREADABLE as error:
-        raise DatasetCorruptError(f"{path} cannot be read ({error}): delete it and download it again.") from None
+        raise DatasetCorruptError(f"{path} cannot be read ({brief(error)}): delete it and download it again.") from None
     if actual != expected:
         raise _differs(path, actual, expected)
     return values

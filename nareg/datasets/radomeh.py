@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from nareg.datasets._info import BUNDLED
-from nareg.errors import UNREADABLE, DatasetCorruptError
+from nareg.errors import UNREADABLE, DatasetCorruptError, brief
 from nareg.io import read_rows
 from nareg.io._rows import rows
 
@@ -46,16 +46,16 @@ def read(path: Path) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     try:
         with tarfile.open(path, "r:gz") as archive:
             for member in archive:
-                if not member.isfile() or not member.name.lower().endswith((".txt", ".csv")):
-                    continue
-                total += member.size
+                total += member.size  # of members that are passed over too: they are decompressed all the same
                 if member.size > MEMBER_LIMIT or total > TOTAL_LIMIT:
                     raise DatasetCorruptError(f"{path}: member {member.name!r} is too large for this archive: get it again.")
+                if not member.isfile() or not member.name.lower().endswith((".txt", ".csv")):
+                    continue
                 handle = archive.extractfile(member)
                 if handle is not None:
                     _parse(member.name, handle.read().decode("latin-1").splitlines(), series)
     except (tarfile.TarError, *UNREADABLE) as error:
-        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({error}): download it again.") from None
+        raise DatasetCorruptError(f"{path} is not a readable tar.gz archive ({brief(error)}): download it again.") from None
     actual = content_digest(series)
     if actual != CONTENT_SHA256:
         raise DatasetCorruptError(

@@ -10,11 +10,11 @@ from numpy.typing import ArrayLike
 from sklearn.utils.validation import check_array, check_is_fitted
 
 from nareg import _checks
+from nareg._seconds import since
 from nareg.errors import InputError
 from nareg.estimators._base import CheckedReadings, StationTransformer, times_of
 from nareg.spacetime import _cycles
 from nareg.spacetime._fit import checked_cycles
-from nareg.spacetime._times import SECOND
 
 #: Periods that X must span, and steps per period, for a cycle of one harmonic; with two periods it has two.
 FEWEST_PERIODS, FEWEST_STEPS = _cycles.FEWEST_PERIODS["year"], _cycles.FEWEST_STEPS
@@ -113,7 +113,7 @@ class SeasonalCycleRemover(StationTransformer):
         """Seconds since 1970, or the numbers."""
         if times is None:
             return np.arange(n_times, dtype=float)
-        clock = (times - np.datetime64(0, "s")) / SECOND if times.dtype.kind == "M" else times
+        clock = since(times, np.datetime64(0, "s")) if times.dtype.kind == "M" else times
         if not np.isfinite(clock).all():
             i = int(np.flatnonzero(~np.isfinite(clock))[0])
             raise InputError(f"the index of X holds {times[i]} at row {i}: give every row a time.")

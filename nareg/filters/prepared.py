@@ -92,9 +92,11 @@ class Denoiser:
         on_torch = self._tensors(y)
         with checking(self._backend) as compared:
             array = as_numpy(y)
+            given = _checks.floats("y", array, ndim=(1, 2), finite=False)
             if observed is None:
-                observed = np.isfinite(np.asarray(array, dtype=float))
-            shape = _checks.floats("y", array, ndim=(1, 2), finite=False).shape
+                _checks.lengths("y", given, self.n_nodes)
+                observed = np.isfinite(given)
+            shape = given.shape
             seen = _checks.mask("observed", as_numpy(observed), self.n_nodes, shape[1] if len(shape) == 2 else None)
             readings: Any = _checks.partially_observed("y", array, seen, self.n_nodes)
             compared["observed"] = seen

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._arrays import as_tensor
 from nareg.errors import InputError
 from nareg.gnn._reading import read, unwrapped
 from nareg.graph import Graph
@@ -282,9 +283,9 @@ def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.T
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
         return torch.sparse_csr_tensor(
-            torch.as_tensor(_writable(matrix.indptr), dtype=index, device=device),
-            torch.as_tensor(_writable(matrix.indices), dtype=index, device=device),
-            torch.as_tensor(_writable(matrix.data), dtype=dtype, device=device),
+            as_tensor(matrix.indptr, dtype=index, device=device),
+            as_tensor(matrix.indices, dtype=index, device=device),
+            as_tensor(matrix.data, dtype=dtype, device=device),
             size=matrix.shape,
             device=device,
             check_invariants=False,
@@ -301,8 +302,3 @@ def csr_like(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
             matrix.crow_indices(), matrix.col_indices(), values,
             size=matrix.shape, device=values.device, check_invariants=False,
         )  # fmt: skip
-
-
-def _writable(array: np.ndarray) -> np.ndarray:
-    """The array itself, or a copy of one that is read-only, which torch does not share."""
-    return array if array.flags.writeable else array.copy()

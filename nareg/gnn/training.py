@@ -12,7 +12,7 @@ import torch
 from torch.nn import functional as F
 
 from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._arrays import as_numpy, as_tensor
 from nareg.errors import InputError
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.networks import Network, Rows
@@ -155,7 +155,7 @@ def fit(
     learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
     weight_decay = _checks.number("weight_decay", weight_decay, low=0)
     device = checked_device(protocol.device)
-    x = torch.as_tensor(checked_features("features", features), device=device).detach()
+    x = as_tensor(checked_features("features", features), device=device).detach()
     adjacency = as_adjacency(graph, x.shape[0])
     y, parts = checked_task(labels, split, x.shape[0])
     target = torch.as_tensor(y, device=device)

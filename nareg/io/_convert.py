@@ -13,8 +13,9 @@ from nareg import _array_files, _checks
 from nareg._files import atomic_write
 from nareg._graph_files import INDEX, StoredGraph
 from nareg._graph_files.sorting import SortOptions, sort
+from nareg._number_lines import numbers_of_lines
 from nareg.errors import InputError
-from nareg.io._entries import EDGE_LISTS, entry_source, numbers_of_lines
+from nareg.io._entries import EDGE_LISTS, entry_source
 from nareg.progress import Progress, ProgressCallback
 
 #: Bytes of signals that are copied at a time.

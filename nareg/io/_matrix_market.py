@@ -6,8 +6,8 @@ import os
 
 import scipy.sparse as sp
 
-from nareg import _sparse_files
-from nareg.errors import UNREADABLE, InputError
+from nareg import _matrix_market_files
+from nareg.errors import UNREADABLE, InputError, brief
 
 
 def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
@@ -36,10 +36,10 @@ def read_adjacency(path: str | os.PathLike[str]) -> sp.csr_array:
     (4, 4)
     """
     try:
-        return sp.csr_array(_sparse_files.read_matrix_market(path))
+        return sp.csr_array(_matrix_market_files.read(path))
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except InputError:
         raise
     except (*UNREADABLE, MemoryError) as error:
-        raise InputError(f"{path} is not a MatrixMarket file, or too large ({error}): use scipy.io.mmwrite.") from None
+        raise InputError(f"{path} is not a MatrixMarket file, or too large ({brief(error)}): use scipy.io.mmwrite.") from None

@@ -11,6 +11,8 @@ from nareg.errors import InputError
 from nareg.io._notes import Notes, count
 from nareg.io._vocabulary import MISSING
 
+#: Characters of a cell that a message quotes.
+SHOWN = 80
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
@@ -106,6 +108,8 @@ def looks_numeric(cells: list[str], *, comma: bool) -> bool:
 
 
 def _refusal(cell: str) -> str:
+    if len(cell) > SHOWN:
+        return f"the cell, {cell[:SHOWN]!r} and so on, is not a number"
     if COMMA.fullmatch(cell):
         return f"{cell!r} holds a comma; write a decimal point"
     if UNIT.fullmatch(cell):

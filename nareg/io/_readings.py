@@ -222,16 +222,15 @@ def _in_time_order(
     """Rows sorted by time, those of one time merged."""
     if stamps is None or len(stamps) < 2:
         return labels, values, stamps
-    steps = np.diff(stamps)
-    zero = np.zeros((), steps.dtype)
-    if (steps < zero).any():
-        backwards = int((steps < zero).sum())
+    backwards = int((stamps[1:] < stamps[:-1]).sum())  # differences of dates may overflow
+    if backwards:
         notes.guess(f"times do not increase ({count(backwards, 'step')} back) and are sorted", "sort the rows by time")
         order = np.argsort(stamps, kind="stable")
         labels, values, stamps = labels[order], values[:, order], stamps[order]
-    starts = np.flatnonzero(np.concatenate([[True], np.diff(stamps) > zero]))
-    if len(starts) < len(stamps):
-        twice = labels[1:][np.diff(stamps) == zero][0]
+    repeats = stamps[1:] == stamps[:-1]
+    starts = np.flatnonzero(np.concatenate([[True], ~repeats]))
+    if repeats.any():
+        twice = labels[1:][repeats][0]
         notes.guess(
             f"{count(len(stamps) - len(starts), 'row repeats', 'rows repeat')} the time of another ({twice!r}); "
             "their readings are averaged",

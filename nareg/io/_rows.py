@@ -6,7 +6,7 @@ import csv
 import os
 from collections.abc import Iterable, Iterator
 
-from nareg.errors import InputError
+from nareg.errors import InputError, brief
 from nareg.io._notes import Notes
 from nareg.io._text import read_text
 
@@ -27,7 +27,8 @@ def rows(source: str, lines: Iterable[str], separator: str = ",", *, first: int 
                 yield reader.line_num + first - 1, cells
     except csv.Error as error:
         raise InputError(
-            f"{source}, line {reader.line_num + first - 1}: the line cannot be read as CSV ({error}); correct its quotes."
+            f"{source}, line {reader.line_num + first - 1}: the line cannot be read as CSV ({brief(error)}); correct its "
+            "quotes."
         ) from None
 
 

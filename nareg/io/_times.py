@@ -150,7 +150,7 @@ def _day_first(labels: np.ndarray, dates: list[Date], column: str, line: Callabl
 def _irregularity(dates: list[Date], day_first: bool) -> tuple[int, int, float]:
     """Impossible dates, steps back in time, and the range of steps: the smaller the more likely."""
     stamps = [date.nanoseconds(day_first=day_first) for date in dates]
-    known = np.array([s for s in stamps if s is not None], dtype=np.int64)
+    known = np.array([s for s in stamps if s is not None], dtype=float)  # differences of integers may overflow
     steps = np.diff(known)
     steps = steps[steps != 0]  # a long table repeats a time for every station
-    return stamps.count(None), int((steps < 0).sum()), float(np.ptp(steps.astype(float))) if steps.size else 0.0
+    return stamps.count(None), int((steps < 0).sum()), float(np.ptp(steps)) if steps.size else 0.0

@@ -30,7 +30,6 @@ TOLERANCE = 1e-8
 FEWEST, MOST = 16, 2**14
 #: The information of stations with gaps, itself an approximation, takes at most so many rounds, to this share of the largest.
 ROUNDS, SETTLED = 10, 1e-3
-REMEDY = "fit the model with dynamics='scalar'"
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +73,9 @@ class ErrorSpectrum:
         """
         radius = spectral_radius(dynamics)
         if radius >= 1:
-            raise InputError(f"the model's dynamics grow by {radius:.6g} per step, so its error has no steady state: {REMEDY}.")
+            raise InputError(
+                f"the model's dynamics grow by {radius:.6g} per step, so its error has no steady state: {_remedy(dynamics)}."
+            )
         warp = np.sqrt((1 - radius) / (1 + radius))
         precision = _Precision.of(dynamics)
         total = np.zeros(W.size + change.nodes.size)
@@ -90,7 +91,7 @@ class ErrorSpectrum:
                 half = 0.5 * np.pi * k / intervals
                 sine, cosine = warp * np.sin(half), np.cos(half)
                 weights.append((1.0 if k in (0, intervals) else 2.0) * warp / (cosine**2 + sine**2))
-                E = _inverse(precision.at(2 * np.arctan2(sine, cosine)), W)
+                E = _inverse(precision.at(2 * np.arctan2(sine, cosine)), W, _remedy(dynamics))
                 columns.append(E[:, change.nodes])
                 total += weights[-1] * np.concatenate([E.diagonal().real, change.gains(columns[-1])])
                 if tick is not None:
@@ -99,7 +100,7 @@ class ErrorSpectrum:
             if before is not None and np.abs(now - before).max() <= tolerance * now[: W.size].max():
                 return cls(now[: W.size], now[W.size :], np.array(weights) / (2 * intervals), columns)
             before, intervals = now, 2 * intervals
-        raise SolverError(f"{MOST:,} frequencies do not resolve how slowly the field changes: {REMEDY}.")
+        raise SolverError(f"{MOST:,} frequencies do not resolve how slowly the field changes: {_remedy(dynamics)}.")
 
 
 def greedy(spectrum: ErrorSpectrum, change: SensorChange, count: int) -> tuple[np.ndarray, np.ndarray]:
@@ -143,6 +144,12 @@ def mean_information(dynamics: Dynamics, shares: np.ndarray, r: np.ndarray) -> n
     return information
 
 
+def _remedy(dynamics: Dynamics) -> str:
+    """What helps where there is no steady state, or hardly one: EM may let even a single number grow on a short record."""
+    single = all(A.ndim == 0 for A in dynamics.blocks)
+    return "fit the model to a longer record" if single else "fit the model with dynamics='scalar'"
+
+
 def spectral_radius(dynamics: Dynamics) -> float:
     """Largest size of an eigenvalue of the dynamics: by how much the slowest part of the state shrinks per step."""
     p, n = dynamics.order, dynamics.n
@@ -179,14 +186,14 @@ class _Precision:
         return result
 
 
-def _inverse(matrix: np.ndarray, W: np.ndarray) -> np.ndarray:
+def _inverse(matrix: np.ndarray, W: np.ndarray, remedy: str) -> np.ndarray:
     """Inverse of ``matrix + diag(W)``, Hermitian and positive definite."""
     matrix.flat[:: W.size + 1] += W
     L, info = zpotrf(matrix, lower=1)
     if not info:
         L, info = zpotri(L, lower=1)
     if info:
-        raise SolverError(f"the precision of the errors is not positive definite in float64: {REMEDY}.")
+        raise SolverError(f"the precision of the errors is not positive definite in float64: {remedy}.")
     lower = np.tril(L, -1)
     inverse: np.ndarray = lower + lower.conj().T
     inverse.flat[:: W.size + 1] = L.diagonal().real

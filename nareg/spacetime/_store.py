@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _array_files
-from nareg.errors import UNREADABLE, InputError, NaregError
+from nareg.errors import UNREADABLE, InputError, NaregError, brief
 from nareg.graph import Graph
 from nareg.results import Status, atomic_write
 from nareg.spacetime import _times, _transforms
@@ -148,7 +148,7 @@ def _read(path: str | os.PathLike[str], makers: dict[str, Make[Made]], writer: s
     except FileNotFoundError:
         raise InputError(f"{path} does not exist.") from None
     except (*UNREADABLE, NaregError, RecursionError, MemoryError) as error:
-        raise InputError(f"{path} cannot be used ({str(error).rstrip('.')}): pass a file that {writer} wrote.") from None
+        raise InputError(f"{path} cannot be used ({brief(error).rstrip('.')}): pass a file that {writer} wrote.") from None
 
 
 def _sparse_model(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseSpaceTimeModel:
@@ -182,6 +182,7 @@ def common(a: dict[str, np.ndarray], facts: dict[str, Any]) -> dict[str, Any]:
         "it has negative variances",
     )
     need(a["excluded"].shape == (n, T) and a["excluded"].dtype == bool, "excluded is not a mask of its readings")
+    need(all(a[end].dtype.kind in "iu" for end in ("row", "col")), "the ends of its edges are not whole numbers")
     graph = Graph(
         sp.coo_array((a["weight"], (a["row"], a["col"])), shape=(n, n)),
         coordinates=a.get("coordinates"), names=facts["names"], metric=facts["metric"],

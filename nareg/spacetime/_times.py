@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from nareg import _seconds
 from nareg.errors import InputError, TooLargeError
 
 #: One time: a date, or a number.
@@ -22,7 +23,8 @@ OFF_GRID = 0.02
 MAX_ROWS, FEW_ROWS = 20, 20_000
 #: Longest jump in time, in steps: the state then has long returned to its mean.
 LONGEST_JUMP = 100_000
-SECOND = np.timedelta64(1, "s")
+#: Largest time that is a number: differences of larger ones overflow.
+LARGEST = 1e300
 #: Whole years that nanoseconds since 1970 reach.
 FIRST_YEAR, LAST_YEAR = np.datetime64("1678"), np.datetime64("2261")
 #: How a date begins; NumPy also takes "20240501" or "17", as years.
@@ -53,7 +55,7 @@ class TimeGrid:
 
     def seconds_of(self, rows: np.ndarray) -> np.ndarray:
         """Time of rows of the grid since 1970 in seconds, or in the user's numbers."""
-        start = float((self.start - np.datetime64(0, "s")) / SECOND) if self.dated else float(self.start)
+        start = float(_seconds.since(self.start, np.datetime64(0, "s"))) if self.dated else float(self.start)
         return start + self.step * np.asarray(rows, dtype=float)
 
     def time_of(self, row: int) -> np.datetime64 | float:
@@ -67,7 +69,7 @@ class TimeGrid:
 
 def _since(times: np.ndarray, start: Any, dated: bool) -> np.ndarray:
     """Seconds, or the user's unit, from the start on."""
-    return np.asarray((times - start) / SECOND if dated else np.asarray(times, dtype=float) - start, dtype=float)
+    return _seconds.since(times, start) if dated else np.asarray(np.asarray(times, dtype=float) - start, dtype=float)
 
 
 def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarray:
@@ -89,13 +91,16 @@ def checked(times: ArrayLike | Sequence[Time] | None, n_times: int) -> np.ndarra
     elif values.dtype.kind in "iuf":
         values = values.astype(float)
         bad = ~np.isfinite(values)
+        far = ~bad & (np.abs(values) > LARGEST)
+        if far.any():
+            raise InputError(f"times[{int(np.flatnonzero(far)[0])}] is {values[far][0]:g}: divide times by a constant.")
     else:
         raise InputError(f"times has dtype {values.dtype}: pass datetime64 values, ISO texts or numbers.")
     if bad.any():
         raise InputError(f"times[{int(np.flatnonzero(bad)[0])}] is {values[bad][0]}: give every column a time.")
-    steps = np.diff(values)
-    if n_times > 1 and not (steps > steps[:1] * 0).all():
-        i = int(np.flatnonzero(~(steps > steps[:1] * 0))[0])
+    rises = values[1:] > values[:-1]
+    if not rises.all():
+        i = int(np.flatnonzero(~rises)[0])
         word = "repeats" if values[i + 1] == values[i] else "is before"
         raise InputError(
             f"times[{i + 1}] = {values[i + 1]} {word} times[{i}] = {values[i]}: sort the columns by time and merge duplicates."
@@ -125,6 +130,7 @@ def grid(times: np.ndarray) -> TimeGrid:
         return TimeGrid(times[0], 1.0, dated, np.zeros(1, dtype=int), 1, times)
     since = _since(times, times[0], dated)
     median = float(np.median(np.diff(since)))
+    _refuse_endless(since, median, dated)
     for finer in range(1, FINEST + 1):
         for step in (median / finer, _regressed(since, median / finer)):
             rows = np.rint(since / step).astype(np.int64)
@@ -150,6 +156,16 @@ def grid(times: np.ndarray) -> TimeGrid:
     return TimeGrid(times[0], step, dated, rows, length, times)
 
 
+def _refuse_endless(since: np.ndarray, step: float, dated: bool) -> None:
+    """Refuse a span of so many steps that they have no exact numbers."""
+    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+        steps = since[-1] / np.float64(step)
+    if not steps < 2**53 / FINEST:
+        raise TooLargeError(
+            f"times span {since[-1]:g} with steps of {step:g}{' s' if dated else ''}: fit the dense parts one by one."
+        )
+
+
 def _regressed(since: np.ndarray, step: float) -> float:
     """The step of times that jitter: their median step is off by a little, which adds up over a long record."""
     rows = np.concatenate([[0.0], np.cumsum(np.maximum(np.rint(np.diff(since) / step), 1.0))])
@@ -159,7 +175,9 @@ def _regressed(since: np.ndarray, step: float) -> float:
 def on_steps(times: np.ndarray, step: float) -> TimeGrid:
     """Other times on a grid whose step is known; times nearer than half a step are refused."""
     dated = times.dtype.kind == "M"
-    rows = np.rint(_since(times, times[0], dated) / step).astype(np.int64)
+    since = _since(times, times[0], dated)
+    _refuse_endless(since, step, dated)
+    rows = np.rint(since / step).astype(np.int64)
     if (np.diff(rows) <= 0).any():
         i = int(np.flatnonzero(np.diff(rows) <= 0)[0])
         raise InputError(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg.errors import LedgerError
+from nareg.errors import LedgerError, brief
 from nareg.graph import Graph
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data
@@ -50,7 +50,7 @@ def checked(stored: Stored) -> tuple[dict[str, Any], np.ndarray, bool]:
         part = "data"
         refuse_mismatch(stored, classes)
     except ValueError as error:
-        raise LedgerError(f"the store's {part} are damaged ({error}); restore the store from a copy.") from None
+        raise LedgerError(f"{stored.source}: its {part} are damaged ({brief(error)}); restore the store from a copy.") from None
     return settings, classes, given
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._linear.threads import product_threads
-from nareg.errors import CertificateError, InputError, LedgerError
+from nareg.errors import CertificateError, InputError, LedgerError, brief
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
@@ -429,10 +429,17 @@ class CertifiedGPR(Forgetting[Certificate]):
 
         data, settings, certificate = open_folder(path, memory)
         try:
+            try:
+                cls._from_settings(settings)  # by themselves: a device that is not there is no damage
+            except InputError as error:
+                raise LedgerError(
+                    f"{path}: its settings are damaged ({brief(error)}): restore the folder from a copy."
+                ) from None
             model = cls._from_settings(settings, folder=path, memory=memory, device=device, rng=rng)
             model._data, model._certificate = data, certificate
             B, W = data.noise_and_coefficients()
-            model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
+            with np.errstate(over="ignore", invalid="ignore"):  # a damaged head may hold any numbers: it does not fit then
+                model._head = head.evaluate(data.propagation, data.targets(), B, W, **model._options())
             if not model._fits():
                 raise LedgerError(f"{path}: the model does not belong to the data of the folder: restore it from a copy.")
         except BaseException:

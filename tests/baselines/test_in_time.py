@@ -104,3 +104,10 @@ def test_neighbors_need_a_graph():
         neighbor_median(np.eye(3), np.ones((3, 2)))
     with pytest.raises(InputError, match="y has 4 rows but the graph has 3 nodes"):
         neighbor_median(nareg.graphs.grid((3,)), np.ones((4, 2)))
+
+
+@pytest.mark.parametrize("unit", ["Y", "M", "D", "ms", "ns"])
+def test_dates_of_any_unit_and_span(unit):
+    times = np.array(["1700-01-01", "1950-01-01", "2200-01-01"], dtype=f"datetime64[{unit}]")
+    x = interpolate_in_time(np.array([[0.0, np.nan, 500.0]]), times=times)
+    assert x[0, 1] == pytest.approx(250, abs=0.01)

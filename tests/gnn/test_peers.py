@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 
 import nareg
+from nareg.errors import InputError
 from nareg.gnn import Adjacency, networks, peers
 from nareg.gnn.peers import convolutions
 from nareg.gnn.peers.unfolded import Unfolded
@@ -163,3 +165,28 @@ def test_filtered_networks_are_what_their_names_say(graph, x):
     torch.testing.assert_close(peers.glp(6, 3).prepare(A, x), dense, atol=3e-3, rtol=0)
     assert isinstance(peers.mlp(6, 3), networks.FilteredNetwork)
     assert peers.mlp(6, 3).prepare(A, x) is x
+
+
+@pytest.mark.parametrize(
+    "change", [np.asfortranarray, lambda x: x.astype(">f8"), lambda x: x.astype(np.float32), sp.csr_array, lambda x: x.tolist()]
+)
+def test_features_of_any_layout_clean_the_graph_alike(change, rng):
+    graph, x = nareg.graphs.grid((4, 4)), rng.random((16, 3)).round(2)
+    expected = peers.cosine(graph, x, 0.8).adjacency.toarray()
+    assert np.array_equal(peers.cosine(graph, change(x), 0.8).adjacency.toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("features", "words"),
+    [
+        (np.full((16, 2), "a"), "real numbers are expected"),
+        (np.ones(16), "2-dimensional"),
+        (np.full((16, 2), np.nan), r"features\[0, 0\] is nan"),
+        (np.ones((15, 2)), "has 15 rows but the graph has 16 nodes"),
+        (sp.csr_array(np.ones((16, 2)) * 1j), "pass real"),
+    ],
+)
+def test_features_that_cannot_be_compared_are_refused(features, words):
+    for clean in (peers.jaccard, peers.similarity_weighted):
+        with pytest.raises(InputError, match=words):
+            clean(nareg.graphs.grid((4, 4)), features)

@@ -26,7 +26,7 @@ HEAD = "%%MatrixMarket matrix coordinate real "
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Many chunks from small files."""
-    monkeypatch.setattr("nareg.io._entries.TEXT", 997)
+    monkeypatch.setattr("nareg._number_lines.TEXT", 997)
     monkeypatch.setattr("nareg.io._entries.PIECE", 101)
 
 

@@ -202,3 +202,12 @@ def test_rows_of_many_times_need_no_regular_expression(tmp_path):
     index = pd.date_range("2024-01-01", periods=3000, freq="min", tz="UTC")
     table = read(tmp_path, index.astype(str), strict=True)
     np.testing.assert_array_equal(table.timestamps, index.tz_localize(None).to_numpy().astype("datetime64[ns]"))
+
+
+def test_dates_further_apart_than_nanoseconds_reach(tmp_path):
+    """Their difference overflows 64 bits after 292 years."""
+    rows = "1700-01-01,1\n2200-06-30,3\n1700-01-02,2\n"
+    (tmp_path / "r.csv").write_text("time,a\n" + rows)
+    table = io.read_readings(tmp_path / "r.csv")
+    assert table.values.tolist() == [[1, 2, 3]]
+    assert any("1 step back" in note for note in table.notes)

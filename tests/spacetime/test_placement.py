@@ -267,7 +267,9 @@ def test_bad_models_are_named():
         placement(GRAPH)
     growing = random_dynamics(RNG(0), 5, 1, "scalar")
     growing = Dynamics((np.asarray(1.01),), growing.Q, growing.P0)
-    with pytest.raises(InputError, match=r"grow by 1\.01 per step, so its error has no steady state"):
+    with pytest.raises(
+        InputError, match=r"grow by 1\.01 per step, so its error has no steady state: fit the model to a longer record"
+    ):
         placement(model_of(GRAPH, np.zeros((5, 20)), dynamics=growing))
     silent = network()
     silent.readings[2] = np.nan

@@ -154,3 +154,24 @@ def test_forecast_goes_on_in_the_models_steps():
     np.testing.assert_array_equal(ahead.times, times[-1] + np.arange(1, 4) * np.timedelta64(10, "m"))
     graph = nareg.graphs.grid((2, 2))
     assert graph.n_nodes == ahead.x.shape[0]
+
+
+def test_any_span_of_dates_is_measured():
+    """A difference of nanoseconds overflows after 292 years."""
+    times = checked(np.array(["1700-01-01", "1950-01-01", "2200-01-01"], dtype="datetime64[ns]"), 3)
+    assert grid(times).rows.tolist() == [0, 1, 2]
+    years = grid(checked(np.array(["1700", "1950", "2200"], dtype="datetime64[Y]"), 3))
+    assert years.seconds[-1] - years.seconds[0] == pytest.approx(500 * 365.2425 * 86400, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("times", "error", "words"),
+    [
+        ([-1.7e308, 0.0, 1.7e308], InputError, r"times\[0\] is -1.7e\+308: divide times by a constant"),
+        ([-1e300, 0.0, 1.0, 2.0], TooLargeError, "times span 1e\\+300"),
+        ([0.0, 1.0, 1e299], TooLargeError, "times span"),
+    ],
+)
+def test_numbers_that_span_too_much_are_refused(times, error, words):
+    with pytest.raises(error, match=words):
+        grid(checked(times, len(times)))

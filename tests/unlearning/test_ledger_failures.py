@@ -11,12 +11,13 @@ import sqlite3
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from nareg.errors import InputError, NaregError
-from nareg.unlearning import CertifiedGPR, LedgerError, verify
+from nareg.unlearning import CertifiedGPR, Ledger, LedgerError, verify
 from nareg.unlearning.store import ledger
 from tests.unlearning import reference
 from tests.unlearning.test_ledger import alter, assert_alike, first_edges, fitted
@@ -433,3 +434,13 @@ def test_a_kill_at_any_time_leaves_a_whole_store(rng, tmp_path):
         assert gone[: len(acknowledged)] == acknowledged
         assert len(gone) <= len(acknowledged) + 1
         back.close()
+
+
+def test_a_damaged_store_is_named(rng, tmp_path):
+    fitted(rng)[0].save(tmp_path / "store").close()
+    opened = Ledger(tmp_path / "store")
+    stored = opened.read()
+    opened.close()
+    damaged = replace(stored, settings={**stored.settings, "classes": [2, 1, 0]})  # as one who has the key could write it
+    with pytest.raises(LedgerError, match=rf"{tmp_path}.store: its settings are damaged"):
+        CertifiedGPR.from_stored(damaged)

@@ -21,7 +21,7 @@ from nareg.datasets._info import DatasetInfo
 from nareg.datasets._sources import ogb
 from nareg.datasets._sources.download import changed
 from nareg.datasets._sources.graphs import Arrays
-from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError
+from nareg.errors import UNREADABLE, DatasetCorruptError, DatasetNotFoundError, NaregError, brief
 
 Deliver = Callable[[DatasetInfo, Path, Path], None]
 
@@ -126,6 +126,6 @@ def move(source: Path, target: Path) -> None:
 
 def _unexpected(entry: DatasetInfo, error: BaseException) -> DatasetCorruptError:
     return DatasetCorruptError(
-        f"data set {entry.name!r}: the download is not laid out as expected ({error}): the source has changed, nothing was "
-        "written; report it to nareg's authors."
+        f"data set {entry.name!r}: the download is not laid out as expected ({brief(error)}): the source has changed, nothing "
+        "was written; report it to nareg's authors."
     )

@@ -40,7 +40,11 @@ def unpack(name: str, archive: Path, wanted: list[str], folder: Path) -> None:
                     target.write(piece)
     for relative, expected in (("raw/node-label.csv.gz", n_nodes), ("raw/edge.csv.gz", n_edges)):
         with gzip.open(folder / relative) as handle:
-            actual = sum(piece.count(b"\n") for piece in _pieces(handle))
+            actual = size = 0
+            for piece in _pieces(handle):
+                actual, size = actual + piece.count(b"\n"), size + len(piece)
+                if size > MEMBER_LIMIT:
+                    raise ValueError(f"{relative} expands to more than {MEMBER_LIMIT} bytes")
         if actual != expected:
             raise ValueError(f"{relative} has {actual} lines, expected {expected}")
 

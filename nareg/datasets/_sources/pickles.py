@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg._sparse_files import csr
-from nareg.errors import UNREADABLE, DatasetCorruptError
+from nareg.errors import UNREADABLE, DatasetCorruptError, brief
 
 #: Instructions that these files use, all of protocol 2.
 INSTRUCTIONS = frozenset((
@@ -137,7 +137,8 @@ def read_pickle(path: str | os.PathLike[str]) -> Any:
         return _plain(_Reader(io.BytesIO(text), encoding="latin-1").load(), str(path))
     except (pickle.UnpicklingError, *UNREADABLE) as error:
         raise DatasetCorruptError(
-            f"{path} is not a pickle of arrays, matrices, lists and dicts ({error}): it is damaged or malicious; delete it."
+            f"{path} is not a pickle of arrays, matrices, lists and dicts ({brief(error)}): it is damaged or malicious; "
+            "delete it."
         ) from None
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import numpy as np
 import scipy.io
 
+from nareg._array_files import refuse_expanding
 from nareg.datasets._sources.graphs import Arrays
 
 #: Prepared name of the readings -> the file and the variable of it.
@@ -20,6 +22,9 @@ PLACES, MEASURED, SHOWN = "pm25_latlng.txt", "pm25_ground.txt", "pm25_missing.tx
 def graph_trss(readings: str, raw: Path) -> Arrays:
     """Readings (times x stations), latitudes and longitudes of a MATLAB file, whose readings are stations x times."""
     file, variable = MAT[readings]
+    declared = {name: shape for name, shape, _ in scipy.io.whosmat(raw / file)}
+    for name in (variable, POSITION):
+        refuse_expanding(raw / file, 8 * math.prod(declared.get(name, ())))
     content = scipy.io.loadmat(raw / file, variable_names=[variable, POSITION])
     values, places = (np.asarray(content[name]) for name in (variable, POSITION))
     if values.dtype.kind not in "fiu" or places.shape != (values.shape[0], 2):

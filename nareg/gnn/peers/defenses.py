@@ -12,6 +12,7 @@ from scipy.sparse.linalg import svds
 from torch.nn import functional as F
 
 from nareg import _checks
+from nareg._arrays import as_numpy
 from nareg.errors import InputError
 from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
@@ -68,7 +69,17 @@ def similarity_weighted(graph: Graph, features: ArrayLike | Sparse) -> Graph:
 
 def _matrix(graph: Graph, features: Any) -> sp.csr_array:
     """Features as a sparse float64 matrix with a row per node."""
-    values = sp.csr_array(features).astype(np.float64)
+    given = as_numpy(features)
+    if sp.issparse(given):
+        _checks.whole_sparse("features", given)
+        if given.ndim != 2 or given.dtype.kind not in "fiub":
+            raise InputError(f"features has shape {given.shape} and dtype {given.dtype}: pass real (N, F) numbers.")
+        values = sp.csr_array(given).astype(np.float64)
+    else:
+        array = _checks.array_of("features", given)
+        numbers = array.astype(np.float64) if array.dtype == bool else array
+        remedy = "fill or drop what is missing"
+        values = sp.csr_array(_checks.floats("features", numbers, ndim=(2,), remedy=remedy).astype(np.float64))
     if values.shape[0] != graph.n_nodes:
         raise InputError(f"features has {values.shape[0]} rows but the graph has {graph.n_nodes} nodes: pass one row per node.")
     if not np.isfinite(values.data).all():

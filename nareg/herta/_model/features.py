@@ -9,7 +9,7 @@ import scipy.sparse as sp
 import torch
 
 from nareg import _checks
-from nareg._arrays import as_numpy
+from nareg._arrays import as_numpy, as_tensor
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.herta._model import tall_products
@@ -29,9 +29,7 @@ class Features:
             self._X, self._T = csr_tensor(X, dtype, self.device), csr_tensor(sp.csr_array(X.T), dtype, self.device)
             self._by_columns = sp.csc_array(X)
         else:
-            # torch warns of arrays that are read-only
-            readable = X.copy() if isinstance(X, np.ndarray) and not X.flags.writeable else X
-            self._X = torch.as_tensor(readable, dtype=dtype, device=self.device).contiguous()
+            self._X = as_tensor(X, dtype=dtype, device=self.device).contiguous()
 
     @classmethod
     def read(cls, value: Matrix, *, dtype: torch.dtype, device: Device) -> Features:

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from nareg._array_files import NPY_HEADER, npy_header
+from nareg._array_files import NPY_HEADER, header_of, npy_header
 from nareg._graph_files.reader import read_into
-from nareg.errors import LedgerError
+from nareg.errors import UNREADABLE, LedgerError, brief
 
 #: Spare rows of a table that grows, as a share of its rows. They take no room on disk until they are used.
 SPARE = 0.25
@@ -44,15 +44,13 @@ class Table:
         self.path = path
         try:
             with open(path, "rb") as handle:
-                if np.lib.format.read_magic(handle) != (1, 0):
-                    raise ValueError("another version of the format")
-                shape, by_columns, dtype = np.lib.format.read_array_header_1_0(handle)
-                start, size = handle.tell(), os.fstat(handle.fileno()).st_size
-        except (OSError, ValueError) as error:
-            raise LedgerError(f"{path} cannot be read ({error}): restore the folder from a copy.") from None
-        self.dtype, self.row_shape, self.capacity = dtype, shape[1:], int(shape[0])
-        if by_columns or dtype.hasobject or start != NPY_HEADER or size < NPY_HEADER + self.capacity * self.row_bytes:
-            raise LedgerError(f"{path} is cut off or damaged: restore the folder from a copy.")
+                header = header_of(handle, os.fstat(handle.fileno()).st_size, str(path), more=True)
+                start = handle.tell()
+        except UNREADABLE as error:
+            raise LedgerError(f"{path} cannot be read ({brief(error)}): restore the folder from a copy.") from None
+        if header.by_columns or not header.shape or start != NPY_HEADER:
+            raise LedgerError(f"{path} is damaged: restore the folder from a copy.")
+        self.dtype, self.row_shape, self.capacity = header.dtype, header.shape[1:], header.shape[0]
         self.attach()
 
     @classmethod

@@ -46,6 +46,8 @@ class Stored:
 
     Attributes
     ----------
+    source : str
+        The store, for messages.
     settings : StoredSettings
     features : (N, F) array
     labels : (N,) array
@@ -56,6 +58,7 @@ class Stored:
         Of the last request.
     """
 
+    source: str
     settings: StoredSettings
     features: np.ndarray
     labels: np.ndarray

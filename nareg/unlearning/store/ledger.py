@@ -21,7 +21,7 @@ import numpy as np
 
 from nareg import _checks
 from nareg._files import DRAFT
-from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError
+from nareg.errors import UNREADABLE, InputError, LedgerError, NaregError, brief
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.mapped.folder import STATE
 from nareg.unlearning.store import edge_table
@@ -88,7 +88,7 @@ class Ledger:
     def _opened(self) -> StoredSettings:
         """Lock the file until it is closed, and return the settings. Another database stays as it is."""
         run = self._connection.execute
-        with self._sqlite_errors():
+        with self._sqlite_errors(), self._damage():
             run("PRAGMA locking_mode=EXCLUSIVE")
             run("BEGIN IMMEDIATE")
             has_meta = run("SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name = 'meta'").fetchone()[0]
@@ -99,7 +99,6 @@ class Ledger:
             # freed pages are overwritten, and the journal, which has the old ones, is truncated
             for pragma in ("secure_delete=ON", "journal_mode=TRUNCATE", "synchronous=EXTRA"):
                 run(f"PRAGMA {pragma}")
-        with self._damage():
             settings: StoredSettings = json.loads(meta["settings"])
         return settings
 
@@ -152,7 +151,7 @@ class Ledger:
             if isinstance(error, FileExistsError):
                 raise InputError(f"{error.filename} was created by another process: pass another path.") from None
             if isinstance(error, (OSError, sqlite3.Error)) and not stored:
-                raise LedgerError(f"{path} cannot be written ({error}): no store was created.") from None
+                raise LedgerError(f"{path} cannot be written ({brief(error)}): no store was created.") from None
             raise
         return cls(path, key)
 
@@ -207,6 +206,7 @@ class Ledger:
         if not all(np.isfinite(array).all() for array in (features, W, B)):
             raise LedgerError(f"{self.path}: features or the model contain NaN or infinity; restore it from a copy.")
         return Stored(
+            source=str(self.path),
             settings=self._settings,
             features=features,
             labels=nodes["label"].astype(np.int64),
@@ -322,7 +322,9 @@ class Ledger:
         except NaregError:
             raise
         except UNREADABLE as error:
-            raise LedgerError(f"{self.path} is damaged ({type(error).__name__}: {error}); restore it from a copy.") from None
+            raise LedgerError(
+                f"{self.path} is damaged ({type(error).__name__}: {brief(error)}); restore it from a copy."
+            ) from None
 
     @contextmanager
     def _sqlite_errors(self) -> Iterator[None]:
