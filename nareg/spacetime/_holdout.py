@@ -13,7 +13,10 @@ WINSOR = 5.0
 
 
 def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """(T, N) True for hidden readings: half of them single ones, half in runs as long as the file's own gaps."""
+    """(T, N) True for hidden readings: half of them single ones, half in runs as long as the file's own gaps.
+
+    Where gaps are times at which no station reads, as many of the runs are of all stations at once.
+    """
     observed = np.isfinite(y)
     hidden = np.zeros_like(observed)
     t, i = np.nonzero(observed)
@@ -26,6 +29,15 @@ def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     hidden[t[chosen], i[chosen]] = True
     live = np.flatnonzero(observed.any(axis=0))
     budget, count = 20 * wanted, singles
+    together = round((wanted - singles) * _simultaneous(observed, live))
+    silent = gap_lengths(observed.any(axis=1)[:, None])
+    for length in rng.choice(silent, together) if silent.size and together else ():  # each hides one reading at least
+        if count >= singles + together:
+            break
+        start = int(rng.integers(y.shape[0]))
+        run = observed[start : start + length]
+        count += int((run & ~hidden[start : start + length]).sum())
+        hidden[start : start + length] |= run
     while lengths.size and count < wanted and budget:
         budget -= 1
         station, start = int(rng.choice(live)), int(rng.integers(y.shape[0]))
@@ -36,6 +48,14 @@ def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     # a station keeps at least half of its readings
     hidden[:, 2 * hidden.sum(axis=0) > observed.sum(axis=0)] = False
     return hidden
+
+
+def _simultaneous(observed: np.ndarray, live: np.ndarray) -> float:
+    """Share of the missing readings at times between the first and the last at which no station reads."""
+    reading = np.flatnonzero(observed.any(axis=1))
+    within = observed[reading[0] : reading[-1] + 1, live]
+    missing = within.size - int(within.sum())
+    return live.size * int((~within.any(axis=1)).sum()) / missing if missing else 0.0
 
 
 def gap_lengths(observed: np.ndarray) -> np.ndarray:

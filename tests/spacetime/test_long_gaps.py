@@ -7,6 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
+from nareg.spacetime._holdout import hide
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng
@@ -95,3 +96,30 @@ def test_a_fit_takes_a_week_without_readings():
     assert smoothed.std[:, 284].mean() > 1.5 * smoothed.std[:, 100].mean()
     around_mean = data.truth[inside] - data.truth.mean(axis=1, keepdims=True)
     assert np.mean((smoothed.x[inside] - data.truth[inside]) ** 2) < np.mean(around_mean**2)
+
+
+def test_hidden_readings_are_whole_times_where_the_gaps_are():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((400, 20))
+    complete = hide(y, 0.1, np.random.default_rng(1))
+    assert not complete.all(axis=1).any()
+    y[rng.random(400) < 0.5] = np.nan
+    there = np.isfinite(y).any(axis=1)
+    hidden = hide(y, 0.1, np.random.default_rng(1))
+    assert not (hidden & ~np.isfinite(y)).any()
+    whole = hidden.all(axis=1)
+    # half of the hidden readings, those that are not single ones
+    assert 0.3 < 20 * whole.sum() / hidden.sum() < 0.7
+    assert hidden.sum() == pytest.approx(0.1 * 20 * there.sum(), rel=0.25)
+
+
+def test_hidden_readings_are_whole_times_in_proportion():
+    rng = np.random.default_rng(0)
+    y = rng.standard_normal((1000, 10))
+    y[rng.random(1000) < 0.1] = np.nan
+    y[rng.random(y.shape) < 0.3] = np.nan
+    hidden = hide(y, 0.2, np.random.default_rng(1))
+    there = np.isfinite(y)
+    whole = ((hidden == there) | ~there).all(axis=1) & (there.sum(axis=1) > 4)
+    missing = (~there.any(axis=1)).sum() * 10 / (~there).sum()
+    assert hidden[whole].sum() / hidden.sum() == pytest.approx(missing / 2, abs=0.1)
