@@ -22,7 +22,9 @@ def reproduce(
     figures: Annotated[
         list[str], typer.Argument(help="fig1, gnn-noise, ...; or groups: node-adaptive, gnn, herta, unlearning, time, all.")
     ],
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer graphs and draws: a rough answer in a fraction of the time.")] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer graphs and draws: a rough answer in a fraction of the time.")
+    ] = False,
     jobs: Annotated[int | None, typer.Option(help="Worker processes; results do not depend on their number.", min=1)] = None,
     device: Annotated[
         str | None, typer.Option(help="Torch device of gnn, herta and unlearning experiments: cpu, cuda, cuda:1.")

@@ -85,10 +85,11 @@ def scores_of(model: Any, task: UnlearningTask) -> ModelScores:
         return model
     if isinstance(model, CertifiedGPR):
         W = model.coefficients
-        logits = [_embedding(graph, X, model.weights) @ W for graph, X in _both(task)]
-        return ModelScores(*logits, weights=W.ravel())
+        remaining, original = (_embedding(graph, X, model.weights) @ W for graph, X in _both(task))
+        return ModelScores(remaining, original, W.ravel())
     if isinstance(model, ScoresElsewhere):
-        return ModelScores(*(model.decision_on(graph, X) for graph, X in _both(task)), weights=model.weights_vector())
+        remaining, original = (model.decision_on(graph, X) for graph, X in _both(task))
+        return ModelScores(remaining, original, model.weights_vector())
     raise InputError(f"the model is a {type(model).__name__}, which cannot be asked about other data: pass a ModelScores.")
 
 
