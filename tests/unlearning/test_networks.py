@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
+
 import numpy as np
 import pytest
 
@@ -118,7 +120,7 @@ def test_idea_is_gif_with_noise(data):
 def test_megus_weight_draws_removed_nodes_from_their_predictions_and_far_ones_stay(data):
     """Asked about without their edges, as they are while they are unlearned."""
     first = fitted(MEGU, data).predict()
-    A, X, B, _ = removed_from(data, [3, 4])
+    _, X, B, _ = removed_from(data, [3, 4])
     losses = []
     for weight in (0.0, 0.05):
         model = fitted(MEGU, data, weight=weight)
@@ -161,6 +163,14 @@ def test_retraining_is_fitting_the_remaining_data(data):
     anew.fit(graph, X, y, train)
     np.testing.assert_allclose(model.weights_vector(), anew.weights_vector(), atol=1e-10)
     assert evaluate(model, task, before=before, retrained=anew).fidelity == 1
+
+
+def test_a_copy_forgets_by_itself(data):
+    model = fitted(GIF, data)
+    before, other = model.decision(), deepcopy(model)
+    other.remove_nodes([3, 4])
+    np.testing.assert_array_equal(model.decision(), before)
+    assert np.abs(other.decision() - before).max() > 1e-3
 
 
 def test_an_interrupted_request_changes_nothing(data, monkeypatch):

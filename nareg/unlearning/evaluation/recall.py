@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import softmax
 
 from nareg.unlearning.evaluation.attacks import auroc
@@ -18,6 +19,8 @@ MIX_INPUTS, MIX_LABELS = 0.2, 0.75
 LAPLACE, SMOOTHING = 0.01, 0.05
 #: Share of the nodes that are recalled in a round.
 RECALLED = 0.6
+#: Features with a smaller share of entries other than zero are multiplied as a sparse matrix.
+SPARSE = 0.1
 #: Units of the student, nodes per step, and learning rate of Adam.
 HIDDEN, BATCH, RATE = 128, 256, 1e-3
 
@@ -57,14 +60,16 @@ def membership_recall(
     rng : numpy.random.Generator
     """
     X, teacher = features[nodes], probabilities[nodes]
+    if np.count_nonzero(X) < SPARSE * X.size:
+        X = sp.csr_array(X)
     student = Student(X.shape[1], teacher.shape[1], rng)
     for epoch in range(ROUNDS):
         for _ in range(PASSES):
             for batch in np.array_split(rng.permutation(nodes.size), -(-nodes.size // BATCH)):
                 partner = rng.integers(nodes.size, size=batch.size)
-                a = rng.beta(MIX_INPUTS, MIX_INPUTS, (batch.size, 1))
+                a = rng.beta(MIX_INPUTS, MIX_INPUTS, batch.size)
                 b = rng.beta(MIX_LABELS, MIX_LABELS, (batch.size, 1)) if epoch else np.ones((batch.size, 1))
-                inputs = a * X[batch] + (1 - a) * X[partner]
+                inputs = sp.diags_array(a) @ X[batch] + sp.diags_array(1 - a) @ X[partner]
                 mixed = b * teacher[batch] + (1 - b) * teacher[partner]
                 student.learn(inputs, b * mixed + (1 - b) * student.probabilities(inputs))
         joint = _smoothed(teacher) * _smoothed(student.probabilities(X))
@@ -104,21 +109,21 @@ class Student:
         self._moments = [(np.zeros(shape), np.zeros(shape)) for shape in shapes]
         self._step = 0
 
-    def probabilities(self, X: np.ndarray) -> np.ndarray:
+    def probabilities(self, X: np.ndarray | sp.csr_array) -> np.ndarray:
         """(K, C)."""
         W1, b1, W2, b2 = self.weights
         values: np.ndarray = softmax(np.maximum(X @ W1 + b1, 0) @ W2 + b2, axis=1)
         return values
 
-    def gradients(self, X: np.ndarray, targets: np.ndarray) -> list[np.ndarray]:
+    def gradients(self, X: np.ndarray | sp.csr_array, targets: np.ndarray) -> list[np.ndarray]:
         """Gradients of the mean cross-entropy with soft targets (K, C)."""
         W1, b1, W2, b2 = self.weights
         hidden = np.maximum(X @ W1 + b1, 0)
-        error = (softmax(hidden @ W2 + b2, axis=1) - targets) / len(X)
+        error = (softmax(hidden @ W2 + b2, axis=1) - targets) / len(targets)
         back = (error @ W2.T) * (hidden > 0)
         return [X.T @ back, back.sum(axis=0), hidden.T @ error, error.sum(axis=0)]
 
-    def learn(self, X: np.ndarray, targets: np.ndarray) -> None:
+    def learn(self, X: np.ndarray | sp.csr_array, targets: np.ndarray) -> None:
         """A step of Adam."""
         self._step += 1
         for value, gradient, (mean, square) in zip(self.weights, self.gradients(X, targets), self._moments, strict=True):

@@ -88,8 +88,8 @@ class UnlearningTask:
         present = np.ones(self.graph.n_nodes)
         removed = np.asarray(self.removed)
         present[removed] = 0
-        kept = sp.dia_array((present[None], [0]), shape=self.graph.adjacency.shape)
-        adjacency = sp.csr_array(kept @ self.graph.adjacency @ kept)
+        mask = sp.diags_array(present)
+        adjacency = sp.csr_array(mask @ self.graph.adjacency @ mask)
         adjacency.eliminate_zeros()
         labels = np.asarray(self.labels).copy()
         labels[removed] = -1

@@ -52,6 +52,10 @@ class NetworkInputs:
     PX: torch.Tensor
     PX_transposed: torch.Tensor
 
+    def __deepcopy__(self, memo: object) -> NetworkInputs:
+        """Itself, for it never changes; and torch cannot copy CSR matrices."""
+        return self
+
     @classmethod
     def of(cls, adjacency: sp.csr_array, features: np.ndarray) -> NetworkInputs:
         """Propagate the features."""

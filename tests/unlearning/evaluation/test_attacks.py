@@ -101,6 +101,20 @@ def test_the_students_gradients_are_those_of_finite_differences(rng):
         assert gradient[place] == pytest.approx((above - below) / 2e-6, abs=1e-8)
 
 
+def test_sparse_features_give_the_same(rng, monkeypatch):
+    labels = np.arange(90) % 3
+    features = np.where(rng.random((90, 40)) < 0.05, 1.0, 0.0)
+    teacher = rng.dirichlet(np.ones(3), 90)
+
+    def recalled():
+        return recall.membership_recall(features, teacher, labels, np.arange(90), np.arange(9), np.random.default_rng(0))
+
+    sparse = recalled()
+    monkeypatch.setattr(recall, "SPARSE", 0)
+    assert recalled().auroc == pytest.approx(sparse.auroc, abs=1e-12)
+    assert recalled().accuracy == sparse.accuracy
+
+
 def test_recall_learns_labels_from_features_and_finds_what_a_model_is_sure_of(rng):
     labels = np.arange(300) % 3
     features = np.eye(3)[labels] * 3 + 0.1 * rng.standard_normal((300, 3))
