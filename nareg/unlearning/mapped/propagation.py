@@ -173,7 +173,8 @@ class MappedPropagation(Propagation):
         S[:] = rows
         return off
 
-    def _reaches_most(self, sources: np.ndarray) -> bool:
+    def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
+        # the ends of edges are left out: to propagate everything anew rewrites the files
         return self._is_wide or super()._reaches_most(sources)
 
     def _clear(self, nodes: np.ndarray) -> None:
