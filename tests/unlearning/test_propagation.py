@@ -143,8 +143,9 @@ def test_rows_are_added_at_places_that_repeat(rng):
 
 
 @pytest.mark.parametrize("count", [1, 30, 60])
-def test_pushed_or_propagated_anew_the_embedding_is_that_of_the_definition(rng, count):
+def test_pushed_or_propagated_anew_the_embedding_is_that_of_the_definition(rng, count, monkeypatch):
     """Few edges are pushed, many propagated anew: from the second level on, or from the first."""
+    monkeypatch.setattr(propagating, "MANY", 1)
     A = np.triu(rng.random((60, 60)) < 0.08, 1).astype(float)
     A, X, weights = A + A.T, rng.standard_normal((60, 4)), np.array([0.2, 0.3, 0.5])
     edges = rng.permutation(np.argwhere(np.triu(A)))[:count]

@@ -174,8 +174,7 @@ class MappedPropagation(Propagation):
         return off
 
     def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
-        # the ends of edges are left out: to propagate everything anew rewrites the files
-        return self._is_wide or super()._reaches_most(sources)
+        return self._is_wide or super()._reaches_most(sources, n_edges)
 
     def _clear(self, nodes: np.ndarray) -> None:
         super()._clear(nodes)

@@ -23,8 +23,8 @@ from nareg.unlearning.propagation.growing import extended
 
 #: From so large a share of all rows that would be added, everything is propagated anew.
 FULL = 0.9
-#: Rows that could be added in the time that each end of an edge that changes takes.
-ENDS = 4
+#: Rows that could be added in the time that each end of an edge that changes takes, where so many edges change.
+ENDS, MANY = 4, 500
 
 
 class Propagation(Embedding):
@@ -204,8 +204,8 @@ class Propagation(Embedding):
 
     def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
         """Whether a push from these nodes, when so many edges change, would take as long as propagating everything anew."""
-        graph = self.graph
-        return bool(kernels.work(graph.live, sources) + 2 * ENDS * n_edges > FULL * (2 * graph.n_edges + graph.n_nodes))
+        graph, ends = self.graph, 2 * ENDS * n_edges if n_edges >= MANY else 0
+        return bool(kernels.work(graph.live, sources) + ends > FULL * (2 * graph.n_edges + graph.n_nodes))
 
     def _clear(self, nodes: np.ndarray) -> None:
         for reserve in self._reserves:
