@@ -142,6 +142,13 @@ def rankings(out: Path) -> dict[str, str]:
     return {f"{task}-{noise}": ranking(rows, task, noise) for task in TASKS for noise in ("equal", "unequal")}
 
 
+def _labels(group: str, record: dict[str, Any]) -> dict[str, Any]:
+    """Whether claims name their paper, and the heading above them: of one paper, or of several and this project's aims."""
+    aims = any(v["section"] == "aim" for v in record["verdicts"])
+    header = "claim or aim" if aims or group == "time" else "the paper says"
+    return {"papers": aims or group in ("gnn", "time"), "header": header}
+
+
 def write(group: str, out: Path, docs: Path) -> None:
     """Put the results of those experiments of a group that were run in full in the documentation."""
     run = [name for name in GROUPS[group] if (out / f"{name}.json").is_file()]
@@ -155,8 +162,7 @@ def write(group: str, out: Path, docs: Path) -> None:
         with Image.open(out / f"{name}.png") as picture:  # 256 colors are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)
     pages = {docs / page: (docs / page).read_text() for page in PAGES[group]}
-    header = "claim or aim" if group == "time" else "the paper says"
-    parts = {name: fragment(record, papers=group in ("gnn", "time"), header=header) for name, record in figures.items()}
+    parts = {name: fragment(record, **_labels(group, record)) for name, record in figures.items()}
     parts["overview"] = overview(figures, GROUPS[group], "".join(pages.values()))
     if group == "gnn":
         from experiments import _tables  # needs torch

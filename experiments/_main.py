@@ -31,6 +31,7 @@ UNLEARNING = (
     "unlearning-large",
     "unlearning-residues",
     "unlearning-deep",
+    "unlearning-benchmark",
 )
 #: The field's benchmarks from noisy readings alone. "time" and "time-all" stand for all of them.
 TIME = (

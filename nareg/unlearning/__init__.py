@@ -6,6 +6,10 @@ from nareg.errors import CertificateError, LedgerError
 from nareg.unlearning.calibration import FeatureScale
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost
+from nareg.unlearning.evaluation.judging import Evaluation, ForgettingScores, evaluate
+from nareg.unlearning.evaluation.measuring import MeasuredCall, measured_call
+from nareg.unlearning.evaluation.scores import ModelScores
+from nareg.unlearning.evaluation.task import UnlearningTask
 from nareg.unlearning.model import CertifiedGPR
 from nareg.unlearning.propagation.factors import EdgeFactors, edge_factors
 from nareg.unlearning.store.ledger import Ledger
@@ -16,11 +20,18 @@ __all__ = [
     "CertificateError",
     "CertifiedGPR",
     "EdgeFactors",
+    "Evaluation",
     "FeatureScale",
+    "ForgettingScores",
     "Ledger",
     "LedgerError",
+    "MeasuredCall",
+    "ModelScores",
+    "UnlearningTask",
     "UtilityCost",
     "Verification",
     "edge_factors",
+    "evaluate",
+    "measured_call",
     "verify",
 ]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nareg
-from nareg.unlearning.propagation import base
+from nareg.unlearning.propagation import base, kernels
 from nareg.unlearning.propagation import exact as propagating
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -131,3 +131,25 @@ def test_a_star_shows_that_the_operator_of_the_lemma_is_longer_than_one():
     A = np.eye(101)
     A[0] = A[:, 0] = 1
     assert np.linalg.norm(A / A.sum(0), 2) == pytest.approx(5.02, abs=0.01)
+
+
+def test_rows_are_added_at_places_that_repeat(rng):
+    places, rows, signs = rng.integers(0, 5, 20), rng.standard_normal((20, 2, 3)), rng.choice([-1.0, 1.0], 20)
+    out = rng.standard_normal((5, 3))
+    expected = out.copy()
+    np.add.at(expected, places, signs[:, None] * rows[:, 1])
+    kernels.add_signed(places, rows[:, 1], signs, out)
+    np.testing.assert_allclose(out, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("count", [1, 30, 60])
+def test_pushed_or_propagated_anew_the_embedding_is_that_of_the_definition(rng, count, monkeypatch):
+    """Few edges are pushed, many propagated anew: from the second level on, or from the first."""
+    monkeypatch.setattr(propagating, "MANY", 1)
+    A = np.triu(rng.random((60, 60)) < 0.08, 1).astype(float)
+    A, X, weights = A + A.T, rng.standard_normal((60, 4)), np.array([0.2, 0.3, 0.5])
+    edges = rng.permutation(np.argwhere(np.triu(A)))[:count]
+    propagation = Propagation(LiveGraph(nareg.Graph(A)), X.copy(), weights, np.arange(40))
+    propagation.update(Change(removed=edges))
+    A[edges[:, 0], edges[:, 1]] = A[edges[:, 1], edges[:, 0]] = 0
+    np.testing.assert_allclose(propagation.embedding(), reference.embedding(A, X, weights), atol=1e-12)

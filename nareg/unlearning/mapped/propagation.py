@@ -173,8 +173,8 @@ class MappedPropagation(Propagation):
         S[:] = rows
         return off
 
-    def _reaches_most(self, sources: np.ndarray) -> bool:
-        return self._is_wide or super()._reaches_most(sources)
+    def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
+        return self._is_wide or super()._reaches_most(sources, n_edges)
 
     def _clear(self, nodes: np.ndarray) -> None:
         super()._clear(nodes)

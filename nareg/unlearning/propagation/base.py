@@ -234,9 +234,8 @@ class Scratch:
         """
         place = self.slot if place is None else place
         self.add(sources, reached, Y, out, place)
-        signs = change.signs[:, None]
         for end in range(2):
-            np.add.at(out, place[change.edges[:, end]], signs * sent[:, 1 - end])
+            kernels.add_signed(place[change.edges[:, end]], sent[:, 1 - end], change.signs, out)
 
     def add(self, sources: np.ndarray, reached: np.ndarray, Y: np.ndarray, out: np.ndarray, place: np.ndarray) -> None:
         """Add ``A Y``, which is not zero at nodes that the sources reach, in rising order."""

@@ -23,6 +23,8 @@ from nareg.unlearning.propagation.growing import extended
 
 #: From so large a share of all rows that would be added, everything is propagated anew.
 FULL = 0.9
+#: Rows that could be added in the time that each end of an edge that changes takes, where so many edges change.
+ENDS, MANY = 4, 500
 
 
 class Propagation(Embedding):
@@ -144,10 +146,14 @@ class Propagation(Embedding):
         graph.add(change.added)
         before, after = self._degrees[nodes], graph.live[nodes] + 1.0
 
-        sent = self._sent(0, change.edges)
+        sent = None if self._reaches_most(nodes, len(change.edges)) else self._sent(0, change.edges)
         old = self.features[nodes]
         if change.features is not None:
             self.features[change.nodes] = change.features
+        if sent is None:
+            self._degrees[nodes] = after
+            self.recompute()
+            return
         roots, new_roots, new = np.sqrt(before)[:, None], np.sqrt(after)[:, None], self.features[nodes]
         if self.weights[0]:
             kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
@@ -157,7 +163,7 @@ class Propagation(Embedding):
             self._degrees[nodes] = after
             return
         for level in range(1, self.order + 1):
-            if self._reaches_most(touched):
+            if self._reaches_most(touched, len(change.edges)):
                 self._degrees[nodes] = after
                 self.recompute(level)
                 return
@@ -196,10 +202,10 @@ class Propagation(Embedding):
             kernels.add_rows(batch.nodes[: len(delta)], delta, 1.0, reserve)
         kernels.add_rows(self._row[batch.nodes], total, 1.0, self._sum)
 
-    def _reaches_most(self, sources: np.ndarray) -> bool:
-        """Whether a push from these nodes would take as long as propagating everything anew."""
-        graph = self.graph
-        return bool(kernels.work(graph.live, sources) > FULL * (2 * graph.n_edges + graph.n_nodes))
+    def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
+        """Whether a push from these nodes, when so many edges change, would take as long as propagating everything anew."""
+        graph, ends = self.graph, 2 * ENDS * n_edges if n_edges >= MANY else 0
+        return bool(kernels.work(graph.live, sources) + ends > FULL * (2 * graph.n_edges + graph.n_nodes))
 
     def _clear(self, nodes: np.ndarray) -> None:
         for reserve in self._reserves:

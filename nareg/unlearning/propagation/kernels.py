@@ -123,6 +123,14 @@ def add_rows(places: Any, rows: Any, weight: Any, out: Any) -> None:
             out[places[i], f] += weight * rows[i, f]
 
 
+@serial
+def add_signed(places: Any, rows: Any, signs: Any, out: Any) -> None:
+    """``out[places] += signs rows``, one after another: places may repeat."""
+    for i in range(places.size):
+        for f in range(out.shape[1]):
+            out[places[i], f] += signs[i] * rows[i, f]
+
+
 @parallel
 def gather(start: Any, live: Any, neighbors: Any, Q: Any, scale: Any, place: Any, weight: Any, out: Any) -> None:
     """``out[place] += weight A diag(scale) Q`` with the loop at every node."""
