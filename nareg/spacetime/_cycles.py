@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
-from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, unit_errors
+from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, shown_errors, unit_errors
 from nareg.spacetime._space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -180,8 +180,9 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)
     errors = spreads * power
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
-    unit = unit_errors(apart / np.sqrt(power or 1.0), y, rng)
-    alike = _covariance_of(unit, read_together(apart, observed.sum(axis=0)), space)
+    apart /= np.sqrt(power or 1.0)
+    unit = unit_errors(apart, y, rng)
+    alike = _covariance_of(shown_errors(apart, y), read_together(apart, observed.sum(axis=0)), space)
     parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._cycle_errors import of_coefficient, unit_errors
+from nareg.spacetime._cycle_errors import of_coefficient, shown_errors, unit_errors
 from nareg.spacetime._cycles import FEWEST_PER_WAVE, OPEN_MEAN, Cycles, beside, find, none, read_together, slow_power
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.shrinkage import Shrinkage
@@ -25,11 +25,12 @@ def fit(
     X = np.column_stack([B, beside(seconds, step, names)])
     coefficients, spreads, power, apart = _least_squares(y, X, K)
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
-    unit = unit_errors(apart / np.sqrt(power or 1.0), y, rng)
+    apart /= np.sqrt(power or 1.0)
+    unit = unit_errors(apart, y, rng, DRAWS)
     counts = np.isfinite(y).sum(axis=0)
     shrink = Shrinkage(family, counts)
-    alike = shrink.alike(unit.T, read_together(apart, counts))
-    draws = [of_coefficient(unit, k)[:DRAWS].T for k in range(K)]
+    alike = shrink.alike(shown_errors(apart, y).T, read_together(apart, counts))
+    draws = [of_coefficient(unit, k).T for k in range(K)]
     parts = [shrink(coefficients[k], spreads[k] * power, alike, draws[k], rng) for k in range(K)]
     level, common, spread, errors = (
         np.array([getattr(part, name) for part in parts]) for name in ("level", "common", "spread", "errors")
