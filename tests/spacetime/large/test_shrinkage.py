@@ -8,8 +8,10 @@ import pytest
 import nareg
 from nareg.spacetime import _cycles
 from nareg.spacetime._large import cycles
+from nareg.spacetime._large import shrinkage as shrinkages
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.fields import Part, Stack, Sum
+from nareg.spacetime._large.fitting import neighborhood
 from nareg.spacetime._large.shrinkage import REACHES, Alike, Fields, Shrinkage
 from nareg.spacetime._space import Space
 
@@ -107,13 +109,25 @@ def task(seed: int, unsure: bool = False) -> tuple[FieldFamily, np.ndarray, np.n
     return of, np.where(known, b, np.nan), v, alike, known, noise
 
 
+def sizes_of(v: np.ndarray, b: np.ndarray, known: np.ndarray) -> list[float]:
+    """Variances that the field of the coefficients may have, apart from none."""
+    typical = float(np.median(v[known]))
+    common = np.average(b[known], weights=1 / v[known])
+    total = float(np.average((b[known] - common) ** 2, weights=1 / v[known]))
+    return [share / (1 - share) * typical for share in _cycles.SHARES[1:-1]] + [max(total, 30 * typical)]
+
+
 def fields_of(of: FieldFamily, v: np.ndarray, b: np.ndarray, known: np.ndarray) -> list[np.ndarray]:
     """Covariances that the field of the coefficients may have."""
-    typical = np.median(v[known])
-    common = np.average(b[known], weights=1 / v[known])
-    total = np.average((b[known] - common) ** 2, weights=1 / v[known])
-    sizes = [share / (1 - share) * typical for share in _cycles.SHARES[1:-1]] + [max(total, 30 * typical)]
+    sizes = sizes_of(v, b, known)
     return [np.zeros((of.n, of.n))] + [size * correlation(of, reach) for reach in REACHES for size in sizes]
+
+
+def restricted(b: np.ndarray, S: np.ndarray) -> float:
+    """Minus two log-likelihood of all differences from the common coefficient (Patterson and Thompson 1971)."""
+    by_ones = np.linalg.solve(S, np.ones(len(S)))
+    middle = by_ones @ b / by_ones.sum()
+    return minus_two_log_density(b - middle, S) + float(np.log(by_ones.sum()))
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -121,16 +135,7 @@ def fields_of(of: FieldFamily, v: np.ndarray, b: np.ndarray, known: np.ndarray) 
 def test_coefficients_are_those_of_the_likeliest_joint_gaussian(seed, unsure):
     of, b, v, alike, known, noise = task(seed, unsure)
     sure = known & (v <= _cycles.UNSURE * np.median(v[known]))
-
-    def restricted(C):
-        """The likelihood of all differences from the common coefficient (Patterson and Thompson 1971)."""
-        S = (C + noise)[np.ix_(sure, sure)]
-        ones = np.ones(len(S))
-        by_ones = np.linalg.solve(S, ones)
-        middle = by_ones @ b[sure] / by_ones.sum()
-        return minus_two_log_density(b[sure] - middle, S) + np.log(by_ones.sum())
-
-    C = min(fields_of(of, v, b, known), key=restricted)
+    C = min(fields_of(of, v, b, known), key=lambda one: restricted(b[sure], (one + noise)[np.ix_(sure, sure)]))
     S = (C + noise)[np.ix_(known, known)]
     ones = np.ones(len(S))
     by_ones = np.linalg.solve(S, ones)
@@ -175,6 +180,50 @@ def test_nothing_is_lost_where_a_coefficient_has_no_error(seed):
     shrunk = shrinkage(of)(b, np.zeros(of.n), alike, np.ones((of.n, 2)), RNG(0))
     np.testing.assert_allclose(shrunk.level[known], b[known], rtol=1e-5)
     assert np.isfinite(shrunk.level).all()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_part_of_a_large_network_chooses_for_all(seed, monkeypatch):
+    monkeypatch.setattr(shrinkages, "STATIONS", 20)
+    of, b, v, alike, known, noise = task(seed)
+    counts = RNG(seed).integers(1, 50, of.n)
+    part = neighborhood(of.L, counts, 20)
+    few = of.of(part)
+    large, small = Shrinkage(of, counts), Shrinkage(few, counts[part])
+    unit = RNG(seed).standard_normal((of.n, 8))
+    ours, theirs = large.alike(unit, known), small.alike(unit[part], known[part])
+    assert (ours.reach, ours.own, ours.size) == (theirs.reach, theirs.own, theirs.size)
+    np.testing.assert_array_equal(ours.together, known)
+    # the covariances that the part's graph gives choose, those of the whole are used
+    sure = part[known[part]]
+    inside = np.flatnonzero(known[part])
+    nearby = noise[np.ix_(sure, sure)].copy()
+    scale = np.sqrt(np.outer(v, v))[np.ix_(sure, sure)] * np.outer(alike.together[sure], alike.together[sure])
+    off = ~np.eye(sure.size, dtype=bool)
+    nearby[off] = (1.4 * 0.7 * scale * correlation(few, alike.reach)[np.ix_(inside, inside)])[off]
+    scores = {
+        (reach, size): restricted(b[sure], size * correlation(few, reach)[np.ix_(inside, inside)] + nearby)
+        for reach in REACHES
+        for size in [0.0, *sizes_of(v, b, known)]
+    }
+    reach, size = min(scores, key=scores.__getitem__)
+    C = size * correlation(of, reach)
+    S = (C + noise)[np.ix_(known, known)]
+    by_ones = np.linalg.solve(S, np.ones(len(S)))
+    common = by_ones @ b[known] / by_ones.sum()
+    level = common + C[:, known] @ np.linalg.solve(S, b[known] - common)
+    np.testing.assert_allclose(large(b, v, alike, np.zeros((of.n, 2)), RNG(0)).level, level, rtol=1e-8)
+
+
+def test_a_part_that_knows_too_little_does_not_choose(monkeypatch):
+    monkeypatch.setattr(shrinkages, "STATIONS", 10)
+    of, b, v, alike, _, _ = task(1)
+    counts = np.ones(of.n)
+    part = neighborhood(of.L, counts, 10)
+    b[part] = np.nan
+    result = Shrinkage(of, counts)(b, v, alike, np.zeros((of.n, 2)), RNG(0))
+    monkeypatch.setattr(shrinkages, "STATIONS", of.n)
+    np.testing.assert_array_equal(result.level, Shrinkage(of, counts)(b, v, alike, np.zeros((of.n, 2)), RNG(0)).level)
 
 
 @pytest.mark.parametrize("dated", [False, True])
