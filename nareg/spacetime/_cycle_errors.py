@@ -39,6 +39,17 @@ def shown_errors(beside: np.ndarray, y: np.ndarray) -> np.ndarray:
     return np.sqrt(len(y)) * _of_length_one(y)
 
 
+def read_together(apart: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Whether each of N stations has enough readings in common with others that its errors can tell how alike errors are.
+
+    ``apart`` (B, N) are its coefficients of waves beside the cycles, NaN where it has too few of its ``counts`` (N,) readings.
+    """
+    rich = np.isfinite(apart).all(axis=0)
+    # errors that are drawn from few times are no more independent than these
+    together: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
+    return together
+
+
 def _of_length_one(y: np.ndarray) -> np.ndarray:
     """Readings (T, N) around their means, 0 where missing, over the root of their sum of squares."""
     counts = np.isfinite(y).sum(axis=0)

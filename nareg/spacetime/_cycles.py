@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
-from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, shown_errors, unit_errors
+from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
 from nareg.spacetime._space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -185,17 +185,6 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     alike = _covariance_of(shown_errors(apart, y), read_together(apart, observed.sum(axis=0)), space)
     parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
-
-
-def read_together(apart: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Whether each of N stations has enough readings in common with others that its errors can tell how alike errors are.
-
-    ``apart`` (B, N) are its coefficients of waves beside the cycles, NaN where it has too few of its ``counts`` (N,) readings.
-    """
-    rich = np.isfinite(apart).all(axis=0)
-    # errors that are drawn from few times are no more independent than these
-    together: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
-    return together
 
 
 def none(names: tuple[str, ...] = (), harmonics: tuple[int, ...] = (), stations: int = 0) -> Cycles:

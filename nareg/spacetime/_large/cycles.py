@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.spacetime._cycle_errors import of_coefficient, shown_errors, unit_errors
-from nareg.spacetime._cycles import FEWEST_PER_WAVE, OPEN_MEAN, Cycles, beside, find, none, read_together, slow_power
+from nareg.spacetime._cycle_errors import of_coefficient, read_together, shown_errors, unit_errors
+from nareg.spacetime._cycles import FEWEST_PER_WAVE, OPEN_MEAN, Cycles, beside, find, none, slow_power
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.shrinkage import Shrinkage
 
