@@ -133,9 +133,9 @@ class Shrinkage:
         read = np.column_stack([np.ones(n), z, drawn + np.sqrt(v)[:, None] * unit])
         by = model.solve(read).sum(axis=0)
         middle = by[1:] / by[0]  # the network's own, of the coefficients and of every draw
-        found = model.fields(read)[0] if signal else np.zeros(read.shape)
-        left = 1 - found[:, 0]
-        levels = found[:, 1:] + left[:, None] * middle
+        signals = model.fields(read)[0] if signal else np.zeros(read.shape)
+        left = 1 - signals[:, 0]
+        levels = signals[:, 1:] + left[:, None] * middle
         # of the field given the coefficients, and of the network's own, which is estimated with them
         spread = left**2 / by[0] + (model.variances()[0] if signal else 0.0)
         return Shrunk(center + levels[:, 0], center + float(middle[0]), spread, drawn - levels[:, 1:])
