@@ -15,6 +15,7 @@ import time
 import numpy as np
 
 import nareg
+from nareg.spacetime import SparseStream
 from nareg.spacetime._large.field import FieldFamily
 from nareg.spacetime._large.system import Process
 
@@ -75,29 +76,40 @@ def main() -> None:
     with_truth = model_with(model, process)
     print(f"RMSE with the true parameters {rms(with_truth.smooth().x - truth):.4f}")
 
-    stream = model.stream()
-    x, times, errors, squares = truth[:, -1], [], [], []
-    innovations = process.draw(options.updates, rng)  # the continuation: a stationary field from the last state on
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    previous = None
-    for k in range(options.updates):
-        fresh = innovations[:, k] if previous is None else innovations[:, k] - RHO * innovations[:, k - 1]
-        x = RHO * x + (fresh if previous is not None else np.sqrt(1 - RHO**2) * fresh)
-        previous = fresh
+    follow(model.stream(), process, truth[:, -1], options.updates, rng)
+
+
+def follow(stream: SparseStream, process: Process, x: np.ndarray, updates: int, rng: np.random.Generator) -> None:
+    """Go on from the field ``x`` (N,): seconds, memory and errors of a stream's updates."""
+    times, errors, squares, memory = [], [], [], []
+    for _ in range(updates):
+        fresh = process.field.factor.solve(process.field.root_noise((), rng))
+        x = RHO * x + np.sqrt((1 - RHO**2) * process.variance) * fresh
         y = x + np.sqrt(process.noise) * rng.standard_normal(x.size)
         y[rng.random(x.size) < GAPS] = np.nan
         start = time.perf_counter()
         update = stream.update(y)
         times.append(time.perf_counter() - start)
+        memory.append(resident())
         errors.append(np.mean((update.x - x) ** 2))
         squares.append(np.mean(update.std**2))
-    grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 2**10
-    warm = np.array(times[min(10, len(times) - 1) :]) * 1e3
+    ms, few = np.array(times) * 1e3, min(updates, 1_000)
+    for name, part in (("first", slice(few)), ("last", slice(updates - few, None)), ("all", slice(None))):
+        print(
+            f"stream, {name} {ms[part].size:,} updates: {ms[part].mean():.1f} ms each in the mean, {np.median(ms[part]):.1f} "
+            f"in the median, {np.quantile(ms[part], 0.95):.1f} at the 95 % quantile; "
+            f"RMSE {np.sqrt(np.mean(errors[part])):.4f}, standard deviation {np.sqrt(np.mean(squares[part])):.4f}"
+        )
     report(
-        f"stream: {np.median(warm):.1f} ms an update in the median, {np.quantile(warm, 0.95):.1f} at the 95 % quantile; "
-        f"RMSE {np.sqrt(np.mean(errors)):.4f}, standard deviation {np.sqrt(np.mean(squares)):.4f}; "
-        f"peak memory grew by {grown:.0f} MiB over {options.updates:,} updates"
+        f"memory {memory[0]:.3f} GiB after the first update, {memory[few - 1]:.3f} after {few:,}, {memory[-1]:.3f} after "
+        f"{updates:,}, at most {max(memory):.3f}"
     )
+
+
+def resident() -> float:
+    """Memory in use, GiB (Linux)."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 2**30
 
 
 def model_with(model: nareg.spacetime.SparseSpaceTimeModel, process: Process) -> nareg.spacetime.SparseSpaceTimeModel:

@@ -21,14 +21,42 @@ def unit_errors(beside: np.ndarray, y: np.ndarray, rng: np.random.Generator, cou
     ``beside`` (B, N) are coefficients of waves where there is weather and noise but no cycle, in their standard deviations:
     such errors themselves. A station without them, NaN, has a random combination of its readings ``y`` (T, N).
     """
-    counts = np.isfinite(y).sum(axis=0)
-    rest = np.nan_to_num(y - np.nansum(y, axis=0) / np.maximum(counts, 1))
-    size = np.sqrt((rest**2).sum(axis=0))
-    mixed = rng.standard_normal((count, len(y))) @ rest / np.where(size > 0, size, 1.0)
+    mixed = rng.standard_normal((count, len(y))) @ _of_length_one(y)
     if not len(beside):
         return mixed
     own = beside[np.arange(count) % len(beside)]
     return np.where(np.isfinite(own), own, mixed)
+
+
+def shown_errors(beside: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """(B, N) errors of variance one by which to tell how alike they are: those ``beside`` (B, N), 0 where a station has none.
+
+    Where no station has any, all of what readings ``y`` (T, N) leave beside their means, (T, N): random combinations have the
+    same covariance between stations in the mean, but vary by their numbers' own size.
+    """
+    if np.isfinite(beside).all(axis=0).any():
+        return np.nan_to_num(beside)
+    return np.sqrt(len(y)) * _of_length_one(y)
+
+
+def read_together(apart: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Whether each of N stations has enough readings in common with others that its errors can tell how alike errors are.
+
+    ``apart`` (B, N) are its coefficients of waves beside the cycles, NaN where it has too few of its ``counts`` (N,) readings.
+    """
+    rich = np.isfinite(apart).all(axis=0)
+    # errors that are drawn from few times are no more independent than these
+    together: np.ndarray = rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS)
+    return together
+
+
+def _of_length_one(y: np.ndarray) -> np.ndarray:
+    """Readings (T, N) around their means, 0 where missing, over the root of their sum of squares."""
+    counts = np.isfinite(y).sum(axis=0)
+    rest = np.nan_to_num(y - np.nansum(y, axis=0) / np.maximum(counts, 1))
+    size = np.sqrt((rest**2).sum(axis=0))
+    result: np.ndarray = rest / np.where(size > 0, size, 1.0)
+    return result
 
 
 def of_coefficient(unit: np.ndarray, k: int) -> np.ndarray:

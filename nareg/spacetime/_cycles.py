@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
-from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, unit_errors
+from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
 from nareg.spacetime._space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -36,6 +36,8 @@ HARMONICS = {"day": 2, "year": 1}
 #: Ranges that the field of a coefficient may have, as a share of the largest distance, and its signal-to-total ratios.
 RANGES = (0.05, 0.15, 0.5, 1.5)
 SHARES = (0.0, 0.1, 0.3, 0.6, 0.85, 0.97)
+#: What stands for the largest distance where a range counts edges.
+LARGEST_EDGES = 8.0
 #: A station whose coefficient has so many times the median station's error variance has no say in the field's reach and size.
 UNSURE = 30.0
 #: Stations whose errors tell how alike they are.
@@ -178,12 +180,9 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     power = float(np.median(np.mean(powers, axis=1))) if powers else slow_power(y)
     errors = spreads * power
     rng = np.random.default_rng(0)  # fixed: the same readings have the same bands
-    unit = unit_errors(apart / np.sqrt(power or 1.0), y, rng)
-    counts = observed.sum(axis=0)
-    rich = np.isfinite(apart).all(axis=0)
-    # errors that are drawn from few times are no more independent than these
-    together = np.asarray(rich if rich.any() else (2 * counts > counts.max()) & (counts > DRAWS))
-    alike = _covariance_of(unit, together, space)
+    apart /= np.sqrt(power or 1.0)
+    unit = unit_errors(apart, y, rng)
+    alike = _covariance_of(shown_errors(apart, y), read_together(apart, observed.sum(axis=0)), space)
     parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
 
@@ -233,7 +232,7 @@ def _covariance_of(unit: np.ndarray, together: np.ndarray, space: Space) -> np.n
     some = np.flatnonzero(together & unit.any(axis=0))
     if some.size < FEWEST_TOGETHER:
         return result
-    largest = (float(space.distances.max()) or 1.0) if family != "graph" else 8.0
+    largest = (float(space.distances.max()) or 1.0) if family != "graph" else LARGEST_EDGES
     best = np.inf
     for reach in RANGES:
         values, U = np.linalg.eigh(space.correlation(family, reach * largest)[np.ix_(some, some)])
@@ -275,7 +274,7 @@ def _shrink(
         spread[known] = v
         return level, common, 0.0, dual, 0.0, spread, unit.T * np.sqrt(spread)[:, None]
     family = space.families[0]
-    largest = float(space.distances.max()) if family != "graph" else 8.0
+    largest = float(space.distances.max()) if family != "graph" else LARGEST_EDGES
     noise = alike[np.ix_(known, known)] * np.sqrt(np.outer(v, v))
     sure = np.flatnonzero(v <= UNSURE * typical)
 

@@ -9,7 +9,7 @@ import pytest
 
 import nareg
 from nareg.spacetime import _cycles
-from nareg.spacetime._cycle_errors import DRAWS, share_left, unit_errors, with_offsets
+from nareg.spacetime._cycle_errors import DRAWS, share_left, shown_errors, unit_errors, with_offsets
 from nareg.spacetime._large.offsets import everything, shares_of
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
@@ -61,6 +61,18 @@ def test_errors_of_stations_without_waves_are_correlated_as_their_readings():
     correlation = np.corrcoef(unit[:, :3].T)
     assert correlation[0, 1] > 0.98
     assert abs(correlation[0, 2]) < 0.15
+
+
+def test_errors_that_are_shown_have_the_covariance_of_random_combinations():
+    rng = np.random.default_rng(0)
+    y = np.cumsum(rng.standard_normal((12, 5)), axis=0) + rng.standard_normal((12, 1))
+    y[3:6, 1], y[:, 4] = np.nan, np.nan
+    none = np.full((4, 5), np.nan)
+    shown, mixed = shown_errors(none, y), unit_errors(none, y, rng, 200_000)
+    np.testing.assert_allclose((shown**2).mean(axis=0), [1.0, 1.0, 1.0, 1.0, 0.0])
+    np.testing.assert_allclose(shown.T @ shown / len(shown), mixed.T @ mixed / len(mixed), atol=0.02)
+    none[:, 2] = [1.0, -2.0, 0.5, 0.1]
+    np.testing.assert_array_equal(shown_errors(none, y), np.nan_to_num(none))
 
 
 def known_but_for_the_means(seed: int) -> tuple[nareg.spacetime.SpaceTimeModel, np.ndarray]:

@@ -33,6 +33,11 @@ class FieldFamily:
         self._entries = [self._on_pattern(matrix) for matrix in (self.L, power)[:smoothness]]
         self._elimination: Elimination | None = None
 
+    def of(self, stations: np.ndarray) -> FieldFamily:
+        """The family on the graph of some stations. A field reaches as far as on the whole but for the part's margin."""
+        part = self.L[stations][:, stations]
+        return FieldFamily(sp.csr_array(sp.diags_array(part.diagonal()) - part), self.smoothness)
+
     @property
     def elimination(self) -> Elimination:
         if self._elimination is None:

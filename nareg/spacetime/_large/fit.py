@@ -126,6 +126,6 @@ def _chosen_transform(
         return laws["none"]
     from nareg.spacetime._fit import chosen_transform
 
-    patch = neighborhood(graph, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
+    patch = neighborhood(graph.adjacency, np.isfinite(y).sum(axis=1), TRANSFORM_PATCH)
     law = chosen_transform("auto", y[patch], grid, Space.of(graph.subgraph(patch)), wanted)
     return laws.get(law.name, laws["none"])

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.sparse.csgraph import breadth_first_order, connected_components
 
 from nareg.filters.backends import Torch, open_torch_time
@@ -139,7 +140,7 @@ def learn_part(
     if n <= STATIONS:
         return learn_large(y, graph, families, task, progress, pool)
     counts = np.isfinite(y).sum(axis=0)
-    part = neighborhood(graph, counts, STATIONS)
+    part = neighborhood(graph.adjacency, counts, STATIONS)
     few = graph.subgraph(part)
     assert task.offsets is not None  # of_rows gave them
     own = replace(task, noise=None if task.noise is None else task.noise[part], offsets=task.offsets.of(part))
@@ -159,7 +160,7 @@ def learn_part(
 def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily, task: LearningTask) -> Process:
     """A dense model of a patch of neighbors, or where that has too few readings a plain guess."""
     counts = np.sum([np.isfinite(p).sum(axis=0) for p in parts], axis=0)
-    patch = neighborhood(graph, counts, PATCH)
+    patch = neighborhood(graph.adjacency, counts, PATCH)
     few = [p[:, patch] for p in parts]
     few = [w[part] for w in few for part in windows_of(w, 1)]
     few = [w for w in few if np.isfinite(w).sum() >= FEWEST_HIDDEN]
@@ -177,16 +178,16 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
     return Process(family.at(reach), rho, float(np.exp(fitted.log_variance)), everywhere)
 
 
-def neighborhood(graph: Graph, counts: np.ndarray, size: int) -> np.ndarray:
+def neighborhood(graph: sp.csr_array, counts: np.ndarray, size: int) -> np.ndarray:
     """``size`` stations around the one with most readings (``counts``, (N,)), by breadth-first search.
 
     It begins in the part of the graph that has most readings, and goes on to others where that is too small.
     """
-    parts, label = connected_components(graph.adjacency, directed=False)
+    parts, label = connected_components(graph, directed=False)
     chosen: list[np.ndarray] = []
     for part in np.argsort(-np.bincount(label, weights=counts, minlength=parts), kind="stable"):
         center = int(np.argmax(np.where(label == part, counts, -1)))
-        chosen.append(breadth_first_order(graph.adjacency, center, directed=False, return_predecessors=False))
+        chosen.append(breadth_first_order(graph, center, directed=False, return_predecessors=False))
         if sum(map(len, chosen)) >= size:
             break
     return np.sort(np.concatenate(chosen)[:size])

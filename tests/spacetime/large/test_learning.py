@@ -72,7 +72,7 @@ def test_noise_is_drawn_to_the_networks():
 
 def test_a_part_of_a_network_stands_for_it(monkeypatch):
     graph, truth = process(2, n=400)
-    _, y = readings(truth, 80, RNG(2), 0.1)
+    _, y = readings(truth, 160, RNG(2), 0.1)
     monkeypatch.setattr(fitting, "STATIONS", 250)
     model = fit(graph, y, engine="sparse", rng=RNG(0))
     learned = model.process

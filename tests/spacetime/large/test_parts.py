@@ -50,12 +50,12 @@ def test_a_neighborhood_goes_on_where_a_part_of_the_graph_ends():
     grid = nareg.graphs.grid((12, 12)).adjacency
     graph = nareg.Graph(sp.csr_array(sp.block_diag([sp.csr_array((1, 1)), grid, grid[:30, :30]])))
     counts = np.r_[1000, np.full(144, 9), np.full(30, 8)]
-    part = fitting.neighborhood(graph, counts, 100)
+    part = fitting.neighborhood(graph.adjacency, counts, 100)
     assert part.size == 100
     assert (part[:1] > 0).all()
     assert part.max() <= 144
-    assert fitting.neighborhood(graph, counts, 160).size == 160
-    np.testing.assert_array_equal(fitting.neighborhood(graph, counts, 1000), np.arange(175))
+    assert fitting.neighborhood(graph.adjacency, counts, 160).size == 160
+    np.testing.assert_array_equal(fitting.neighborhood(graph.adjacency, counts, 1000), np.arange(175))
 
 
 @pytest.mark.parametrize("rho", [0.9, 0.98, 0.995])
