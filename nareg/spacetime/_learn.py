@@ -8,14 +8,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from nareg.spacetime._em import Estimate, Refinement
 from nareg.spacetime._families import PASS_SECONDS, best_family, fit_again, windows_of, windows_of_matrices
 from nareg.spacetime._holdout import HeldOut, hide
-from nareg.spacetime._outliers import deletion_scores, gross
+from nareg.spacetime._outliers import deletion_scores, gross, robust_spread
 from nareg.spacetime._parametric import Fitted, Parameters
 from nareg.spacetime._refinements import best_refinement, refined, weighted
 from nareg.spacetime._smoother import run
@@ -52,7 +52,7 @@ def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock)
     parts = windows_of(y, parameters.order, PASS_SECONDS)
     excluded = np.zeros(y.shape, dtype=bool)
     if task.robust:
-        excluded = _outliers(seen, space, parameters, excluded)
+        excluded, parameters = _first_outliers(seen, space, parameters, fixed=task.noise is not None)
     calm = np.where(excluded, np.nan, seen)
     fitted = fit_again([calm[p] for p in parts], space, parameters, task, progress)
     parameters = fitted.parameters
@@ -68,6 +68,17 @@ def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock)
         excluded |= _outliers(y, space, parameters, excluded)
     estimate = _finish(np.where(excluded, np.nan, y), space, fitted, refinement, iterations, task, progress)
     return Learned(parameters, estimate, refinement, excluded, held_out, choices)
+
+
+def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: bool) -> tuple[np.ndarray, Parameters]:
+    """Gross outliers, and noise without what they made of it: unless it is given, a few iterations would not undo that."""
+    done = run(y, parameters.dynamics(space), parameters.noise)
+    scores = deletion_scores(y, done.x, done.var, parameters.noise)
+    excluded = gross(scores)
+    if fixed:
+        return excluded, parameters
+    calmer = np.where(excluded.any(axis=0), np.minimum(robust_spread(scores), 1.0), 1.0)
+    return excluded, replace(parameters, log_noise=parameters.log_noise + 2 * np.log(calmer))
 
 
 def _outliers(y: np.ndarray, space: Space, parameters: Parameters, excluded: np.ndarray) -> np.ndarray:
