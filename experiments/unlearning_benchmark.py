@@ -255,7 +255,8 @@ def _faster(s: Settings, ours: list[Row]) -> Verdict:
         texts.append(f"{dataset} {', '.join(cells)}")
     why = (
         "Seconds of a request over those of retraining, from the quickest to the slowest workload. Of retraining propagation "
-        f"and training alone count, of a request all. A batch is a {_ordinal(s.batches)} of the nodes, against one retraining."
+        "and training alone count, of a request all. "
+        f"A batch is a {_ordinal(s.batches)} of the removed nodes, against one retraining."
     )
     return Verdict("faster", grade(holds, aim=True), "; ".join(texts) + ".", why)
 
