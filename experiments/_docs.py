@@ -167,8 +167,8 @@ def benchmark(rows: list[Row]) -> str:
         )
         theirs = [average(lambda row, key=key: row[f"reference {key}"]) for key in ("accuracy", "right on removed")]
         lines.append(
-            f"| {dataset} | {kind} | {method} | {ratio:.2f} | {accuracy:.3f} ({theirs[0]:.3f}) | {fidelity:.3f} | {logits:.2g} | "
-            f"{relative:.2g} | {right:.3f} ({theirs[1]:.3f}) | {gap:.3f} |"
+            f"| {dataset} | {kind} | {method} | {ratio:.2f} | {accuracy:.3f} ({theirs[0]:.3f}) | {fidelity:.3f} "
+            f"| {logits:.2g} | {relative:.2g} | {right:.3f} ({theirs[1]:.3f}) | {gap:.3f} |"
         )
     return "\n".join(lines) + "\n"
 
