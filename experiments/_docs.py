@@ -40,6 +40,9 @@ ITEM = re.compile(r"; |\. (?=\S)")
 NOT_RUN = "*Not run in full yet.*"
 
 
+#: Columns of the unlearning benchmark that are divided by others.
+RATIOS = (("seconds", "reference seconds"), ("logits", "logit scale"))
+
 #: Words that a cell of a table holds at most; longer texts stand below it, item by item.
 LONGEST_CELL = 45
 
@@ -142,6 +145,34 @@ def rankings(out: Path) -> dict[str, str]:
     return {f"{task}-{noise}": ranking(rows, task, noise) for task in TASKS for noise in ("equal", "unequal")}
 
 
+def benchmark(rows: list[Row]) -> str:
+    """Methods of the unlearning benchmark: means over all workloads of each data set."""
+    from experiments.unlearning_benchmark import ATTACKS  # needs torch
+
+    lines = [
+        "| data | model | method | seconds / retraining | accuracy (retrained) | fidelity | logit distance | over their length "
+        "| right on removed (retrained) | largest AUROC gap |",
+        "|---|---|---|" + "---:|" * 7,
+    ]
+    for dataset, kind, method in dict.fromkeys((row["dataset"], row["kind"], row["method"]) for row in rows):
+        mine = chosen(rows, dataset=dataset, kind=kind, method=method)
+
+        def average(value: Any, mine: list[Row] = mine) -> float:
+            return mean_and_error([value(row) for row in mine])[0]
+
+        gap = max(abs(row[name] - row[f"reference {name}"]) for row in mine for name in ATTACKS)
+        ratio, relative = (average(lambda row, one=one: row[one[0]] / row[one[1]]) for one in RATIOS)
+        accuracy, fidelity, logits, right = (
+            average(lambda row, key=key: row[key]) for key in ("accuracy", "fidelity", "logits", "right on removed")
+        )
+        theirs = [average(lambda row, key=key: row[f"reference {key}"]) for key in ("accuracy", "right on removed")]
+        lines.append(
+            f"| {dataset} | {kind} | {method} | {ratio:.2f} | {accuracy:.3f} ({theirs[0]:.3f}) | {fidelity:.3f} "
+            f"| {logits:.2g} | {relative:.2g} | {right:.3f} ({theirs[1]:.3f}) | {gap:.3f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _labels(group: str, record: dict[str, Any]) -> dict[str, Any]:
     """Whether claims name their paper, and the heading above them: of one paper, or of several and this project's aims."""
     aims = any(v["section"] == "aim" for v in record["verdicts"])
@@ -177,6 +208,8 @@ def write(group: str, out: Path, docs: Path) -> None:
             f"{name}-runs": f"Seeds from {record['settings']['seed']}, commit `{record['commit']}`."
             for name, record in figures.items()
         }
+        if "unlearning-benchmark" in figures:
+            parts["unlearning-benchmark-table"] = benchmark(numbers(out / "unlearning-benchmark.csv"))
     elif group == "time":
         parts |= _time_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif "beyond" in figures:
