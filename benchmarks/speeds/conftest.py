@@ -23,6 +23,6 @@ def _one_thread():
 def pytest_benchmark_update_machine_info(machine_info: dict[str, Any]) -> None:
     """Of the machine only what explains a speed, and the load, which spoils one."""
     cpu = machine_info.get("cpu", {})
-    kept = {key: machine_info[key] for key in ("machine", "python_version", "system")}
+    shown = {key: machine_info[key] for key in ("machine", "python_version", "system")}
     machine_info.clear()
-    machine_info.update(kept, cpu=cpu.get("brand_raw", ""), cores=os.cpu_count(), load=round(os.getloadavg()[0], 1))
+    machine_info.update(shown, cpu=cpu.get("brand_raw", ""), cores=os.cpu_count(), load=round(os.getloadavg()[0], 1))

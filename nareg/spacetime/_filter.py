@@ -84,15 +84,15 @@ class Covariances:
         T, size = len(observed), dynamics.P0.nbytes
         self.length = T if 2 * T * size <= KEPT else ceil(sqrt(T))
         self.starts: list[np.ndarray] = []
-        self.segment, self.kept = -1, list[tuple[np.ndarray, np.ndarray]]()
+        self.segment, self.steps = -1, list[tuple[np.ndarray, np.ndarray]]()
 
     def forward(self) -> Iterator[tuple[np.ndarray, Correction | None, np.ndarray]]:
         """Predicted covariance, correction and corrected covariance of every time."""
         for t, step in enumerate(self._from(0, self.dynamics.P0, len(self.observed))):
             if t % self.length == 0:
-                self.segment, self.kept = t // self.length, []
+                self.segment, self.steps = t // self.length, []
                 self.starts.append(step[0])
-            self.kept.append((step[0], step[2]))
+            self.steps.append((step[0], step[2]))
             yield step
 
     def predicted(self, t: int) -> np.ndarray:
@@ -109,8 +109,8 @@ class Covariances:
         if k != self.segment:
             first = k * self.length
             steps = self._from(first, self.starts[k], min(first + self.length, len(self.observed)))
-            self.segment, self.kept = k, [(P, after) for P, _, after in steps]
-        return self.kept
+            self.segment, self.steps = k, [(P, after) for P, _, after in steps]
+        return self.steps
 
     def _from(self, first: int, P: np.ndarray, stop: int) -> Iterator[tuple[np.ndarray, Correction | None, np.ndarray]]:
         pattern, before, correction = self.pattern, None, None
