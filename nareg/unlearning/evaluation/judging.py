@@ -49,7 +49,7 @@ class Evaluation:
     seconds, reference_seconds : float or None
         Of unlearning and of training from nothing, preprocessing included.
     peak_memory : int or None
-        Bytes that unlearning needed beyond those before.
+        Bytes by which the process grew while unlearning: a lower bound of what it needed.
     accuracy : float
         At the test nodes.
     fidelity : float

@@ -16,7 +16,10 @@ STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 @dataclass(frozen=True)
 class MeasuredCall(Generic[T]):
-    """Result, seconds, and bytes that the process needed beyond those before; None where the system does not tell."""
+    """Result, seconds, and bytes by which the process grew at its peak; None where the system does not tell.
+
+    Memory that the process had and did not use is not counted: ``peak_memory`` is a lower bound, and 0 if that was enough.
+    """
 
     result: T
     seconds: float
