@@ -51,7 +51,6 @@ class Settings:
     epochs: int = 200
     iterations: int = 100
     seed: int = 0
-    device: str | None = None
 
 
 def points(s: Settings) -> list[Point]:
@@ -103,7 +102,7 @@ def _linear(s: Settings, task: UnlearningTask, seed: list[int]) -> list[Row]:
 
     def fitted(data: Any, number: int) -> CertifiedGPR:
         rng = np.random.default_rng([*seed, number])
-        model = CertifiedGPR(lam=probe.lam, alpha=probe.alpha, device=s.device, rng=rng)
+        model = CertifiedGPR(lam=probe.lam, alpha=probe.alpha, rng=rng)
         return model.fit(*data, classes=task.classes)
 
     before, data = fitted(first, 2), task.remaining()

@@ -26,6 +26,8 @@ from nareg.spacetime._task import LearningTask, StageClock
 HIDDEN = 0.1
 #: A parametric fit whose scaled gradient is at most this has converged.
 FLAT = 1e-2
+#: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
+LEAST_SPREAD = 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,9 @@ def _first_outliers(y: np.ndarray, space: Space, parameters: Parameters, fixed: 
     excluded = gross(scores)
     if fixed:
         return excluded, parameters
-    calmer = np.where(excluded.any(axis=0), np.minimum(robust_spread(scores), 1.0), 1.0)
+    spread = robust_spread(scores)
+    # less would be a station whose readings are all but equal, of whose noise they say nothing
+    calmer = np.where(excluded.any(axis=0) & (spread > LEAST_SPREAD), np.minimum(spread, 1.0), 1.0)
     return excluded, replace(parameters, log_noise=parameters.log_noise + 2 * np.log(calmer))
 
 

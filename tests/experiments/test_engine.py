@@ -254,7 +254,7 @@ def test_settings_are_changed_by_name_and_checked():
     for wrong, said in [("drawz=3", "draws"), ("draws", "name=value"), ("draws=many", "int"), ("snr_db=a,b", "list of float")]:
         with pytest.raises(InputError, match=said):
             _main.changed(settings, [wrong])
-    with pytest.raises(InputError, match="one figure"):
+    with pytest.raises(InputError, match=r"write --set fig1\.seed=1"):
         _main.reproduce(["fig1", "fig2"], Path("nowhere"), assignments=["seed=1"])
 
 

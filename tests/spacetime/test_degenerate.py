@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,8 @@ import pytest
 import nareg
 from nareg.errors import DegenerateFitWarning
 from nareg.spacetime import fit, load
+from nareg.spacetime._learn import _first_outliers
+from tests.spacetime.reference import network
 
 RNG = np.random.default_rng
 GRAPH = nareg.Graph.from_knn(RNG(0).random((5, 2)), 2, names=list("abcde"))
@@ -94,3 +97,20 @@ def test_noise_that_the_user_says_is_zero_is_no_degenerate_fit():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert fit(GRAPH, noisy(), noise=0.0, rng=RNG(0)).details.notes == ()
+
+
+def test_outliers_do_not_stay_in_the_noise_that_they_made():
+    model = network(2, n=8, T=400, gaps=0.0)
+    true = model.parameters.noise[3]
+    y, at = model.readings.T.copy(), np.arange(5, 400, 15)
+    y[at, 3] += 8.0
+    swollen = model.parameters.log_noise.copy()
+    swollen[3] += np.log(9.0)
+    found, calmer = _first_outliers(y, model.space, replace(model.parameters, log_noise=swollen), fixed=False)
+    assert found[at, 3].all()
+    assert found.sum() < at.size + 5
+    # the spread of a reading around its prediction by the others: their error is in it, too
+    assert true < calmer.noise[3] < 3 * true
+    np.testing.assert_array_equal(np.delete(calmer.log_noise, 3)[~np.delete(found, 3, 1).any(axis=0)], np.log(0.25))
+    given = replace(model.parameters, log_noise=swollen)
+    assert _first_outliers(y, model.space, given, fixed=True)[1] is given
