@@ -1,7 +1,7 @@
 """Matrices in MatrixMarket files, read as strictly as any other text of numbers.
 
-SciPy's reader takes ``1.5x`` as 1.5, and ends the process where a number is cut off at the end of the file, or holds a zero
-byte (scipy issue 19949).
+SciPy's reader takes ``1.5x`` as 1.5. It ends the process where the last number is cut off or holds a zero byte (scipy issue
+19949).
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ def read(path: str | os.PathLike[str]) -> sp.csr_array | np.ndarray:
     Raises
     ------
     InputError
-        If it declares more entries than it can hold or has others than it declares, or values that are not finite or not real.
+        If its entries are more than it can hold or others than it declares, or a value is not finite or not real.
     OSError, ...
         One of ``nareg.errors.UNREADABLE`` if it cannot be read.
     """

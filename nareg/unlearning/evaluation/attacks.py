@@ -44,8 +44,8 @@ def trend_features(probabilities: np.ndarray, graph: Graph) -> np.ndarray:
     """What the trend attack knows of every node, (N, 7).
 
     Confidence ``tau_0``, the largest probability; degree; mean confidence of the neighbors (its own without any); whether
-    ``tau_1 - tau_0`` and ``tau_2 - tau_1`` are negative and whether they are positive, where ``tau_k`` is the normalized
-    adjacency matrix without self-loops times ``tau_(k-1)``, and ``tau_(k-1)`` itself at nodes without neighbors.
+    ``tau_1 - tau_0`` and ``tau_2 - tau_1`` are negative, and whether they are positive. ``tau_k`` is the normalized adjacency
+    matrix without self-loops times ``tau_(k-1)``. At nodes without neighbors it is ``tau_(k-1)`` itself.
     """
     A = sp.csr_array(graph.adjacency)
     degrees = np.diff(A.indptr).astype(float)

@@ -43,9 +43,9 @@ def membership_recall(
 ) -> Recall:
     """Distill a student from the model, and look where both are confident.
 
-    In each of three rounds the student learns from mixed-up pairs of inputs and the model's labels, mixed with its own guess
-    (from the second round on), and then from the nodes of each class at which both are surest, with smoothed labels. The
-    score of a node is its largest product of both smoothed probabilities.
+    The student learns in three rounds. First from mixed-up pairs of inputs and the model's labels, which from the second
+    round on are mixed with its own guess. Then from the nodes of each class at which both are surest, with smoothed labels.
+    The score of a node is its largest product of both smoothed probabilities.
 
     Parameters
     ----------

@@ -20,10 +20,9 @@ POWER_STEPS, ROOM = 10, 1.2
 class GIF(GraphNetwork):
     """Graph influence function (Wu et al., WWW 2023): one step that undoes what removed data did to the gradient.
 
-    The weights become ``w + H^-1 g``, where H is the Hessian of the training loss before (a sum over nodes, with the weight
-    decay) and g the gradient of what the removed nodes, and the training nodes whose outputs change with them, contributed
-    before, less what the latter contribute now (both as the paper has them). The outputs of two layers change within three
-    hops of a removed node, since the degrees of its neighbors change.
+    The weights become ``w + H^-1 g``, as in the paper. H is the Hessian of the training loss before: a sum over nodes, with
+    the weight decay. g is a gradient: of what the removed nodes contributed, and of how the contribution of other training
+    nodes changes. Outputs of two layers change within three hops of a removed node, since the degrees of its neighbors do.
     ``H^-1 g`` is a sum of ``iterations`` terms, ``h <- g + (1 - damping) h - H h / scale``, over ``scale``.
 
     Parameters
@@ -84,9 +83,8 @@ class IDEA(GIF):
 
     Notes
     -----
-    The paper calibrates the noise to a bound on the distance to the optimum, which rests on a strongly convex loss with a
-    known Lipschitz constant. A network has neither, so no certificate is given here, and ``noise`` is a number that you
-    choose. The default is ours: we do not know the paper's for this network.
+    The paper calibrates the noise to a bound on the distance to the optimum. The bound needs a strongly convex loss with a
+    known Lipschitz constant. A network has neither: no certificate is given here, and ``noise`` is a number that you choose. The default is ours: we do not know the paper's for this network.
 
     Examples
     --------

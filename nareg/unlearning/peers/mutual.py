@@ -35,8 +35,8 @@ class MEGU(GraphNetwork):
 
     Notes
     -----
-    Two things of the paper are not here: of the nodes within two hops it takes those whose propagated features react most to
-    the removal, by a threshold that it adapts, and it corrects and smooths the predictions along edges afterwards. Step size
+    Two things of the paper are not here. Of the nodes within two hops it takes those whose propagated features react most to
+    the removal, by a threshold that it adapts. And it corrects and smooths the predictions along edges afterwards. Step size
     and number of steps are ours; U has no lower bound, and with large ones the weights diverge. We are unsure whether the
     module is to be trained with the network; here it is.
 
