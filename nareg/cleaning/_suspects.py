@@ -34,9 +34,10 @@ def doubt(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
     The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell.
     """
     result = np.zeros(shape)
-    for s in quality.suspects if quality is not None else ():
+    if quality is None:
+        return result
+    for s in quality.suspects:
         if np.isfinite(s.size):
-            assert quality is not None
             during = (quality.times >= s.start) & (quality.times <= s.stop)
             result[s.station, during] = np.maximum(result[s.station, during], s.size)
     return result

@@ -31,7 +31,7 @@ def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     budget, count = 20 * wanted, singles
     together = round((wanted - singles) * _simultaneous(observed, live))
     silent = gap_lengths(observed.any(axis=1)[:, None])
-    for length in rng.choice(silent, together) if silent.size and together else ():  # each hides one reading at least
+    for length in rng.choice(silent, together) if silent.size and together else ():
         if count >= singles + together:
             break
         start = int(rng.integers(y.shape[0]))

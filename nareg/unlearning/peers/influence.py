@@ -84,7 +84,8 @@ class IDEA(GIF):
     Notes
     -----
     The paper calibrates the noise to a bound on the distance to the optimum. The bound needs a strongly convex loss with a
-    known Lipschitz constant. A network has neither: no certificate is given here, and ``noise`` is a number that you choose. The default is ours: we do not know the paper's for this network.
+    known Lipschitz constant. A network has neither: no certificate is given here, and ``noise`` is a number that you choose.
+    The default is ours: we do not know the paper's for this network.
 
     Examples
     --------
