@@ -25,7 +25,6 @@ from nareg.gnn.adjacency import BY_NUMBER, Adjacency, as_adjacency
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
 
-
 #: Name of the series of unit gain, for operators, which take no objects.
 UNIT_GAIN = "neumann, unit gain"
 

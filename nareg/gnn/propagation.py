@@ -125,8 +125,9 @@ def filtered(
         out = ngc(adjacency, x, lam=lam, solver=solver)
     else:
         out = rngc(adjacency, x, U, lam=lam, solver=solver, eps=eps, masked=masked, memo=memo)
-    scaled = isinstance(solver, Neumann) and solver.unit_gain
-    return out * solver.factor(lam) if scaled else out
+    if isinstance(solver, Neumann) and solver.unit_gain:
+        return out * solver.factor(lam)
+    return out
 
 
 def _checked_weights(weights: Any, x: Any) -> Any:
