@@ -62,7 +62,7 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
     model.fit(data.graph, data.features, data.labels, np.arange(150))
     unchanged = deepcopy(model._network)
     done = model.remove_nodes(np.arange(20))
-    assert done.residual < 0.5 * done.residual_before
+    assert done.residual < 0.9 * done.residual_before
     assert done.residual == pytest.approx(_residual(model._network, model), rel=1e-4)
     assert done.residual_before == pytest.approx(_residual(unchanged, model), rel=1e-4)
     network = unchanged.double()

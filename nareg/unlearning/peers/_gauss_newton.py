@@ -15,7 +15,7 @@ from torch.nn.functional import cross_entropy
 Parameters = dict[str, torch.Tensor]
 #: Conjugate gradients end after so many products, or at this relative residual.
 PRODUCTS, TOLERANCE = 50, 1e-3
-#: Damping, and by how much it grows where a step does not lower objective and gradient; after so many attempts there is no step.
+#: Damping, and its growth where a step does not lower objective and gradient; after so many attempts there is no step.
 DAMPING, GROWTH, ATTEMPTS = 1e-3, 10.0, 6
 
 
