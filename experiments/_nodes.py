@@ -46,6 +46,8 @@ PARTS: dict[str, Any] = {
 MLP, GCN, GAT, SGC, S2GC, APPNP = "MLP", "GCN", "GAT", "SGC", "S2GC", "APPNP"
 GLP, IRLS, NGC, RNGC = "GLP", "IRLS", "NGC", "RNGC"
 EXACT, ADAPTIVE = "NGC exact", "node-adaptive"
+#: The truncated series divided by its gain at the eigenvalue 1.
+UNIT, ROBUST_UNIT = "NGC, unit gain", "RNGC, unit gain"
 #: The eight models of the published comparison, and ours.
 EIGHT = (MLP, GCN, GAT, GLP, S2GC, IRLS, NGC, RNGC)
 ALL = (MLP, GCN, GAT, SGC, S2GC, APPNP, GLP, IRLS, NGC, RNGC, EXACT, ADAPTIVE)
@@ -179,11 +181,11 @@ def cell(rows: list[Row], **keys: Any) -> Any:
     return summarize(values) if values else None
 
 
-def check_models(models: Sequence[str]) -> None:
+def check_models(models: Sequence[str], known: Sequence[str] = ALL) -> None:
     """Refuse unknown names."""
-    unknown = [name for name in models if name not in ALL]
+    unknown = [name for name in models if name not in known]
     if unknown:
-        raise InputError(f"models holds {unknown[0]!r}: choose from {', '.join(ALL)}.")
+        raise InputError(f"models holds {unknown[0]!r}: choose from {', '.join(known)}.")
 
 
 def published(table: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ class Settings:
     datasets: tuple[str, ...] = ("coauthor-cs", "coauthor-physics")
     levels: tuple[float, ...] = (0.1, 1.0)
     rows: tuple[str, ...] = ("l2", "signed-sum")
-    models: tuple[str, ...] = (n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC)
+    models: tuple[str, ...] = (n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC, n.UNIT, n.ROBUST_UNIT)
     runs: int = 2
     epochs: int = 100
     seed: int = 0
@@ -26,7 +26,7 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
-    n.check_models(s.models)
+    n.check_models(s.models, (*n.ALL, n.UNIT, n.ROBUST_UNIT))
     noisy = n.runs_of(s.datasets, dict.fromkeys(s.datasets, s.levels), s.runs, kind=s.rows, what=["features"])
     last = dict.fromkeys(s.datasets, s.levels[-1:])
     return noisy + n.runs_of(s.datasets, last, s.runs, kind=s.rows[:1], what=["pure noise"])
@@ -42,9 +42,14 @@ def compute(s: Settings, point: Point) -> list[Row]:
     lam = 1.0 if level < 1 else 1024.0 if physics else 128.0
     defaults = n.Filter(16, lam, weight_decay=5e-4 if physics else 1e-7, hidden=(16,) if physics else (), dropout=0.5 * physics)
     known = n.recipes(dataset, graph.degrees, defaults)
-    head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout, "lam": lam, "solver": n.Neumann(16)}
-    head["perturbation"] = n.Perturbation(1.0, masked=True)
-    known[n.RNGC] = n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head), defaults.lr, defaults.weight_decay)
+    head: dict[str, Any] = {"hidden": defaults.hidden, "dropout": defaults.dropout, "lam": lam}
+
+    def recipe(**more: Any) -> n.Recipe:
+        return n.Recipe(lambda f, c: n.networks.FilteredNetwork(f, c, **head, **more), defaults.lr, defaults.weight_decay)
+
+    masked, unit = n.Perturbation(1.0, masked=True), n.Neumann(16, unit_gain=True)
+    known[n.RNGC] = recipe(solver=n.Neumann(16), perturbation=masked)
+    known[n.UNIT], known[n.ROBUST_UNIT] = recipe(solver=unit), recipe(solver=unit, perturbation=masked)
     return n.trained(dataset, x, s.models, seed, epochs=s.epochs, device=s.device, split=split, chosen_recipes=known)
 
 

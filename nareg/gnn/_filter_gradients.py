@@ -33,6 +33,8 @@ def filter_gradients(
     The filter itself is ``K^-1`` with ``K = (1 + lam) I - lam M``: of ``Y = K^-T g`` and ``Z = K^-1 x``, the gradient in a
     parameter of M is that of ``lam <Y, M Z>``. A truncated series is computed again, with its iterates.
     """
+    if isinstance(solver, Neumann) and solver.unit_gain:
+        gradient, solver = gradient * solver.factor(lam), Neumann(solver.order)
     perturbed = eps != 0 and lam != 0
     settings: dict[str, Any] = {"lam": lam, "solver": solver, "eps": eps, "masked": masked, "factor": U, "memo": memo}
 

@@ -25,6 +25,9 @@ from nareg.gnn.adjacency import BY_NUMBER, Adjacency, as_adjacency
 from nareg.gnn.propagation import filtered
 from nareg.gnn.solvers import Chebyshev, ConjugateGradients, Neumann, Solver
 
+#: Name of the series of unit gain, for operators, which take no objects.
+UNIT_GAIN = "neumann, unit gain"
+
 
 class _Recent:
     """The last few values that were made of tensors, recognized by these."""
@@ -54,12 +57,14 @@ _adjacencies, _places = _Recent(), _Recent()
 def solver_settings(solver: Solver) -> tuple[str, int, float]:
     """A solver as a name, an order and a tolerance."""
     if isinstance(solver, Neumann):
-        return "neumann", solver.order, 0.0
+        return UNIT_GAIN if solver.unit_gain else "neumann", solver.order, 0.0
     return ("chebyshev" if isinstance(solver, Chebyshev) else "cg"), 0, solver.tol
 
 
 def _solver(name: str, order: int, tol: float) -> Solver:
-    return Neumann(order) if name == "neumann" else Chebyshev(tol) if name == "chebyshev" else ConjugateGradients(tol)
+    if name in ("neumann", UNIT_GAIN):
+        return Neumann(order, unit_gain=name == UNIT_GAIN)
+    return Chebyshev(tol) if name == "chebyshev" else ConjugateGradients(tol)
 
 
 def _prepared(

@@ -23,7 +23,7 @@ from nareg.gnn import series
 from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency
 from nareg.gnn.ngc import ngc, polynomial
 from nareg.gnn.robust import Memo, rngc
-from nareg.gnn.solvers import Perturbation, Solver, SolverName, as_solver
+from nareg.gnn.solvers import Neumann, Perturbation, Solver, SolverName, as_solver
 from nareg.typing import ArrayLike, Features
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def propagate(
     lam = _checks.number("lam", lam, low=0)
     solver = as_solver(solver)
     if perturbation is None:
-        return ngc(adjacency, features, lam=lam, solver=solver)
+        return filtered(adjacency, features, lam=lam, solver=solver)
     return filtered(
         adjacency,
         features,
@@ -122,8 +122,12 @@ def filtered(
     """What :func:`propagate` computes, for callers that have checked their arguments."""
     U = x if factor is None else factor
     if eps == 0 or lam == 0:
-        return ngc(adjacency, x, lam=lam, solver=solver)
-    return rngc(adjacency, x, U, lam=lam, solver=solver, eps=eps, masked=masked, memo=memo)
+        out = ngc(adjacency, x, lam=lam, solver=solver)
+    else:
+        out = rngc(adjacency, x, U, lam=lam, solver=solver, eps=eps, masked=masked, memo=memo)
+    if isinstance(solver, Neumann) and solver.unit_gain:
+        return out * solver.factor(lam)
+    return out
 
 
 def _checked_weights(weights: Any, x: Any) -> Any:

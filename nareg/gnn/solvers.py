@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.typing import Features
@@ -18,6 +20,9 @@ class Neumann:
     ----------
     order : int
         S, the last power of A~: one product each.
+    unit_gain : bool
+        Divide the sum by its value at the eigenvalue 1, ``1 - [lam/(lam+1)]^(order+1)``. What the filter itself leaves as it
+        is, the truncated series shrinks: to a sixtieth at lam = 1024 and order 16, too little for a network to train on.
 
     Examples
     --------
@@ -26,12 +31,21 @@ class Neumann:
     >>> nareg.gnn.propagate(g, np.eye(2), lam=1.0, solver=nareg.gnn.Neumann(order=1))
     array([[0.625, 0.125],
            [0.125, 0.625]])
+    >>> nareg.gnn.propagate(g, np.ones((2, 1)), lam=1024.0, solver=nareg.gnn.Neumann(unit_gain=True)).ravel().round(6)
+    array([1., 1.])
     """
 
     order: int = 16
+    unit_gain: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", _checks.integer("order", self.order, low=0))
+        object.__setattr__(self, "unit_gain", bool(self.unit_gain))
+
+    def factor(self, lam: float) -> float:
+        """What the published sum is multiplied by: 1, or one over its gain at the eigenvalue 1."""
+        # c^(S+1) = exp((S+1) log c), and log c = -log(1 + 1/lam), without cancellation at large lam
+        return 1.0 if not self.unit_gain or lam == 0 else float(-1 / np.expm1(-(self.order + 1) * np.log1p(1 / lam)))
 
 
 @dataclass(frozen=True)

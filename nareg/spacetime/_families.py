@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._holdout import improvement, robust_scale
+from nareg.spacetime._holdout import Gain, Judge, silent_times
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
@@ -75,7 +75,9 @@ def best_family(
     evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
     progress.enter("comparing correlations in space and time", 0.3, evaluations * rows)
     choices: list[tuple[str, float, float]] = []
-    hidden = np.concatenate([t[:, stations][m[:, stations]] for t, m in zip(truths, masks, strict=True)])
+    marks = [m[:, stations] for m in masks]
+    hidden = np.concatenate([t[:, stations][m] for t, m in zip(truths, marks, strict=True)])
+    silent = silent_times(few, marks)
 
     def attempt(start: Parameters, iterations: int) -> Fitted:
         fitted = maximize(few, part, start, fixed_noise=noise is not None, iterations=iterations, tick=tick)
@@ -84,30 +86,27 @@ def best_family(
 
     def errors(parameters: Parameters) -> np.ndarray:
         passes = [run(w, parameters.dynamics(part), parameters.noise) for w in few]
-        return hidden - np.concatenate([p.x[m[:, stations]] for p, m in zip(passes, masks, strict=True)])
+        return hidden - np.concatenate([p.x[m] for p, m in zip(passes, marks, strict=True)])
 
-    def predicts_better(old: Fitted, new: Fitted) -> bool:
-        """By more than a standard error: a smooth field with much noise looks like a rough one with little noise."""
-        if hidden.size < FEWEST_HIDDEN:
-            return True
+    def gain(name: str, old: Fitted, new: Fitted) -> Gain:
         before = errors(old.parameters)
-        gain, error = improvement(before, errors(new.parameters), robust_scale(before))
-        choices.append((f"{new.parameters.family} correlation", gain, error))
-        return gain > error
+        result = Judge.of(before, silent).gain(before, errors(new.parameters))
+        choices.append((name, result.value, result.error))
+        return result
 
     best = attempt(first_guess(few, part, part.families[0], 1, noise), ITERATIONS)
     richer = attempt(second_order(best.parameters), WARM)
+    likelier = richer.objective > best.objective + ORDER_GAIN
     if hidden.size >= FEWEST_HIDDEN:
-        before = errors(best.parameters)
-        gain, error = improvement(before, errors(richer.parameters), robust_scale(before))
-        choices.append(("second order", gain, error))
-        likelier = richer.objective > best.objective + ORDER_GAIN
-        best = richer if gain > error or (likelier and gain > 0) else best
-    elif richer.objective > best.objective + ORDER_GAIN:
-        best = richer
+        order = gain("second order", best, richer)
+        likelier = order.better or (likelier and order.value > 0)
+    best = richer if likelier else best
     for family in part.families[1:]:
         other = attempt(best.parameters.moved_to(family, part), WARM)
-        if other.objective > best.objective and predicts_better(best, other):
+        # by more than a standard error: a smooth field with much noise looks like a rough one with little noise
+        if other.objective > best.objective and (
+            hidden.size < FEWEST_HIDDEN or gain(f"{family} correlation", best, other).better
+        ):
             best = other
     if part is not space:
         best = replace(best, parameters=best.parameters.spread_to(space.n, stations, task.noise))

@@ -14,7 +14,7 @@ import numpy as np
 
 from nareg.spacetime._em import Estimate, Refinement
 from nareg.spacetime._families import PASS_SECONDS, best_family, fit_again, windows_of, windows_of_matrices
-from nareg.spacetime._holdout import HeldOut, hide
+from nareg.spacetime._holdout import HeldOut, hide, hide_times
 from nareg.spacetime._outliers import deletion_scores, gross, robust_spread
 from nareg.spacetime._parametric import Fitted, Parameters
 from nareg.spacetime._refinements import best_refinement, refined, weighted
@@ -24,6 +24,8 @@ from nareg.spacetime._task import LearningTask, StageClock
 
 #: Share of the readings that is hidden while models are compared.
 HIDDEN = 0.1
+#: Times at which no station reads while models are compared, the file's own gaps among them.
+HIDDEN_TIMES = 0.05
 #: A parametric fit whose scaled gradient is at most this has converged.
 FLAT = 1e-2
 #: Outliers make a station's noise larger than the spread of its other readings by at most this factor.
@@ -44,7 +46,7 @@ class Learned:
 
 def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock) -> Learned:
     """Learn from readings (T, N) on a grid, mean and cycles removed, NaN where missing."""
-    hidden = hide(y, HIDDEN, task.rng)
+    hidden = hide(y, HIDDEN, task.rng) | hide_times(y, HIDDEN_TIMES, task.rng)
     seen = np.where(hidden, np.nan, y)
     parts = windows_of(y, 1)
     fitted, choices = best_family(

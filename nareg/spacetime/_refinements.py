@@ -8,7 +8,7 @@ import numpy as np
 
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._em import Estimate, Refinement, Watch, refine
-from nareg.spacetime._holdout import HeldOut, improvement, robust_scale, winsorized_squares
+from nareg.spacetime._holdout import HeldOut, Judge, silent_times
 from nareg.spacetime._parametric import SMALLEST, Parameters
 from nareg.spacetime._smoother import Pass, run
 from nareg.spacetime._space import Space
@@ -92,7 +92,7 @@ def best_refinement(
     if truth.size < FEWEST_HIDDEN or (task.dynamics == "auto" and steps < 2 * space.n):
         named = None if task.dynamics == "auto" or not steps else _refinements(task, steps, None)[0]
         return named, EM_ITERATIONS if named else 0, whole(None, start, parameters.noise), tried
-    scale = robust_scale(best)
+    judge = Judge.of(best, silent_times(windows, masks))
 
     def attempt(refinement: Refinement) -> None:
         nonlocal best, best_iterations, chosen, learned
@@ -102,16 +102,15 @@ def best_refinement(
         def watch(passes: list[Pass], now: Estimate) -> bool:
             path.append(errors(passes))
             models.append((now.dynamics, now.r))
-            squares = [float(winsorized_squares(step, scale).mean()) for step in path]
+            squares = [judge.loss(step) for step in path]
             return len(squares) > PATIENCE and min(squares[-PATIENCE:]) > min(squares)
 
         refined(windows, space, parameters, refinement, task, progress, iterations=EM_ITERATIONS, watch=watch)
-        gains = [improvement(best, step, scale) for step in path]
-        k = int(np.argmax([gain for gain, _ in gains]))
-        gain, error = gains[k]
-        tried.append((refinement.describe(), gain, error))
+        gains = [judge.gain(best, step) for step in path]
+        k = int(np.argmax([gain.value for gain in gains]))
+        tried.append((refinement.describe(), gains[k].value, gains[k].error))
         must = task.dynamics != "auto" and chosen is None
-        if must or gain > error:
+        if must or gains[k].better:
             k = max(k, 1) if must else k
             best, best_iterations, chosen, learned = path[k], k, refinement, models[k]
 

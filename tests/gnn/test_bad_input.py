@@ -90,7 +90,7 @@ BAD = {
     "solver": (lambda: propagate(G, X, solver="lu"), "solver is 'lu'"),
     "lam": (lambda: propagate(G, X, lam=-1.0), "lam is -1.0"),
     "no solver": (lambda: propagate(G, X, solver=1e-3), "solver is a float: pass 'neumann'"),
-    "two orders": (lambda: NGC(4, 2, order=8, solver=Neumann(4)), r"order is 8 but solver is Neumann\(order=4\)"),
+    "two orders": (lambda: NGC(4, 2, order=8, solver=Neumann(4)), r"order is 8 but solver is Neumann\(order=4, "),
     "no strength": (lambda: networks.FilteredNetwork(4, 3, solver="cg"), "lam is missing"),
     "a network's factor": (
         lambda: networks.FilteredNetwork(4, 3, lam=1.0, perturbation=Perturbation(1.0, factor=X)), "leave factor out",

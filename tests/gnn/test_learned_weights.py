@@ -19,7 +19,7 @@ ONE_WAY = INDEX[:, INDEX[0] < INDEX[1]]
 BOTH_WAYS = torch.cat([ONE_WAY, ONE_WAY.flip(0)], 1)
 M = ONE_WAY.shape[1]
 CG, CHEBYSHEV = ConjugateGradients(1e-12), Chebyshev(1e-12)
-SOLVERS = {"neumann": Neumann(5), "cg": CG, "chebyshev": CHEBYSHEV}
+SOLVERS = {"neumann": Neumann(5), "unit gain": Neumann(5, unit_gain=True), "cg": CG, "chebyshev": CHEBYSHEV}
 
 
 def leaf(*shape: int, seed: int = 0) -> torch.Tensor:
@@ -47,7 +47,7 @@ def dense_filter(A, x, solver, eps=0.0, masked=False):
         Z = x
         for _ in range(solver.order):
             Z = x + LAM / (LAM + 1) * matrix @ Z
-        return Z / (LAM + 1)
+        return Z / (LAM + 1) * solver.factor(LAM)
     return torch.linalg.solve((1 + LAM) * torch.eye(N, dtype=torch.float64) - LAM * matrix, x)
 
 

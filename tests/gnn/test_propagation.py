@@ -70,6 +70,29 @@ def test_truncated_series(n, F, seed, lam, order, eps, normalization):
 
 
 @given(
+    n=st.integers(1, 25), seed=st.integers(0, 99), lam=st.floats(0, 2000), order=st.integers(0, 9),
+    eps=st.sampled_from([0.0, 0.02]), normalization=st.sampled_from(["sym", "rw"]),
+)  # fmt: skip
+def test_series_of_unit_gain_leaves_what_the_filter_leaves(n, seed, lam, order, eps, normalization):
+    g = random_graph(n, seed)
+    A = Adjacency(g, normalization=normalization)
+    x = np.random.default_rng(seed).standard_normal((n, 3))
+    solver, perturbation = Neumann(order, unit_gain=True), Perturbation(eps) if eps else None
+    M = perturbed(A, x, eps) if eps else A.matrix.toarray()
+    if lam / (lam + 1) * np.abs(np.linalg.eigvals(M)).max() > 0.999:
+        M = None  # refused, or within the eigenvalue's accuracy of it
+    # the eigenvector of the eigenvalue 1: ones for a random walk, roots of degrees for the symmetric matrix
+    smooth = np.ones((n, 1)) if normalization == "rw" else np.sqrt(A.degrees)[:, None]
+    np.testing.assert_allclose(propagate(A, smooth, lam=lam, solver=solver), smooth, rtol=1e-9)
+    if M is None:
+        return
+    gain = 1 - (lam / (lam + 1)) ** (order + 1)
+    for features in both(x):
+        scaled = propagate(A, features, lam=lam, solver=solver, perturbation=perturbation)
+        np.testing.assert_allclose(np.asarray(scaled) * gain, truncated(M, x, lam, order), atol=1e-9)
+
+
+@given(
     n=st.integers(1, 25), F=st.integers(1, 30), seed=st.integers(0, 99), lam=st.floats(0, 200),
     eps=st.sampled_from([0.0, 0.5, 5.0]), solver=st.sampled_from(["cg", "chebyshev"]),
 )  # fmt: skip

@@ -13,7 +13,7 @@ import torch
 
 import nareg
 from nareg.errors import InputError
-from nareg.gnn import NGC, RNGC, Adjacency, Chebyshev, ConjugateGradients, NodeAdaptiveConv, _traced
+from nareg.gnn import NGC, RNGC, Adjacency, Chebyshev, ConjugateGradients, Neumann, NodeAdaptiveConv, _traced
 
 N = 40
 GRAPH = nareg.graphs.sensor(N, rng=np.random.default_rng(0))
@@ -33,11 +33,13 @@ def rngc(out, eps=0.2, **more):
 LAYERS = {
     "NGC": lambda out: ngc(out),
     "NGC chebyshev": lambda out: ngc(out, solver=CHEBYSHEV),
+    "NGC of unit gain": lambda out: ngc(out, solver=Neumann(16, unit_gain=True)),
     "NGC cg": lambda out: ngc(out, solver=CG),
     "NGC random walk": lambda out: ngc(out, normalization="rw"),
     "NGC cg random walk": lambda out: ngc(out, solver=CG, normalization="rw"),
     "RNGC": lambda out: rngc(out),
     "RNGC chebyshev": lambda out: rngc(out, solver=CHEBYSHEV),
+    "RNGC of unit gain": lambda out: rngc(out, solver=Neumann(16, unit_gain=True)),
     "RNGC cg": lambda out: rngc(out, solver=CG),
     "RNGC masked": lambda out: rngc(out, masked=True),
     "RNGC masked cg": lambda out: rngc(out, masked=True, solver=CG, eps=0.1),

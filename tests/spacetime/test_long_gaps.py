@@ -7,7 +7,7 @@ import pytest
 
 import nareg
 from nareg.spacetime import SpaceTimeModel, fit
-from nareg.spacetime._holdout import hide
+from nareg.spacetime._holdout import Judge, hide, hide_times, improvement, silent_times
 from tests.spacetime.reference import dense, model_of, network, parameters
 
 RNG = np.random.default_rng
@@ -123,3 +123,65 @@ def test_hidden_readings_are_whole_times_in_proportion():
     whole = ((hidden == there) | ~there).all(axis=1) & (there.sum(axis=1) > 4)
     missing = (~there.any(axis=1)).sum() * 10 / (~there).sum()
     assert hidden[whole].sum() / hidden.sum() == pytest.approx(missing / 2, abs=0.1)
+
+
+def test_whole_times_are_hidden_up_to_a_share_of_missing_readings():
+    y = np.random.default_rng(0).standard_normal((400, 20))
+    hidden = hide_times(y, 0.05, np.random.default_rng(1))
+    assert hidden.all(axis=1).sum() == 20
+    assert hidden.sum() == 20 * 20
+    y[:8, 3:] = np.nan  # 1.7 %
+    hidden = hide_times(y, 0.05, np.random.default_rng(1))
+    assert (hidden == np.isfinite(y)).all(axis=1).sum() == int((0.05 - 8 * 17 / 8000) * 400)
+    y[:, 5] = np.nan  # a dead station is no gap
+    y[380:] = np.nan  # nor is what follows the last reading
+    assert hide_times(y, 0.05, np.random.default_rng(1)).any()
+    y[np.random.default_rng(2).random(y.shape) < 0.1] = np.nan
+    assert not hide_times(y, 0.05, np.random.default_rng(1)).any()
+    assert not hide_times(np.full((5, 2), np.nan), 0.05, np.random.default_rng(1)).any()
+
+
+def test_silent_times_are_those_at_which_nothing_is_seen():
+    seen = [np.array([[1.0, np.nan], [np.nan, np.nan]]), np.array([[np.nan, np.nan]])]
+    masks = [np.array([[False, True], [True, True]]), np.array([[True, False]])]
+    np.testing.assert_array_equal(silent_times(seen, masks), [-1, 1, 1, 2])
+
+
+def test_a_gain_at_whole_times_alone_is_as_sure_as_there_are_times():
+    rng = np.random.default_rng(0)
+    old = rng.standard_normal(100) * np.repeat([1.0, 3.0, 1.0, 2.0], 25)
+    new, groups = 0.9 * old, np.repeat(np.arange(4), 25)
+    alone, together = improvement(old, new, 10.0), improvement(old, new, 10.0, groups)
+    assert alone[0] == pytest.approx(0.19) == together[0]
+    squares = (old**2 - new**2).reshape(4, 25).sum(axis=1)
+    expected = np.linalg.norm(squares - squares.mean()) / (old**2).sum()
+    assert together[1] == pytest.approx(expected)
+    assert together[1] > 2 * alone[1]
+
+
+def test_readings_with_neighbors_are_not_drowned_by_those_without():
+    """Errors without any neighbor are a hundred times as large: a twentieth less at the others counts all the same."""
+    rng = np.random.default_rng(0)
+    silent = np.r_[np.full(1000, -1), np.repeat(np.arange(20), 25)]
+    old = rng.standard_normal(1500) * np.where(silent < 0, 1.0, 100.0)
+    judge = Judge.of(old, silent)
+    better = judge.gain(old, np.where(silent < 0, 0.97 * old, old))
+    assert better.better
+    assert better.value == pytest.approx((1 - 0.97**2) / 2, rel=0.1)
+    assert judge.loss(0.97 * old) < judge.loss(old)
+    assert not judge.gain(old, np.where(silent < 0, 0.999 * old, 1.2 * old)).better
+    assert judge.gain(old, np.where(silent < 0, 1.02 * old, 0.8 * old)).better  # what the dynamics are worth
+    assert not judge.gain(old, old).better
+
+
+@pytest.mark.slow
+def test_a_complete_record_shows_its_second_order(data_root):
+    """Neighbors tell the sea's temperature at a single station; whole times show that it goes on as it went."""
+    network = nareg.datasets.load("sea-surface-temperature", root=data_root)
+    some = np.sort(np.random.default_rng(0).permutation(network.n_nodes)[:25])
+    y = network.signals[some, :590]
+    past, future = y[:, :-7], y[:, -7:]
+    model = nareg.spacetime.fit(nareg.Graph.from_knn(network.coordinates[some], 5), past)
+    assert "order 2" in model.details.chosen
+    error, unchanged = model.forecast(7).x - future, past[:, -1:] - future
+    assert np.mean(error**2) < 0.5 * np.mean(unchanged**2)

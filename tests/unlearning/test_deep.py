@@ -51,6 +51,68 @@ def test_it_learns_and_goes_on_after_requests(basis, data, rng):
         np.testing.assert_allclose(rows, reference.embedding(A, X, weights), atol=1e-10)
 
 
+@pytest.mark.parametrize("basis", BASES)
+def test_a_newton_step_lowers_the_residual(basis, data, rng):
+    """The step and the residual beside autograd's, in double precision with the Gauss-Newton matrix formed."""
+    import torch
+
+    from nareg.unlearning.peers import _gauss_newton
+
+    model = DeepGPR(basis=basis, order=2, hidden=6, dropout=0.0, weight_decay=1e-2, epochs=400, update="newton", rng=rng)
+    model.fit(data.graph, data.features, data.labels, np.arange(150))
+    unchanged = deepcopy(model._network)
+    done = model.remove_nodes(np.arange(20))
+    assert done.residual < 0.9 * done.residual_before
+    assert done.residual == pytest.approx(_residual(model._network, model), rel=1e-4)
+    assert done.residual_before == pytest.approx(_residual(unchanged, model), rel=1e-4)
+    network = unchanged.double()
+    inputs, targets = _inputs(model)
+    objective = _gauss_newton.Objective(network.eval(), inputs.double(), targets, 1e-2)
+    parameters = {name: p.detach() for name, p in network.named_parameters()}
+    sizes = [p.numel() for p in parameters.values()]
+
+    def scores(flat):
+        parts = flat.split(sizes)
+        named = {name: part.view_as(p) for part, (name, p) in zip(parts, parameters.items(), strict=True)}
+        return torch.func.functional_call(network, named, (inputs.double(),))
+
+    flat = torch.cat([p.ravel() for p in parameters.values()])
+    J = torch.autograd.functional.jacobian(scores, flat)
+    p = scores(flat).softmax(1)
+    H = (torch.diag_embed(p) - p[:, :, None] * p[:, None, :]) / len(p)
+    G = torch.einsum("kca,kcd,kdb->ab", J, H, J) + (1e-2 + 0.5) * torch.eye(flat.numel(), dtype=torch.float64)
+    v = torch.randn(flat.numel(), dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    named = {name: part.view_as(q) for part, (name, q) in zip(v.split(sizes), parameters.items(), strict=True)}
+    times = objective.curvature(parameters, 0.5)(named)
+    torch.testing.assert_close(torch.cat([part.ravel() for part in times.values()]), G @ v)
+    solved = _gauss_newton._solve(objective.curvature(parameters, 0.5), named)
+    error = torch.cat([part.ravel() for part in solved.values()]) - torch.linalg.solve(G, v)
+    assert error.norm() < 1e-2 * v.norm()
+
+
+def _inputs(model):
+    import torch
+
+    nodes = model._data.train
+    return model._inputs(model._data, nodes), torch.as_tensor(np.searchsorted(model._data.classes, model._data.labels[nodes]))
+
+
+def _residual(network, model):
+    import torch
+
+    network = deepcopy(network).eval()
+    inputs, targets = _inputs(model)
+    decay = sum((p * p).sum() for p in network.parameters())
+    (torch.nn.functional.cross_entropy(network(inputs), targets) + model.weight_decay / 2 * decay).backward()
+    return float(sum((p.grad**2).sum() for p in network.parameters()) ** 0.5)
+
+
+def test_more_epochs_lower_the_residual_of_a_request(data, rng):
+    model = DeepGPR(dropout=0.0, epochs=300, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
+    done = model.remove_nodes(np.arange(20))
+    assert 0 < done.residual < done.residual_before
+
+
 def test_the_chebyshev_weights_interpolate(data, rng):
     """At the Chebyshev nodes the learned polynomial has the values gamma."""
     model = DeepGPR(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))

@@ -1,4 +1,4 @@
-"""A perceptron on a lazily propagated embedding; a request trains it for more epochs. It certifies nothing.
+"""A perceptron on a lazily propagated embedding; a request trains it further or takes a Newton step. It certifies nothing.
 
 To compare with :class:`~nareg.unlearning.CertifiedGPR`: a non-convex model has no unique optimum, and no theorem says how much
 of the removed data more epochs leave. Needs torch (``pip install 'nareg[torch]'``).
@@ -29,16 +29,33 @@ except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise MissingDependencyError("nareg.unlearning.peers.deep needs torch: pip install 'nareg[torch]'.") from None
+from nareg.unlearning.peers._gauss_newton import Objective, length, step
 
 BASES = ("gpr", "chebyshev")
+UPDATES = ("epochs", "newton")
 
 
 @dataclass(frozen=True)
 class DeepUpdate:
-    """Name of a request, number of edges or nodes in it, and seconds per stage. No certificate."""
+    """What a request did. No certificate.
+
+    Attributes
+    ----------
+    request : str
+    count : int
+        Edges or nodes in it.
+    residual_before, residual : float
+        Length of the gradient, on what remains, of the mean cross-entropy without dropout plus
+        ``weight_decay / 2 ||parameters||^2``: after propagation, and after the update. At an optimum it is 0. Unlike with a
+        convex head no theorem turns it into what the parameters still hold of the removed data.
+    timings : dict of seconds
+        ``"propagation"`` and ``"training"``.
+    """
 
     request: str
     count: int
+    residual_before: float
+    residual: float
     timings: dict[str, float]
 
 
@@ -55,8 +72,11 @@ class DeepGPR(Forgetting[DeepUpdate]):
     hidden : int
         Units of the hidden layer.
     dropout, learning_rate, weight_decay : float
+    update : {"epochs", "newton"}
+        What a request does: more epochs, or one step of Newton's method, as the paper's program. As the objective is not
+        convex, it is a damped Gauss-Newton step, taken only if it lowers objective and gradient.
     epochs, update_epochs : int
-        Full-batch steps of Adam in training, and after a request.
+        Full-batch steps of Adam in training, and after a request with ``update="epochs"``.
     device : str, optional
         A torch device; the CPU by default.
     rng : numpy.random.Generator, optional
@@ -82,6 +102,7 @@ class DeepGPR(Forgetting[DeepUpdate]):
         dropout: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 5e-4,
+        update: str = "epochs",
         epochs: int = 200,
         update_epochs: int = 20,
         device: str | None = None,
@@ -93,6 +114,7 @@ class DeepGPR(Forgetting[DeepUpdate]):
         self.basis = _checks.choice("basis", basis, BASES)
         if basis == "chebyshev" and weights is not None:
             raise InputError('weights are given, but basis="chebyshev" learns them: pass order instead.')
+        self.update = _checks.choice("update", update, UPDATES)
         self.weights = checked_weights(order, weights)
         self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
         self.update_epochs = _checks.integer("update_epochs", update_epochs, low=0)
@@ -134,12 +156,17 @@ class DeepGPR(Forgetting[DeepUpdate]):
         with data.changed(request) as commit:
             propagated = time.perf_counter()
             network, optimizer = deepcopy((self._network, self._optimizer))
-            self._train(network, optimizer, data, self.update_epochs)
+            before = self._residual(network, data)
+            if self.update == "newton":
+                self._newton_step(network, data)
+            else:
+                self._train(network, optimizer, data, self.update_epochs)
+            after = self._residual(network, data)
             with interrupts_deferred():
                 self._network, self._optimizer = network, optimizer
                 commit()
         timings = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
-        return DeepUpdate(request.details["request"], request.count, timings)
+        return DeepUpdate(request.details["request"], request.count, before, after, timings)
 
     @reading
     def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
@@ -171,6 +198,20 @@ class DeepGPR(Forgetting[DeepUpdate]):
                 optimizer.step()
                 if progress is not None:
                     progress(Progress("training", epoch, epochs, epoch / epochs, {"loss": float(loss)}))
+
+    def _objective(self, network: _Perceptron, data: Data) -> Objective:
+        nodes = data.train
+        targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
+        network.eval()  # no dropout
+        return Objective(network, self._inputs(data, nodes), targets, self.weight_decay)
+
+    def _residual(self, network: _Perceptron, data: Data) -> float:
+        parameters = {name: p.detach() for name, p in network.named_parameters()}
+        return length(self._objective(network, data).gradient(parameters))
+
+    def _newton_step(self, network: _Perceptron, data: Data) -> None:
+        parameters = {name: p.detach() for name, p in network.named_parameters()}
+        network.load_state_dict(step(self._objective(network, data), parameters), strict=False)
 
     def _inputs(self, data: Data, nodes: np.ndarray | slice) -> torch.Tensor:
         """Z as (1, K, F); for Chebyshev polynomials the powers as (L + 1, K, F)."""
