@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import re
 
 import numpy as np
@@ -66,6 +67,16 @@ def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     assert cleaned.headline().startswith("readings ±1.")
     assert cleaned.headline().endswith("(hidden readings), 2 suspect stations")
     assert "°C, cleaned ±0." in cleaned.headline()
+
+
+def test_results_travel_to_other_processes(cleaned):
+    """joblib and multiprocessing pickle what a worker returns."""
+    again = pickle.loads(pickle.dumps(cleaned))
+    pd.testing.assert_frame_equal(again.x, cleaned.x)
+    assert (again.suspects, again.summary(), again.unit) == (cleaned.suspects, cleaned.summary(), "°C")
+    np.testing.assert_array_equal(again.band(0.8), cleaned.band(0.8))
+    np.testing.assert_array_equal(again.model.forecast(2).x, cleaned.model.forecast(2).x)
+    assert again.network.graph == cleaned.network.graph
 
 
 def test_hidden_readings_are_smoothed_in_the_end(network, cleaned):
