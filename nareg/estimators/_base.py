@@ -38,7 +38,11 @@ def times_of(X: Any) -> np.ndarray | None:
     elif index.dtype.kind not in "iufM" and len(index) and all(isinstance(text, str) and ISO.match(text) for text in index):
         import pandas as pd
 
-        index = pd.to_datetime(index, utc=True, format="ISO8601")
+        dates = pd.to_datetime(index, utc=True, format="ISO8601", errors="coerce")
+        if dates.hasnans:
+            text = index[int(np.flatnonzero(dates.isna())[0])]
+            raise InputError(f"the index of X holds {text!r}, no time of ISO 8601: write it as 2024-01-31 10:00+01:00.")
+        index = dates
     if getattr(index, "tz", None) is not None:
         index = index.tz_convert("UTC").tz_localize(None)
     times = index.to_numpy()

@@ -55,6 +55,12 @@ def test_dates_that_nobody_parsed_are_dates(index):
     np.testing.assert_allclose(SeasonalCycleRemover().fit_transform(X), 0, atol=1e-9)
 
 
+def test_a_zone_by_its_name_is_refused():
+    X = daily(HOURS).set_axis([*HOURS[:-1].strftime("%Y-%m-%d %H:%M"), "2024-05-20 23:00 CEST"])
+    with pytest.raises(InputError, match="the index of X holds '2024-05-20 23:00 CEST', no time of ISO 8601: write it as"):
+        SeasonalCycleRemover().fit(X)
+
+
 def test_other_texts_are_no_dates():
     X = daily(HOURS).set_axis([f"sample {i}" for i in range(len(HOURS))])
     assert SeasonalCycleRemover().fit(X).names_ == ()
