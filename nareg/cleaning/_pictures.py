@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 #: Stations whose series are shown: suspects first, then typical ones.
 SUSPECTS, TYPICAL = 4, 2
-#: Longest series in a picture.
-LONGEST = 500
+#: Times in a picture, and of these before a longer fault begins.
+LONGEST, BEFORE = 500, 100
 BLUE, ORANGE = plotting.OKABE_ITO[:2]
 
 
@@ -107,15 +107,37 @@ def shown(cleaned: Cleaned) -> list[tuple[int, str]]:
 
 
 def _window(cleaned: Cleaned, station: int) -> slice:
-    """The part of the record that is drawn: where most readings are flagged or missing, else its end."""
+    """The part of the record that is drawn: what makes a station suspect, or the latest readings of others."""
     flags = cleaned.flags.to_numpy()[:, station]
-    if flags.size <= LONGEST:
-        return slice(0, flags.size)
-    weight = 3.0 * (flags == Flag.BAD) + (flags == Flag.MISSING)
-    sums = np.convolve(weight, np.ones(LONGEST), mode="valid")
-    partly = np.where(sums < 0.9 * LONGEST, sums, 0.0)  # a picture of nothing but gaps shows little
-    start = int(np.argmax(partly)) if partly.any() else flags.size - LONGEST
+    size = flags.size
+    if size <= LONGEST:
+        return slice(0, size)
+    fault = _fault(cleaned, station)
+    if fault is None:
+        seen = np.flatnonzero(flags != Flag.MISSING)
+        stop = max(int(seen[-1]) + 1 if seen.size else size, LONGEST)
+        return slice(stop - LONGEST, stop)
+    first, last = fault
+    if last - first < LONGEST:  # in the middle, with what is before and after
+        start = (first + last + 1 - LONGEST) // 2
+    else:  # where most of its readings are flagged; its beginning, if there are as many
+        wrong = np.isin(flags, (Flag.SUSPECT, Flag.BAD))[first : last + 1]
+        counts = np.convolve(wrong, np.ones(LONGEST), mode="valid")
+        start = first + int(np.argmax(counts > 0.9 * counts.max())) - BEFORE
+    start = min(max(start, 0), size - LONGEST)
     return slice(start, start + LONGEST)
+
+
+def _fault(cleaned: Cleaned, station: int) -> tuple[int, int] | None:
+    """First and last row of what makes a station suspect, the worst where there are several."""
+    if cleaned.quality is None:
+        return None
+    for suspect in cleaned.quality.suspects:
+        if suspect.station == station:
+            times = cleaned.quality.times
+            rows = np.flatnonzero((times >= suspect.start) & (times <= suspect.stop))
+            return (int(rows[0]), int(rows[-1])) if rows.size else None
+    return None
 
 
 def series(cleaned: Cleaned) -> Figure:
@@ -136,9 +158,11 @@ def series(cleaned: Cleaned) -> Figure:
         axes.plot(t[f == Flag.SUSPECT], y[f == Flag.SUSPECT], "D", color=plotting.OKABE_ITO[4], markersize=4, label="suspect")
         axes.plot(t[f == Flag.BAD], y[f == Flag.BAD], "x", color=ORANGE, markersize=5, label="bad")
         axes.plot(t, x[i, part], color=BLUE, linewidth=1.4, label="cleaned")
-        axes.set_title(f"{table.names[i]}: {word}" if word else table.names[i], loc="left", fontsize=10)
+        some = f" ({LONGEST} of {len(when):,} times)" if len(when) > LONGEST else ""
+        axes.set_title((f"{table.names[i]}: {word}" if word else table.names[i]) + some, loc="left", fontsize=10)
         axes.set_ylabel(cleaned.unit or "reading")
         _limits(axes, x[i, part], low[i, part], high[i, part], y)
+        axes.margins(x=0.01)
         _time_axis(axes, when)
     handles, labels = grid[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=5, frameon=False, fontsize=9)

@@ -9,8 +9,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
+from nareg.errors import InputError
 from nareg.estimators._hold_out import generator_of, score_of
 from nareg.spacetime._times import ISO
 
@@ -37,7 +38,11 @@ def times_of(X: Any) -> np.ndarray | None:
     elif index.dtype.kind not in "iufM" and len(index) and all(isinstance(text, str) and ISO.match(text) for text in index):
         import pandas as pd
 
-        index = pd.to_datetime(index, utc=True, format="ISO8601")
+        dates = pd.to_datetime(index, utc=True, format="ISO8601", errors="coerce")
+        if dates.hasnans:
+            text = index[int(np.flatnonzero(dates.isna())[0])]
+            raise InputError(f"the index of X holds {text!r}, no time of ISO 8601: write it as 2024-01-31 10:00+01:00.")
+        index = dates
     if getattr(index, "tz", None) is not None:
         index = index.tz_convert("UTC").tz_localize(None)
     times = index.to_numpy()
@@ -89,6 +94,14 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
         samples = self._checked(X)
         return self._estimate(samples.values, samples.times).astype(samples.dtype, copy=False)
 
+    def _same_stations(self, X: ArrayLike) -> np.ndarray:
+        """The values of X, which has the stations of the fit."""
+        check_is_fitted(self)
+        values: np.ndarray = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
+        if values.shape[1] != self.n_features_in_:
+            raise InputError(f"X has {values.shape[1]} columns but the fit had {self.n_features_in_}: pass the same stations.")
+        return values
+
     def _checked(self, X: Any, *, reset: bool = False) -> CheckedReadings:
         least = {"ensure_min_samples": self._least_times, "ensure_min_features": self._least_stations} if reset else {}
         values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **least)
@@ -111,6 +124,22 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
 
 class FieldEstimator(StationTransformer):
     """X is (times, stations): ``transform`` estimates the field at every time and station, and ``score`` judges it."""
+
+    def inverse_transform(self, X: ArrayLike) -> ArrayLike:
+        """X as it is: an estimate has the unit of the readings, and noise is not put back.
+
+        So a pipeline's ``inverse_transform`` puts back what its first steps removed, such as means and cycles.
+
+        Parameters
+        ----------
+        X : (times, stations) array or frame
+
+        Returns
+        -------
+        X
+        """
+        self._same_stations(X)
+        return X
 
     def score(self, X: ArrayLike, y: ArrayLike | None = None) -> float:
         """Negative mean squared error; larger is better.

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import check_array, check_is_fitted
 
 from nareg import _checks
 from nareg._seconds import since
@@ -55,8 +54,9 @@ class SeasonalCycleRemover(StationTransformer):
 
     Notes
     -----
-    NaN stays NaN. To put an estimator between removal and restoring, use :class:`SeasonallyAdjusted`: in a pipeline a score
-    against a clean field would compare what is left of X with all of y.
+    NaN stays NaN. In a pipeline ``transform`` returns what is left of X; its ``inverse_transform`` puts means and cycle back,
+    and needs the dates: call ``set_output(transform="pandas")``. :class:`SeasonallyAdjusted` does both in one step, and scores
+    in the unit of X: a pipeline's score would compare what is left of X with all of y.
 
     Examples
     --------
@@ -87,10 +87,7 @@ class SeasonalCycleRemover(StationTransformer):
         -------
         (times, stations) array
         """
-        check_is_fitted(self)
-        values = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
-        if values.shape[1] != self.n_features_in_:
-            raise InputError(f"X has {values.shape[1]} columns but the fit had {self.n_features_in_}: pass the same stations.")
+        values = self._same_stations(X)
         return (values + self._cycle_at(times_of(X), len(values))).astype(values.dtype, copy=False)
 
     def _learn(self, samples: CheckedReadings, y: Any) -> None:

@@ -106,7 +106,7 @@ class SpaceTimeSmoother(FieldEstimator):
         return self.model_.smooth(values.T, times=_times.checked(_increasing(times), len(values))).x.T
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plain values: the model as the bytes of its file, because its transform is a pair of functions."""
+        """Plain values: the model as the bytes of its file, which other versions of nareg may read."""
         state: dict[str, Any] = dict(super().__getstate__())
         if "model_" in state:
             with tempfile.TemporaryDirectory() as folder:

@@ -10,6 +10,7 @@ from torch.nn.parameter import UninitializedParameter, is_lazy
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.gnn import _pyg_names
 from nareg.gnn.adjacency import Adjacency
 from nareg.gnn.propagation import checked_features
 
@@ -17,12 +18,17 @@ FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 
 
 class LazyWeight(torch.nn.Module):
-    """A module whose ``weight`` may wait for the width of the first features; it is saved and loaded in either state."""
+    """Base of the layers: ``weight`` may wait for the width of the first features; it is saved and loaded in either state."""
 
     in_channels: int
     out_channels: int
     weight: torch.nn.Parameter
     bias: torch.nn.Parameter | None
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "__init__" in vars(cls):
+            cls.__init__ = _pyg_names.explained(cls.__init__)  # type: ignore[method-assign]
 
     def _save_to_state_dict(self, destination: Any, prefix: str, keep_vars: bool) -> None:
         if is_lazy(self.weight):  # it has no numbers to detach
@@ -79,9 +85,10 @@ def _set_width(layer: LazyWeight, width: int) -> None:
 
 def layer_input(x: Any, weight: torch.Tensor) -> torch.Tensor:
     """Features that fit a layer: a finite tensor of its width, dtype and device."""
-    if isinstance(x, (tuple, list)):
+    if isinstance(x, (tuple, list, dict)):
         raise InputError(
-            "x is a pair, as for edges between two types of nodes: a filter needs one type, with edges from it to itself."
+            f"x is a {type(x).__name__}, as features of several types of nodes: put the layer into PyTorch Geometric's "
+            "HeteroConv, for relations from a type to itself."
         )
     if not isinstance(x, torch.Tensor):
         raise InputError(f"x is a {type(x).__name__}, a tensor is expected: pass torch.as_tensor(x).")

@@ -38,7 +38,8 @@ def _refuse_two_types(graph: Any) -> None:
     relation = getattr(graph, "_key", None)
     if isinstance(relation, tuple) and relation[0] != relation[-1]:
         raise InputError(
-            f"graph is the relation {relation} between two types of nodes: a filter needs edges from one type to itself."
+            f"graph is the relation {relation} between two types of nodes: a filter needs edges from one type to itself, as in "
+            "HeteroConv beside another layer for this relation."
         )
 
 
@@ -98,7 +99,9 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
     n = (int(index.max(initial=-1)) + 1) if n_nodes is None else n_nodes
     if index.size and (index.min() < 0 or index.max() >= n):
         bad = int(index.min()) if index.min() < 0 else int(index.max())
-        raise InputError(f"edge_index holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}.")
+        raise InputError(
+            f"edge_index holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}, for both ends of an edge."
+        )
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:

@@ -245,7 +245,8 @@ def directed(i: int, j: int) -> InputError:
     """What is said of a graph whose weights from i to j and back differ."""
     return InputError(
         f"graph is directed: the weight from node {i} to {j} is not that from {j} to {i}; pass symmetrize=True to the layer or "
-        "to nareg.gnn.Adjacency, which joins nodes where either points at the other."
+        "to nareg.gnn.Adjacency, which joins nodes where either points at the other (edges between two types of nodes "
+        "cannot work)."
     )
 
 

@@ -16,7 +16,7 @@ MONTHS = {
 }  # fmt: skip
 CLOCK = (
     r"(?:(?:[T, ]\s*|:)(?P<H>\d{1,2})(?:[:h](?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<f>\d{1,9})\d*)?)?)?"
-    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?P<zone>Z|UTC|GMT|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?))?)?"
+    r"(?:\s*(?P<half>[AaPp])\.?[Mm]\.?)?(?:\s*(?P<zone>(?i:Z|UTC|GMT)|(?:UTC|GMT)?[+-]\d{1,2}:?(?:\d{2})?)|\s*(?P<other>[A-Z]{2,5}|[A-Z][A-Za-z]+/[A-Z][A-Za-z_/]+))?)?"
 )
 YEAR_FIRST = re.compile(r"(?P<y>\d{4})([-/.])(?P<m>\d{1,2})\2(?P<d>\d{1,2})" + CLOCK, re.ASCII)
 YEAR_LAST = re.compile(r"(?P<a>\d{1,2})([-/.])(?P<b>\d{1,2})\2(?P<y>\d{4}|\d{2})" + CLOCK, re.ASCII)
@@ -41,6 +41,7 @@ class Date:
     second: int
     clock: int  # nanoseconds since midnight
     offset: int | None  # minutes east of Greenwich
+    zone: str | None = None  # a zone by its name, which says no offset: CST is one in China, another in America
 
     @property
     def ordered(self) -> bool:
@@ -98,7 +99,7 @@ def _date(parts: dict[str, str | None]) -> Date | None:
             return None
     else:
         first, second = int(parts["a"] or 0), int(parts["b"] or 0)
-    return Date(year, month, day, first, second, clock, _offset(parts.get("zone")))
+    return Date(year, month, day, first, second, clock, _offset(parts.get("zone")), parts.get("other"))
 
 
 def _clock(parts: dict[str, str | None]) -> int | None:
@@ -118,7 +119,7 @@ def _clock(parts: dict[str, str | None]) -> int | None:
 def _offset(zone: str | None) -> int | None:
     if not zone:
         return None
-    digits = zone.removeprefix("UTC").removeprefix("GMT").replace(":", "")
+    digits = zone.upper().removeprefix("UTC").removeprefix("GMT").replace(":", "")
     if digits in ("", "Z"):
         return 0
     sign, digits = (-1 if digits[0] == "-" else 1), digits[1:]

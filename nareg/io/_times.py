@@ -55,6 +55,12 @@ def understand(labels: np.ndarray, column: str, line: Callable[[int], str], note
     if not like.all():
         row, model = int(np.flatnonzero(~like)[0]), labels[np.flatnonzero(like)[0]]
         _refuse(notes, line(row), column, labels[row], model)
+    named = next((r for r, date in enumerate(dates) if date is not None and date.zone is not None), None)
+    if named is not None:
+        raise InputError(
+            f"{notes.source}, {line(named)}, {column}: {labels[named]!r} has a time zone by its name, which may mean several "
+            "offsets: write the offset, as in 2024-01-31 10:00+01:00, or UTC."
+        )
     return _dated(labels, [date for date in dates if date is not None], column, line, notes)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -62,18 +63,41 @@ class Transform:
         return first, np.sqrt(second)
 
 
+# Functions of this module, and no closures: fitted models are pickled and sent to other processes.
+def _same(y: np.ndarray) -> np.ndarray:
+    return y
+
+
+def _root(y: np.ndarray, low: float) -> np.ndarray:
+    root: np.ndarray = np.sqrt(np.maximum(y - low, 0.0))
+    return root
+
+
+def _square(x: np.ndarray, low: float) -> np.ndarray:
+    square: np.ndarray = np.maximum(x, 0.0) ** 2 + low
+    return square
+
+
+def _log(y: np.ndarray, low: float, shift: float) -> np.ndarray:
+    log: np.ndarray = np.log(np.maximum(y - low, 0.0) + shift)
+    return log
+
+
+def _exp(x: np.ndarray, low: float, shift: float) -> np.ndarray:
+    power: np.ndarray = np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low
+    return power
+
+
 def none() -> Transform:
-    return Transform("none", lambda y: y, lambda x: x)
+    return Transform("none", _same, _same)
 
 
 def square_root(low: float = 0.0) -> Transform:
-    return Transform("sqrt", lambda y: np.sqrt(np.maximum(y - low, 0.0)), lambda x: np.maximum(x, 0.0) ** 2 + low, low=low)
+    return Transform("sqrt", partial(_root, low=low), partial(_square, low=low), low=low)
 
 
 def logarithm(shift: float, low: float = 0.0) -> Transform:
-    forward = lambda y: np.log(np.maximum(y - low, 0.0) + shift)  # noqa: E731
-    backward = lambda x: np.maximum(np.exp(np.minimum(x, 700.0)) - shift, 0.0) + low  # noqa: E731
-    return Transform("log", forward, backward, shift, low)
+    return Transform("log", partial(_log, low=low, shift=shift), partial(_exp, low=low, shift=shift), shift, low)
 
 
 def named(value: TransformLike, readings: np.ndarray) -> Transform:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
 import pytest
 
 import nareg
+from nareg.cleaning import _pictures
 from nareg.errors import InputError
 from tests.cleaning.conftest import frames
 
@@ -66,6 +69,16 @@ def test_hidden_errors_of_all_methods_stand_side_by_side(network, cleaned):
     assert cleaned.headline().startswith("readings ±1.")
     assert cleaned.headline().endswith("(hidden readings), 2 suspect stations")
     assert "°C, cleaned ±0." in cleaned.headline()
+
+
+def test_results_travel_to_other_processes(cleaned):
+    """joblib and multiprocessing pickle what a worker returns."""
+    again = pickle.loads(pickle.dumps(cleaned))
+    pd.testing.assert_frame_equal(again.x, cleaned.x)
+    assert (again.suspects, again.summary(), again.unit) == (cleaned.suspects, cleaned.summary(), "°C")
+    np.testing.assert_array_equal(again.band(0.8), cleaned.band(0.8))
+    np.testing.assert_array_equal(again.model.forecast(2).x, cleaned.model.forecast(2).x)
+    assert again.network.graph == cleaned.network.graph
 
 
 def test_hidden_readings_are_smoothed_in_the_end(network, cleaned):
@@ -282,6 +295,25 @@ def test_networks_too_large_for_dense_covariances_have_a_sparse_model(rng, tmp_p
     assert inside.mean() > 0.85
     page = (cleaned.save(tmp_path / "clean") / "report.html").read_text()
     assert page.count("data:image/png;base64,") == 4
+
+
+def test_long_records_are_drawn_where_they_matter(network, cleaned, monkeypatch):
+    """A part per station: what makes it suspect, with what was before; the latest readings of the others."""
+    monkeypatch.setattr(_pictures, "LONGEST", 50)
+    monkeypatch.setattr(_pictures, "BEFORE", 10)
+    stuck = next(s for s in cleaned.quality.suspects if s.kind == "stuck")
+    begins = int(np.flatnonzero(cleaned.quality.times == stuck.start)[0])
+    window = _pictures._window(cleaned, stuck.station)
+    assert window.start < begins < window.start + 20
+    assert window.stop - window.start == 50
+    typical = [i for i, word in _pictures.shown(cleaned) if word == "typical"]
+    assert [_pictures._window(cleaned, i).stop for i in typical] == [160, 160]
+    for first, last, start in ((70, 79, 50), (0, 3, 0), (158, 159, 110), (100, 149, 100)):
+        fault = replace(stuck, station=typical[0], start=cleaned.quality.times[first], stop=cleaned.quality.times[last])
+        other = replace(cleaned, quality=replace(cleaned.quality, suspects=(fault,)))
+        assert _pictures._window(other, typical[0]) == slice(start, start + 50)
+    titles = [axes.get_title(loc="left") for axes in cleaned.figures()["series"].axes]
+    assert all(title.endswith("(50 of 160 times)") for title in titles)
 
 
 def test_a_report_without_anything_to_compare(network, tmp_path):

@@ -8,9 +8,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.impute import KNNImputer
 from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from nareg.errors import InputError
-from nareg.estimators import EdgeDenoiser, NodeAdaptiveDenoiser, SeasonalCycleRemover, SeasonallyAdjusted, SpaceTimeSmoother
+from nareg.estimators import (
+    EdgeDenoiser,
+    GraphInterpolator,
+    NodeAdaptiveDenoiser,
+    SeasonalCycleRemover,
+    SeasonallyAdjusted,
+    SpaceTimeSmoother,
+)
 
 HOURS = pd.date_range("2024-05-01", periods=24 * 20, freq="h")
 
@@ -45,6 +53,12 @@ def test_dates_that_nobody_parsed_are_dates(index):
     X = daily(HOURS).set_axis(index)
     assert SeasonalCycleRemover().fit(X).names_ == ("day",)
     np.testing.assert_allclose(SeasonalCycleRemover().fit_transform(X), 0, atol=1e-9)
+
+
+def test_a_zone_by_its_name_is_refused():
+    X = daily(HOURS).set_axis([*HOURS[:-1].strftime("%Y-%m-%d %H:%M"), "2024-05-20 23:00 CEST"])
+    with pytest.raises(InputError, match="the index of X holds '2024-05-20 23:00 CEST', no time of ISO 8601: write it as"):
+        SeasonalCycleRemover().fit(X)
 
 
 def test_other_texts_are_no_dates():
@@ -126,6 +140,29 @@ def test_adjusted_runs_any_estimator_in_the_unit_of_x(network, clean, noisy):
     expected = by_hand.inverse_transform(pd.DataFrame(inner.transform(by_hand.transform(noisy[new])), index=noisy.index[new]))
     outer = SeasonallyAdjusted(NodeAdaptiveDenoiser(network.graph)).fit(noisy[past])
     np.testing.assert_allclose(outer.transform(noisy[new]), expected)
+
+
+@pytest.mark.parametrize("estimator", [NodeAdaptiveDenoiser, EdgeDenoiser, GraphInterpolator])
+def test_a_pipeline_puts_back_what_it_removed(network, noisy, estimator):
+    pipeline = make_pipeline(StandardScaler(with_std=False), SeasonalCycleRemover(), estimator(network.graph))
+    pipeline.set_output(transform="pandas").fit(noisy[:340])
+    new = noisy[340:]
+    scaler, remover, last = (step for _, step in pipeline.steps)
+    rest = last.transform(remover.transform(scaler.transform(new)))
+    expected = remover.inverse_transform(rest) + scaler.mean_
+    np.testing.assert_allclose(pipeline.inverse_transform(pipeline.transform(new)), expected)
+    assert abs(expected.mean() - new.to_numpy().mean()) < 1.0  # in the unit of X, not what is left of it
+
+
+def test_a_pipeline_that_ends_in_a_smoother_puts_back_what_it_removed(network, noisy, clean):
+    smoother = SpaceTimeSmoother(network.graph, dynamics="scalar")
+    pipeline = make_pipeline(SeasonalCycleRemover(), smoother).set_output(transform="pandas").fit(noisy)
+    x = pipeline.inverse_transform(pipeline.transform(noisy))
+    assert ((x - clean.to_numpy()) ** 2).mean() < 0.5 * ((noisy - clean) ** 2).to_numpy().mean()
+    with pytest.raises(InputError, match="X has numbers as times but the fit had dates: pass a frame"):
+        pipeline.inverse_transform(pipeline.transform(noisy).to_numpy())
+    with pytest.raises(InputError, match="pass the same stations"):
+        pipeline.inverse_transform(pipeline.transform(noisy).iloc[:, :3])
 
 
 def test_adjusted_hands_times_and_a_clean_field_on(network, clean, noisy):

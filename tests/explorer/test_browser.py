@@ -11,6 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import nareg
+
 from .conftest import settle
 
 KEYS = pytest.importorskip("selenium.webdriver.common.keys", reason="selenium is not installed (extra test)").Keys
@@ -181,11 +183,36 @@ def test_everything_works_with_the_keyboard_alone(show, page):
     before = state(browser)["station"]
     press(KEYS.ARROW_UP if before else KEYS.ARROW_DOWN)
     assert state(browser)["station"] != before
+    # the page's letters work there too
+    for identifier in ("station", "snr", "method"):
+        browser.execute_script(
+            "explorer.set({ station: 0, time: 0 }); document.getElementById(arguments[0]).focus()", identifier
+        )
+        settle(browser)
+        press("f")
+        first = browser.execute_script("return explorer.data.suspects[0]")
+        assert (state(browser)["station"], state(browser)["time"]) == (first["station"], first["start"])
     # a question is answered by Enter, and keeps the focus
     browser.execute_script("document.querySelector('[data-answer]').focus()")
     press(KEYS.ENTER)
     assert state(browser)["answers"] == [0]
     assert browser.execute_script("return document.activeElement.dataset.answer") == "0.0"
+
+
+def test_the_legend_names_what_is_drawn(show, page, network, cleaned, tmp_path):
+    def legend(browser) -> list[str]:
+        lines = "return Array.from(document.querySelectorAll('.key li'))"
+        return browser.execute_script(f"{lines}.filter((line) => line.offsetParent).map((line) => line.textContent)")
+
+    browser = show(page, "others=0")  # readings alone: nobody knows the truth
+    assert not any("truth" in line or "before noise" in line or "other stations" in line for line in legend(browser))
+    assert "truth" not in text(browser, "show")
+    choose(browser, "snr", 5)
+    assert "what was read before noise was added" in legend(browser)
+    choose(browser, "box-others", None)
+    assert "estimate from the other stations alone (edge weights)" in legend(browser)
+    simulated = nareg.explore(network, path=tmp_path / "simulated.html")
+    assert "truth" in legend(show(simulated))
 
 
 def test_three_questions_end_in_code(show, page):

@@ -38,6 +38,15 @@ def test_layers_filter_and_project(out_channels, graph, x):
         torch.testing.assert_close(layer(x, index, weight), expected)
 
 
+def test_the_default_is_the_published_series_which_gives_41_percent_as_the_docs_say():
+    """On a regular graph, where equal features are the smoothest ones and the filter keeps them."""
+    ring = torch.tensor([[0, 1, 2, 1, 2, 0], [1, 2, 0, 0, 1, 2]])
+    default, whole = NGC(1, 1, bias=False), NGC(1, 1, bias=False, solver="chebyshev")
+    whole.load_state_dict(default.state_dict())
+    ratio = default(torch.ones(3, 1), ring) / whole(torch.ones(3, 1), ring)
+    torch.testing.assert_close(ratio, torch.full((3, 1), 0.41), rtol=0.0, atol=0.005)
+
+
 def test_node_adaptive_contains_the_untruncated_ngc(graph, x):
     """All weights sqrt(lam) on the augmented Laplacian: where learning starts."""
     adaptive = NodeAdaptiveConv(5, 3, n_nodes=24, lam=6.0, tol=1e-12).double()

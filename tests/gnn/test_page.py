@@ -33,7 +33,7 @@ def output(code: str, folder: Path) -> str:
 def test_code_of_the_page_runs(tmp_path):
     pytest.importorskip("torch_geometric")
     blocks = [block for block in BLOCKS if block is not SWAP]
-    assert len(blocks) == 6
+    assert len(blocks) == 7
     stdout = output("\n".join([*blocks, "print(data, again)"]), tmp_path)
     assert re.search(r"GCN +\d+\.\d ± \d\.\d \(n = 5\)", stdout)
     assert "NodeClassification('mine', 1000 nodes" in stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ pyg = pytest.importorskip("torch_geometric")
 from torch_geometric import EdgeIndex  # noqa: E402
 from torch_geometric.data import Batch, Data, HeteroData  # noqa: E402
 from torch_geometric.loader import RandomNodeLoader  # noqa: E402
-from torch_geometric.nn import HeteroConv, SAGEConv  # noqa: E402
+from torch_geometric.nn import HeteroConv, SAGEConv, to_hetero  # noqa: E402
 from torch_geometric.transforms import ToSparseTensor  # noqa: E402
 from torch_geometric.utils import k_hop_subgraph, subgraph  # noqa: E402
 
@@ -40,6 +41,23 @@ def two_types() -> HeteroData:
     data["paper", "cites", "paper"].edge_index = INDEX
     data["author", "writes", "paper"].edge_index = torch.tensor([[0, 1], [2, 3]])
     return data
+
+
+class Net(torch.nn.Module):
+    """What a script gives to ``to_hetero``."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = NGC(-1, 3)
+
+    def forward(self, x, edge_index):
+        return self.conv(x, edge_index).relu()
+
+
+def hetero() -> torch.nn.Module:
+    data = two_types()
+    data["paper", "written_by", "author"].edge_index = torch.tensor([[2, 3], [0, 1]])  # to_hetero wants edges into each type
+    return to_hetero(Net(), data.metadata())
 
 
 def one_relation() -> HeteroData:
@@ -107,8 +125,15 @@ class TestRelations:
         "two types": (lambda: NGC(5, 3)(X, two_types()["author", "writes", "paper"]), "between two types of nodes"),
         "two types of features": (
             lambda: HeteroConv({("author", "writes", "paper"): NGC(-1, 3)})(two_types().x_dict, two_types().edge_index_dict),
-            "x is a pair, as for edges between two types of nodes",
+            "x is a tuple, as features of several types of nodes.*HeteroConv",
         ),
+        "all features": (lambda: NGC(5, 3)(two_types().x_dict, two_types().edge_index_dict), "x is a dict.*HeteroConv"),
+        "to_hetero": (lambda: hetero()(two_types().x_dict, two_types().edge_index_dict), "x is a tuple.*HeteroConv"),
+        "edges between two types": (
+            lambda: NGC(5, 3)(X, torch.tensor([[0, 1], [2, 3]])),
+            "edges between two types of nodes cannot work",
+        ),
+        "more of the other type": (lambda: NGC(5, 3)(X, torch.tensor([[0, N], [2, 3]])), f"holds node {N}.*both ends"),
         "no edges": (lambda: NGC(5, 3)(X, Data(x=X)), "a Data without edges: it needs edge_index or adj_t"),
         "weights twice": (lambda: NGC(5, 3)(X, Data(x=X, edge_index=INDEX), WEIGHT), "put it into the data object"),
     }
@@ -119,6 +144,43 @@ class TestRelations:
         with pytest.raises(InputError, match=said) as caught:
             call()
         assert "\n" not in str(caught.value)
+
+
+class TestNamesOfArguments:
+    """Arguments that PyTorch Geometric's layers have, and ours have not."""
+
+    REMEDIES: ClassVar = {
+        "K": ({"NGC": "use order", "RNGC": "use order", "NodeAdaptiveConv": "omit it, the filter is not truncated"}, 16),
+        "alpha": (dict.fromkeys(LAYERS, r"use lam = 1 / alpha - 1"), 0.05),
+        "cached": (dict.fromkeys(LAYERS, "omit it"), True),
+        "add_self_loops": (dict.fromkeys(LAYERS, "omit it"), True),
+        "normalize": ({"NGC": "use normalization", "RNGC": "use normalization", "NodeAdaptiveConv": "use laplacian"}, True),
+    }
+
+    @pytest.mark.parametrize("name", REMEDIES)
+    @pytest.mark.parametrize("layer", LAYERS)
+    def test_are_refused_with_the_name_to_use(self, layer, name):
+        remedies, value = self.REMEDIES[name]
+        with pytest.raises(TypeError, match=rf"^{layer} has no argument {name}, .*: {remedies[layer]}[^\n]*\.$"):
+            LAYERS[layer](**{name: value})
+
+    def test_others_are_python_s_own_error_and_signatures_stay(self):
+        with pytest.raises(TypeError, match="unexpected keyword argument 'depth'"):
+            NGC(5, 3, depth=2)
+        assert list(inspect.signature(NGC).parameters)[:4] == ["in_channels", "out_channels", "order", "lam"]
+        assert inspect.signature(RNGC).parameters["eps"].default == 1.0
+
+    def test_a_subclass_without_its_own_init_or_with_more_arguments(self):
+        class Same(NGC):
+            pass
+
+        class Kept(NGC):
+            def __init__(self, width: int, K: int) -> None:
+                super().__init__(width, 3, order=K)
+
+        with pytest.raises(TypeError, match=r"^Same has no argument K"):
+            Same(5, 3, K=2)
+        assert Kept(5, K=2).solver.order == 2
 
 
 class TestBatches:

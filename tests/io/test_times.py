@@ -111,6 +111,29 @@ def test_zones(tmp_path):
         read(tmp_path, labels, strict=True)
 
 
+@pytest.mark.parametrize("zone", [" UTC", "UTC", " utc", " GMT", "z", " +0000", " GMT+0"])
+def test_names_of_utc(tmp_path, zone):
+    table = read(tmp_path, [f"2024-07-01 1{hour}:00{zone}" for hour in range(3)])
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-07-01T10", "2024-07-01T11", "2024-07-01T12"))
+    assert table.zone == "UTC"
+
+
+@pytest.mark.parametrize("zone", [" CEST", "CET", " EST", " IST", " PDT", " Europe/Berlin", " America/Port_of_Spain"])
+@pytest.mark.parametrize("date", ["2024-07-0{} 10:00", "1.7.2024 1{}:00:00", "Jul {} 2024 10:00 AM", "2024-07-01T1{}:00"])
+def test_zones_by_other_names_are_refused(tmp_path, zone, date):
+    """Never read without their offset, nor as evenly spaced rows."""
+    labels = [date.format(k) + zone for k in range(1, 6)]
+    for mixed in (labels, [labels[0].removesuffix(zone), labels[1].removesuffix(zone) + "Z", *labels[2:]]):
+        with pytest.raises(
+            InputError, match=r"line [24], column 'time': .* has a time zone by its name.*write the offset"
+        ) as said:
+            read(tmp_path, mixed)
+        assert zone.strip() in str(said.value)
+    frame = pd.DataFrame({"A": range(5)}, index=pd.Index(labels, name="time"))
+    with pytest.raises(InputError, match="has a time zone by its name"):
+        io.readings_from_frame(frame)
+
+
 def test_a_frame_may_count_time_from_its_start():
     frame = pd.DataFrame({"A": [1.0, 2.0]}, index=pd.to_timedelta([0, 90], unit="min"))
     np.testing.assert_array_equal(io.readings_from_frame(frame, strict=True).timestamps, [0.0, 5400.0])

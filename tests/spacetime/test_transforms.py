@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -24,6 +26,15 @@ def test_back_transform_undoes_the_transform_and_both_increase(y, name):
     grid = np.linspace(0.0, y.max(), 50)
     assert (np.diff(law.forward(grid)) > 0).all()
     assert (np.diff(law.backward(np.linspace(-50.0, 50.0, 200))) >= 0).all()
+
+
+@given(positive, st.sampled_from(["none", "sqrt", "log"]))
+def test_a_pickle_keeps_both_directions(y, name):
+    law = named(name, y - 1e-4)  # the limit and the shift are not zero
+    again = pickle.loads(pickle.dumps(law))
+    assert (again.name, again.low, again.shift) == (law.name, law.low, law.shift)
+    np.testing.assert_array_equal(again.forward(y), law.forward(y))
+    np.testing.assert_array_equal(again.backward(law.forward(y)), law.backward(law.forward(y)))
 
 
 @given(positive, st.sampled_from(["none", "sqrt", "log", CUBE]))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -93,6 +94,10 @@ class GraphField:
     entries: np.ndarray  # of the precision, on the family's pattern
     covariance: np.ndarray  # the covariance's entries there
     log_det: float  # of the precision
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the factor, which a library holds: it is made again where the field is used."""
+        return {name: value for name, value in vars(self).items() if name != "factor"}
 
     @property
     def n(self) -> int:

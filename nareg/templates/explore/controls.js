@@ -80,9 +80,9 @@ const controls = (() => {
     document.addEventListener("keydown", (event) => {
       if (event.ctrlKey || event.metaKey || event.altKey) return;
       const target = event.target;
-      const typed = target.matches("select, input[type=range]");
-      const pressed = target.matches("button, summary, input[type=checkbox]");
-      if ((typed && event.key !== "?") || (pressed && event.key === " ")) return; // these keys belong to the control
+      const moved = target.matches("select, input[type=range]");
+      const pressed = target.matches("select, button, summary, input[type=checkbox]");
+      if ((moved && event.key.startsWith("Arrow")) || (pressed && event.key === " ")) return; // these keys belong to the control
       const action = KEYS[event.key];
       if (action) {
         event.preventDefault();
@@ -109,6 +109,9 @@ const controls = (() => {
     for (const name of Object.keys(FLAGS)) $(`box-${name}`).checked = state[name];
     $("silence").textContent = state.off.has(state.station) ? "Let it read again" : "Silence this station";
     $("silence").setAttribute("aria-pressed", state.off.has(state.station) ? "true" : "false");
+    $("key-others").hidden = !state.others;
+    $("key-truth").hidden = !data.truth && !state.snr;
+    $("key-truth-name").textContent = data.truth ? "truth" : "what was read before noise was added";
     const names = [...state.off].map((i) => data.names[i]);
     $("silent").textContent = names.length ? `Silent: ${names.join(", ")}.` : "";
     $("where").textContent = state.method === "cleaned"

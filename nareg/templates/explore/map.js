@@ -162,5 +162,5 @@ function truthOf(t, i) {
   if (data.truth) return data.truth[place];
   return data.bad[place] ? NaN : data.readings[place];
 }
-const truthName = data.truth ? "truth" : data.record ? "truth (the record)" : "as measured";
+const truthName = data.truth ? "truth" : data.record ? "the record" : "as measured";
 const shownName = (show) => (show === "truth" ? truthName : show === "reading" && state.snr ? "readings with noise" : SHOWS[show]);

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -94,6 +96,14 @@ def test_a_model_returns_from_its_file(case, tmp_path):
     np.testing.assert_array_equal(again.smooth().x, model.smooth().x)
     np.testing.assert_array_equal(again.smooth().interval(0.9)[0], model.smooth().interval(0.9)[0])
     assert again.summary() == model.summary()
+
+
+def test_a_model_travels_to_other_processes(case):
+    model = case[-1]
+    done = model.smooth()  # which factors
+    again = pickle.loads(pickle.dumps((model, done)))
+    np.testing.assert_array_equal(again[0].smooth().x, done.x)
+    np.testing.assert_array_equal(again[1].interval(0.9), done.interval(0.9))
 
 
 def test_cycles_and_levels_of_dated_readings():
