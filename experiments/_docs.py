@@ -85,7 +85,7 @@ def place(verdict: dict[str, Any], paper: bool) -> str:
     parts = [verdict["paper"]] if paper else []
     parts.append(f"Section {section}" if section[0].isupper() or section[0].isdigit() else section)
     if figure:
-        several = "," in figure or " and " in figure
+        several = re.match(r"\d+(,| and| to) \d", figure) is not None
         parts.append(f"Figure{'s' * several} {figure}" if figure[0].isdigit() else figure)
     return ", ".join(parts)
 

@@ -176,7 +176,11 @@ def draw(s: Settings, rows: list[Row]) -> Any:
         right.bar(k, mean, yerr=width, color=f"C{k}", capsize=3)
         right.errorbar(k, *PUBLISHED.get(method, (np.nan, np.nan)), fmt="kx", capsize=3)
     right.axhline(1, color="k", linewidth=0.8)
-    right.set(title=f"membership inference, {CORA}", ylabel="presence before over after; bars: spread; cross: published")
+    right.set(
+        title=f"membership inference, {CORA}",
+        xlabel="thin lines: spread; crosses: published",
+        ylabel="presence before over after",
+    )
     right.set_xticks(range(len(s.methods)), s.methods)
     return figure
 
