@@ -1,5 +1,7 @@
 """``python -m experiments._docs GROUP OUT DOCS``: pictures and verdicts of full runs, for the documentation.
 
+Writes ``DOCS/results/claims.md`` from them too (see :mod:`experiments._claims`).
+
 GROUP is "node-adaptive", "gnn", "herta", "unlearning" or "time". Puts ``OUT/<figure>.png`` into ``DOCS/images``, and tables of
 claims, verdicts and numbers between the marks ``<!-- begin NAME -->`` and ``<!-- end NAME -->`` of the pages; all else on
 them is written by hand. What OUT has nothing of stays as it is: runs take hours. Pages but those of "node-adaptive" name the
@@ -50,7 +52,7 @@ LONGEST_CELL = 45
 def fragment(record: dict[str, Any], *, papers: bool = False, header: str = "the paper says") -> str:
     """Picture, and claims against what was measured; ``papers``: claims name theirs, on a page of more than one."""
     rows = [
-        (f"{v['text']} ({place(v, papers)})", f"**{v['finding']}**", " ".join(f"{v['measured']} {v['why']}".split()))
+        (f"{v['text']} ({place(v, papers)})", stated(v), " ".join(f"{v['measured']} {v['why']}".split()))
         for v in record["verdicts"]
     ]
     picture = f"![{record['title']}](../images/{record['figure']}.png)\n\n"
@@ -72,13 +74,19 @@ def claims(rows: list[tuple[str, str, str]], header: str) -> str:
     return "\n".join([*lines, "", *below])
 
 
+def stated(verdict: dict[str, Any]) -> str:
+    """The finding, and what it was found on where that is not the paper's."""
+    return f"**{verdict['finding']}** {verdict['on']}".rstrip()
+
+
 def place(verdict: dict[str, Any], paper: bool) -> str:
     """Where a claim is made: sections and figures have numbers or, in papers whose text is at hand in parts, names."""
     section, figure = verdict["section"], verdict.get("figure", "")
     parts = [verdict["paper"]] if paper else []
-    parts.append(f"Section {section}" if section[0].isupper() else section)
+    parts.append(f"Section {section}" if section[0].isupper() or section[0].isdigit() else section)
     if figure:
-        parts.append(f"Figure {figure}" if figure[0].isdigit() else figure)
+        several = re.match(r"\d+(,| and| to) \d", figure) is not None
+        parts.append(f"Figure{'s' * several} {figure}" if figure[0].isdigit() else figure)
     return ", ".join(parts)
 
 
@@ -93,7 +101,7 @@ def overview(figures: dict[str, dict[str, Any]], names: Iterable[str], pages: st
     for name in names:
         start = f"| [{heading(name)}](#{heading(name).lower().replace(' ', '-')}) | "
         if name in figures:
-            lines += [f"{start}{v['text']} | **{v['finding']}** |" for v in figures[name]["verdicts"]]
+            lines += [f"{start}{v['text']} | {stated(v)} |" for v in figures[name]["verdicts"]]
         else:
             lines += [line for line in pages.splitlines() if line.startswith(start)]
     return "\n".join(lines) + "\n"
@@ -219,4 +227,7 @@ def write(group: str, out: Path, docs: Path) -> None:
 
 
 if __name__ == "__main__":
+    from experiments import _claims  # which has its words from here
+
     write(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]))
+    _claims.write(Path(sys.argv[3]))

@@ -33,12 +33,21 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of ``published.toml`` by its name, what was found, the measured numbers in a sentence, and why."""
+    """A claim of ``published.toml`` by its name, what was found, the measured numbers in a sentence, and why.
+
+    ``on`` is a part of the verdict wherever it is shown: what it was found on, where that is not the data of the paper.
+    """
 
     claim: str
     finding: Finding
     measured: str
     why: str = ""
+    on: str = ""
+
+    @property
+    def stated(self) -> str:
+        """The finding, and on what."""
+        return f"{self.finding} {self.on}".rstrip()
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,13 @@ def grade(holds: Any, *, aim: bool = False) -> Finding:
         (Finding.MET, Finding.MET_IN_PART, Finding.NOT_MET) if aim else (Finding.REPRODUCED, Finding.IN_PART, Finding.NOT)
     )
     return whole if all(parts) else in_part if any(parts) else none
+
+
+def instead(verdict: Verdict, on: str) -> Verdict:
+    """The verdict on a claim about named data, found on others (``on``; empty: on these): reproduced in part at most."""
+    if not on or verdict.finding is Finding.NOT_RUN:
+        return verdict
+    return replace(verdict, on=on, finding=Finding.IN_PART if verdict.finding is Finding.REPRODUCED else verdict.finding)
 
 
 def elsewhere(verdicts: dict[str, list[Verdict]]) -> list[Verdict]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
@@ -63,6 +63,16 @@ MADE_UP = {
     "made up, arxiv's size": Size("ogbn-arxiv", 169_343, 13.9, 128, 40, 2.5, 0.05, 90_941, 48_603),
     "made up, products' size": Size("ogbn-products", 2_449_029, 50.8, 100, 47, 3.3, 0.01, 196_615, 2_213_091),
 }
+
+
+def stands_in(names: Iterable[str]) -> str:
+    """What stood in for data sets that were not here, of those that something was run on; empty where all were."""
+    run = list(dict.fromkeys(names))
+    made_up = [name for name in run if name in MADE_UP and MADE_UP[name].like not in run]
+    if not made_up:
+        return ""
+    real = [name for name in run if name not in MADE_UP]
+    return f"on {' and '.join([*real, 'a made-up graph' if len(made_up) == 1 else 'made-up graphs'])}"
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from experiments._figure import (
     column,
     elsewhere,
     grade,
+    instead,
     mean_and_error,
 )
 from experiments._methods import compared, matrix, random_nodes, span
@@ -51,6 +52,8 @@ from nareg import datasets
 
 #: The network of the paper, and a user's own copy of it.
 PAPERS, OWN = "noaa-109", "noaa-hourly"
+#: Part of a verdict on any other.
+SUBSTITUTE = "on a substitute, not run on NOAA's own file"
 
 
 @dataclass(frozen=True)
@@ -170,7 +173,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     if PAPERS in verdicts or s.dataset == OWN:
         return elsewhere(verdicts)
     absent = f" Not run on NOAA: needs `nareg datasets fetch {PAPERS}`."
-    return [replace(v, why=v.why + absent) for v in verdicts[s.dataset]]
+    return [instead(replace(v, why=v.why + absent), SUBSTITUTE) for v in verdicts[s.dataset]]
 
 
 def _judge_network(s: Settings, network: str, rows: list[Row]) -> list[Verdict]:

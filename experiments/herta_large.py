@@ -9,7 +9,7 @@ import numpy as np
 
 import nareg
 from experiments import _herta as h
-from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
 from experiments.herta_loss import METHODS, PLAIN, QUICK_ONES, measured, panels
 from nareg.errors import DatasetNotFoundError
 from nareg.gnn import Adjacency
@@ -114,11 +114,12 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         return holds, "; ".join(said)
 
     own, about = compared(OWN)
-    _, instead = compared(tuple(made_up(features) for features in s.features))
-    counted = "; ".join(part for part in (about, instead) if part)
+    _, generated_ones = compared(tuple(made_up(features) for features in s.features))
+    counted = "; ".join(part for part in (about, generated_ones) if part)
     text = f"Iterations to a relative gap of 1e-3, sketched / the best without a preconditioner: {counted}."
     missing = " and ".join(row["dataset"] for row in chosen(rows, kind="absent", loss=s.losses[0], lam=s.lams[0]))
-    return [Verdict("size", grade(own), text, f"Not run: {missing}, not here." if missing else "")]
+    verdict = Verdict("size", grade(own), text, f"Not run: {missing}, not here." if missing else "")
+    return [instead(verdict, f"on {' and '.join(name for name in OWN if name in datasets(rows))} alone" if missing else "")]
 
 
 FIGURE = Figure(

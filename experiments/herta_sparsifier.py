@@ -153,9 +153,11 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         Verdict(
             "holds", grade(r["held"] >= 0.95 for r in checks), stored + ".",
             "nareg draws until its measured error holds: what can fail here is the measurement.",
+            "on a made-up graph",
         ),
         Verdict(
             "enough", grade(r["constant"] <= ENOUGH for r in checks), f"{took}.", f"Up to {ENOUGH:g} times counts as O(...).",
+            "on a made-up graph",
         ),
         Verdict(
             "sparse", grade(sparse),

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _unlearning as u
-from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
 from nareg.unlearning.peers.deep import DeepGPR
@@ -155,7 +155,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
                             f"retrained {anew[-1]['accuracy']:.2f} %, {times[1]:.2f} s")  # fmt: skip
         (accuracy_anew, seconds_anew), (accuracy, seconds) = PUBLISHED[what]
         texts.append(f"published {accuracy} % before, {seconds} s; retrained {accuracy_anew} %, {seconds_anew} s")
-        result.append(Verdict(claim, grade(holds), "; ".join(texts) + ".", f"{_otherwise(s)}{_absent(rows, what)}"))
+        verdict = Verdict(claim, grade(holds), "; ".join(texts) + ".", f"{_otherwise(s)}{_absent(rows, what)}")
+        result.append(instead(verdict, u.stands_in(name for name in SETS[what] if chosen(rows, dataset=name, absent=False))))
     holds, texts = [], []
     for dataset in SETS[ADVERSARIAL]:
         here = {"what": ADVERSARIAL, "dataset": dataset, "absent": False}
@@ -169,7 +170,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         texts.append(f"{dataset} {first:.1f} to {end:.1f} % (retrained {again:.1f}); as many epochs, {UNCHANGED} {same:.1f}, "
                     f"{CLEAN} {clean:.1f}")  # fmt: skip
     why = f"More than half of what the edges cost has to come back, beyond what the epochs alone bring. {_otherwise(s)}"
-    result.append(Verdict("adversarial", grade(holds), ("; ".join(texts) or "not run") + ".", why + _absent(rows, ADVERSARIAL)))
+    verdict = Verdict("adversarial", grade(holds), ("; ".join(texts) or "not run") + ".", why + _absent(rows, ADVERSARIAL))
+    result.append(instead(verdict, "on cora alone"))
     return result
 
 

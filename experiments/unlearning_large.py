@@ -1,4 +1,8 @@
-"""Batches removed at the size of ogbn-arxiv and ogbn-products: Tables 1, 7, 10 and 11, and Figure 4."""
+"""Batches removed at the size of ogbn-arxiv and ogbn-products: Tables 1, 7, 10 and 11, and Figure 4.
+
+ogbn-papers100M (Figure 1, Tables 1, 9 and 11) runs alone, where the memory is there:
+``--set datasets=ogbn-papers100M --set methods=nareg,retrained``.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _unlearning as u
-from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen, grade
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
 
@@ -30,13 +34,21 @@ PUBLISHED: dict[str, dict[str, u.Times]] = {
         SMALL_DELTA: {u.RETRAINED: (101.90, 98.48), u.OURS: (11.69, 10.81)},
     },
 }
+#: Tables 1, 9 and 11, in all and in propagation; of removed nodes and features what the claim says.
+PAPERS = "ogbn-papers100M"
+PUBLISHED_PAPERS: dict[str, u.Times] = {
+    EDGES: {u.RETRAINED: (6764.31, 6703.44), u.OURS: (53.51, 6.14)},
+    SMALL_DELTA: {u.RETRAINED: (6764.31, 6703.44), u.OURS: (54.79, 9.02)},
+}
 #: Nodes a batch -> seconds of it on ogbn-products, and of training anew after 1,000: Table 10.
 LARGER_PUBLISHED = {1000: 24.00, 3000: 39.07, 5000: 45.58, 10000: 56.14}
 ANEW_PUBLISHED = 92.44
 #: Accuracy before any removal.
 BEFORE = {"ogbn-arxiv": 57.84, "ogbn-products": 56.23}
+#: Seconds that differ by this share are taken for the same.
+CLOCK = 0.05
 #: Edges, nodes or features a request.
-BATCH = {"ogbn-arxiv": 25, "ogbn-products": 1000}
+BATCH = {"ogbn-arxiv": 25, "ogbn-products": 1000, PAPERS: 2000}
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,8 @@ def points(s: Settings) -> list[Point]:
         if like(dataset) == "ogbn-arxiv":
             kinds |= {kind: [method for method in s.methods if method != u.CEU] for kind in (NODES, FEATURES)}
             kinds |= {MOST: few, MOST_FEATURES: few}
+        if dataset == PAPERS:
+            kinds |= {NODES: few, FEATURES: few}
         result += [
             {"what": what, "dataset": dataset, "method": method,
              "batch": s.of_most if what in (MOST, MOST_FEATURES) else batch(s, dataset)}
@@ -173,7 +187,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             here = done(rows, what=what, dataset=dataset)
             if here:
                 methods = tuple(method for method in s.methods if done(here, method=method))
-                first, seconds = u.compared_times(here, methods, PUBLISHED[like(dataset)].get(what))
+                published = PUBLISHED_PAPERS if dataset == PAPERS else PUBLISHED[like(dataset)]
+                first, seconds = u.compared_times(here, methods, published.get(what))
                 faster += first
                 times.append(f"{dataset}, {what}: {seconds}")
                 (before, *_, after), (*_, anew) = (chosen(here, method=method) for method in (u.OURS, u.RETRAINED))
@@ -183,15 +198,20 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             result = u.mean(rows, "accuracy", what=EDGES, dataset=dataset, method=u.OURS, removed=0)
             near.append(abs(result - BEFORE[dataset]) < 3)
             texts.append(f"{dataset} {result:.2f} ({BEFORE[dataset]})")
-    missing = [dataset for dataset in s.datasets if not done(rows, what=EDGES, dataset=dataset)]
+    run = [dataset for dataset in s.datasets if done(rows, what=EDGES, dataset=dataset)]
+    missing = [dataset for dataset in s.datasets if dataset not in run]
     why = f"Not run: {', '.join(missing)}, not here." if missing else ""
+
+    def on(what: str) -> str:
+        return u.stands_in(dataset for dataset in run if done(rows, what=what, dataset=dataset))
+
     cheaper, sizes = [], []
     for dataset in s.datasets:
         here = done(rows, what=LARGER, dataset=dataset)
         if here:
             again, mine = u.median(here, "total", method=u.RETRAINED), chosen(here, method=u.OURS)
             costs = {size: u.median(mine, "total", batch=size) for size in sorted({row["batch"] for row in mine})}
-            cheaper += [cost < again for cost in costs.values()]
+            cheaper += [cost < (1 - CLOCK) * again for cost in costs.values()]
             cells = [f"{n}: {cost:.1f} s ({LARGER_PUBLISHED.get(n, 'not run')})" for n, cost in costs.items()]
             sizes.append(f"{dataset} {', '.join(cells)}, retrained {again:.1f} s ({ANEW_PUBLISHED})")
     alike, ends = [], []
@@ -201,19 +221,39 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             if last:
                 ends.append(f"{dataset}, {what}: " + ", ".join(f"{method} {value:.2f}" for method, value in last.items()))
                 alike.append(len(last) == 2 and abs(last[u.OURS] - last[u.RETRAINED]) < 1)
-    return [
-        Verdict(
-            "accuracy", grade(near), "Before any removal (published): " + ("; ".join(texts) or "on real data not run"), why
-        ),
-        Verdict("faster", grade(faster), "A batch (propagation in it): " + ". ".join(times) + ".",
-                f"{u.SOLVERS} Vulnerable edges: of test nodes with fewer than 10 neighbors, or in the lowest tenth."),
-        Verdict("kept", grade(level), "Accuracy with nareg before and after batches (retrained): " + "; ".join(drift) + " %.",
-                "A difference to retraining of less than 0.1 is asked for; made-up graphs stand for the data sets."),
-        Verdict("larger", grade(cheaper), f"Seconds of a batch by nodes in it (published): {'; '.join(sizes) or 'not run'}."),
-        Verdict("most", grade(alike), f"Accuracy when most of the training nodes are gone: {'; '.join(ends) or 'not run'} %.",
-                f"In batches of {s.of_most}."),
-        Verdict("papers", Finding.NOT_RUN, "Not run: 111 million nodes, whose propagation alone takes 340 GB."),
+    verdicts = [
+        (EDGES, Verdict("faster", grade(faster), "A batch (propagation in it): " + ". ".join(times) + ".",
+                f"{u.SOLVERS} Vulnerable edges: of test nodes with fewer than 10 neighbors, or in the lowest tenth.")),
+        (EDGES, Verdict("kept", grade(level),
+                f"Accuracy with nareg before and after batches (retrained): {'; '.join(drift)} %.",
+                "A difference to retraining of less than 0.1 is asked for; made-up graphs stand for the data sets.")),
+        (LARGER, Verdict("larger", grade(cheaper),
+                f"Seconds of a batch by nodes in it (published): {'; '.join(sizes) or 'not run'}.",
+                f"A difference of less than {100 * CLOCK:g} % is none.")),
+        (MOST, Verdict("most", grade(alike),
+                f"Accuracy when most of the training nodes are gone: {'; '.join(ends) or 'not run'} %.",
+                f"In batches of {s.of_most}.")),
     ]  # fmt: skip
+    accuracy = "; ".join(texts) or "real data alone can tell"
+    return [
+        instead(Verdict("accuracy", grade(near), f"Before any removal (published): {accuracy}.", why),
+                f"on {' and '.join(name for name in run if name in BEFORE)} alone" if missing else ""),
+        *(instead(verdict, on(what)) for what, verdict in verdicts),
+        papers_verdict(rows),
+    ]  # fmt: skip
+
+
+def papers_verdict(rows: list[Row]) -> Verdict:
+    """The verdict on ogbn-papers100M."""
+    faster, texts = [], []
+    for what in (FEATURES, NODES):
+        here = done(rows, what=what, dataset=PAPERS)
+        if here:
+            first, seconds = u.compared_times(here, (u.OURS, u.RETRAINED))
+            faster += first
+            texts.append(f"{what}: {seconds}")
+    absent = f"{PAPERS}: 111 million nodes, whose propagation alone takes 340 GB."
+    return Verdict("papers", grade(faster), f"A batch (propagation in it): {'. '.join(texts)}." if texts else absent)
 
 
 FIGURE = Figure(

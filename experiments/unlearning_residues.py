@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _unlearning as u
-from experiments._figure import Figure, Point, Row, Verdict, chosen, grade
+from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
 from nareg.errors import CertificateError, DatasetNotFoundError
 from nareg.unlearning.forgetting import checked_weights
 from nareg.unlearning.propagation.base import Change
@@ -161,11 +161,13 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     if refusals:
         why += "What residues may add is charged by a bound that holds: models are refused which the paper retrains. "
     why += "That bound is over all nodes, and most of the time of a removal with residues."
+    on = u.stands_in(dataset for dataset in s.datasets if here(rows, dataset=dataset))
+    seen = "; ".join(ratios) or f"they do not over {DECADES:g} decades"
     return [
-        Verdict("fewer", grade(fewer), "Accuracy, a removal (propagation in it) by r_max: " + ". ".join(texts) + ".", why),
-        Verdict("independent", grade(alike),
-                "Largest over smallest time of propagation where residues wait: "
-                + ("; ".join(ratios) or f"they do not over {DECADES:g} decades") + "."),
+        instead(verdict, on) for verdict in (
+            Verdict("fewer", grade(fewer), f"Accuracy, a removal (propagation in it) by r_max: {'. '.join(texts)}.", why),
+            Verdict("independent", grade(alike), f"Largest over smallest time of propagation where residues wait: {seen}."),
+        )
     ]  # fmt: skip
 
 

@@ -78,7 +78,7 @@ def reproduce(
         console.print(f"[bold]{d.figure.name}[/]: {escape(d.figure.title)}", soft_wrap=True)
         for v in d.verdicts:
             color = COLORS.get(v.finding, "yellow")
-            console.print(f"  [{color}]{v.finding}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
+            console.print(f"  [{color}]{v.stated}[/] {escape(v.claim)}: {escape(v.measured)}", soft_wrap=True)
         console.print(f"  written: {escape(str(d.picture))}, {escape(str(d.table))}", soft_wrap=True)
     if report and done:
         console.print(f"report: {escape(str(main_.page(done, failed, out)))}", soft_wrap=True)

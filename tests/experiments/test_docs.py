@@ -62,12 +62,16 @@ def test_what_was_not_run_anew_stays_and_what_never_was_says_so():
 
 
 def test_overview_keeps_the_lines_of_what_was_not_run_anew():
-    stated = {name: {"verdicts": [{"text": f"claim of {name}", "finding": "partly"}]} for name in ("fig1", "fig2", "fig3")}
+    stated = {
+        name: {"verdicts": [{"text": f"claim of {name}", "finding": "partly", "on": ""}]} for name in ("fig1", "fig2", "fig3")
+    }
     whole = _docs.overview(stated, stated, "")
-    changed = {"fig2": {"verdicts": [{"text": "claim of fig2", "finding": "reproduced"}]}}
+    changed = {"fig2": {"verdicts": [{"text": "claim of fig2", "finding": "reproduced", "on": "on a made-up graph"}]}}
     second = "| [Figure 2](#figure-2) | claim of fig2 | **partly** |"
     assert second in whole
-    assert _docs.overview(changed, stated, whole) == whole.replace(second, second.replace("partly", "reproduced"))
+    assert _docs.overview(changed, stated, whole) == whole.replace(
+        second, second.replace("**partly**", "**reproduced** on a made-up graph")
+    )
 
 
 def test_pages_are_written_from_what_was_run(tmp_path):
@@ -85,7 +89,7 @@ def test_pages_are_written_from_what_was_run(tmp_path):
         stated = {
             "figure": name, "title": "t", "commit": f"c{k}", "settings": {"seed": k},
             "fingerprint": fingerprint(figure, figure.full),
-            "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "section": "5", "measured": "m", "why": ""}],
+            "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "on": "", "section": "5", "measured": "m", "why": ""}],
         }  # fmt: skip
         (out / f"{name}.json").write_text(json.dumps(stated))
         (out / f"{name}.csv").write_text("a\n1\n")

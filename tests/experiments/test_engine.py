@@ -95,6 +95,7 @@ TINY = {
         "scale": 0.003,
         "nodes": 10,
         "trials": 1,
+        "members": 2,
     },
     "unlearning-requests": {
         "methods": ("nareg", "retrained"),

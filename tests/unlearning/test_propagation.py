@@ -102,7 +102,7 @@ def test_added_nodes_and_changes_are_undone(r_max, rng):
 @pytest.mark.parametrize("lookups", [0.0, np.inf], ids=["scattered", "collected"])
 @pytest.mark.parametrize("r_max", [1e-3, 0.1, 1.0])
 def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, lookups, rng, monkeypatch):
-    """Lemma 3.2; and errors of the embedding, of products with it and of its columns."""
+    """Lemma 3.2, the bound of Lemma 3.1; and errors of the embedding, of products with it and of its columns."""
     monkeypatch.setattr(base, "LOOKUPS", lookups)
     live = LiveGraph(nareg.graphs.erdos_renyi(60, 0.07, rng=rng))
     X, W = rng.standard_normal((60, 5)), rng.standard_normal((5, 2))
@@ -120,6 +120,7 @@ def test_residues_keep_the_invariant_and_bound_the_error(weights, r_max, lookups
         assert all(abs(one).max() <= r_max for one in r)
         assert not r[-1].any()
         off = reference.embedding(A - np.eye(60), X, weights) - propagation.embedding()
+        assert (np.linalg.norm(off, axis=0) <= np.sqrt(60) * (len(weights) - 1) * r_max + 1e-12).all()
         assert np.linalg.norm(off) <= propagation.errors() + 1e-12
         assert np.linalg.norm(off @ W) <= propagation.errors(W) + 1e-12
         assert (abs(off).sum(0) <= propagation.column_errors() + 1e-12).all()

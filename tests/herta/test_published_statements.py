@@ -1,0 +1,51 @@
+"""Statements of the HERTA paper that do not hold as printed, and one that does: small dense matrices."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg import graphs
+
+
+@pytest.mark.parametrize("c0", [0.1, 0.5, 0.9])
+def test_the_condition_number_of_lemma_5_4_is_a_quotient(c0):
+    """P within c0 of the Hessian, at both ends: more than (1 + c0)^2, and exactly (1 + c0) / (1 - c0)."""
+    hessian, P = np.eye(2), np.diag([1 - c0, 1 + c0])
+    root = np.diag(np.diag(P) ** -0.5)
+    condition = np.linalg.cond(root @ hessian @ root)
+    assert condition == pytest.approx((1 + c0) / (1 - c0))
+    assert condition > (1 + c0) ** 2
+
+
+def excess(H: np.ndarray) -> float:
+    """Smallest of diagonal less the other entries' sizes, over rows."""
+    return float((2 * np.diag(H) - abs(H).sum(axis=1)).min())
+
+
+@pytest.mark.parametrize("lam", [5.0, 20.0, 100.0])
+def test_the_system_is_dominant_after_scaling_alone(lam, rng):
+    star = np.zeros((50, 50))
+    star[0, 1:] = star[1:, 0] = 1
+    for A in (star, graphs.power_law(60, mean_degree=6, rng=rng).adjacency.toarray()):
+        A = A + np.eye(len(A))
+        root = np.sqrt(A.sum(axis=1))
+        H = (1 + lam) * np.eye(len(A)) - lam * A / np.outer(root, root)
+        assert excess(H) < 0
+        assert excess(H * np.outer(root, root)) >= 1 - 1e-9
+
+
+def psi(A: np.ndarray, B: np.ndarray) -> float:
+    """(D.12)."""
+    values = np.linalg.eigvals(np.linalg.solve(A, B)).real
+    return float(max(values.max(), 1 / values.min()))
+
+
+def test_squares_of_near_matrices_are_apart_by_the_condition_number():
+    """The construction of Appendix D.2."""
+    gamma, delta = 1e6, 1e-3
+    turn = np.array([[np.sqrt(1 - delta**2), -delta], [delta, np.sqrt(1 - delta**2)]])
+    A = np.diag([gamma, 1.0])
+    B = turn @ A @ turn.T
+    assert psi(A, B) < 3
+    assert psi(A @ A, B @ B) > 0.1 * gamma * psi(A, B)
