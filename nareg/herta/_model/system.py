@@ -6,9 +6,8 @@ L is ``I - D~^-1/2 (A + I) D~^-1/2`` ("augmented") or ``D - A`` ("combinatorial"
 eigenvalue of H is at least one, so that a residual of ``tol ||b||`` means an error of at most ``tol ||b||``.
 
 Solves are Chebyshev polynomials of a degree known in advance: one fused product per degree, no inner products, and a linear
-map, as the theory of the outer iteration assumes. The degree grows with sqrt(lam). Where it is large, conjugate gradients take
-over (:mod:`.iterative`). They are no linear map. What the theory needs is the error bound, and that they keep: the residual
-itself is looked at.
+map, as the theory of the outer iteration assumes. The degree grows with sqrt(lam). Where it is large, an approximate Cholesky
+factor takes over, with which the number of steps hardly grows (:mod:`.iterative`). Where there is none, conjugate gradients do.
 """
 
 from __future__ import annotations
@@ -31,13 +30,10 @@ from nareg.herta._model.iterative import Iterative
 from nareg.herta._model.laplacian import largest_eigenvalue
 from nareg.herta._model.types import Device
 
-#: How solves with H are done: by a Chebyshev polynomial, or by conjugate gradients with the diagonal or an approximate Cholesky
-#: factor for a preconditioner.
+#: How solves with H are done: by a Chebyshev polynomial, conjugate gradients, or with an approximate Cholesky factor.
 SOLVERS = ("auto", "chebyshev", "cg", "cholesky")
-#: Chebyshev degrees from which conjugate gradients are tried, and from which they take over whatever they take.
-TRIED, HIGHEST = 40, 150
-#: Chebyshev products that take as long as an iteration of conjugate gradients, and the strength up to which these are made.
-WORTH, STRONG = 2.5, 1e6
+#: Chebyshev degree above which the others take over, and the strength above which there is no polynomial.
+HIGHEST, STRONG = 150, 1e6
 #: Best relative accuracy of solves, in multiples of eps times a bound of ``||H||``, and their loosest.
 ROUNDING, LOOSE = 10, 0.1
 
@@ -87,8 +83,6 @@ class System:
         self.scale = np.ones(laplacian.shape[0]) if scale is None else scale
         self.solver = solver
         self.dtype, self.device = dtype, torch.device(device)
-        #: Whether conjugate gradients take as long as a polynomial, as far as is known.
-        self._slow = self.device.type != "cpu"
         if largest is None:
             largest = largest_eigenvalue(laplacian) if lam else 0.0
         self._largest = largest
@@ -132,10 +126,9 @@ class System:
 
     @cached_property
     def _iterative(self) -> Iterative:
-        """Conjugate gradients on the CPU."""
-        how = "cg" if self.solver == "auto" and self._excess is None else self.solver
+        """With the factor or conjugate gradients, on the CPU."""
         H = sp.csr_array(sp.eye_array(self.n_nodes) + self.lam * self.laplacian)
-        return Iterative(H, how, scale=self.scale, excess=self._excess)
+        return Iterative(H, scale=self.scale, excess=None if self.solver == "cg" else self._excess)
 
     @property
     def n_nodes(self) -> int:
@@ -156,16 +149,14 @@ class System:
         return self
 
     def degree(self, tol: float) -> int:
-        """Products per column of a solve; for conjugate gradients about the most, other work counted as products."""
+        """Products per column of a solve, or what takes as long; for conjugate gradients about the most."""
         if self._strength == 0:
             return 0
-        if self._by_polynomial(tol) or (self.solver == "auto" and self._moderate(tol)):
+        if self._by_polynomial(tol):
             return self._chebyshev_degree(tol)
-        unpreconditioned = math.ceil(math.sqrt(self._strength / 2) * math.log(2 / tol))
-        if self.device.type != "cpu" or self.solver == "cg" or self._excess is None:
-            return unpreconditioned
-        with_factor = math.ceil(iterative.STEPS * iterative.WORTH * math.log(2 / tol))
-        return with_factor if self.solver == "cholesky" else min(with_factor, unpreconditioned)
+        if self.device.type == "cpu" and self.solver != "cg" and self._excess is not None:
+            return math.ceil(iterative.WORTH * iterative.steps(iterative.TYPICAL, tol))
+        return math.ceil(math.sqrt(self._strength / 2) * math.log(2 / tol))
 
     def _chebyshev_degree(self, tol: float) -> int:
         return int(series.chebyshev_coefficients(self._strength, tol).size) - 1
@@ -173,12 +164,8 @@ class System:
     def _by_polynomial(self, tol: float) -> bool:
         """Whether a solve is a Chebyshev polynomial."""
         if self.solver == "auto":
-            return self._moderate(tol) and (self._slow or self._chebyshev_degree(tol) < TRIED)
+            return self._strength <= STRONG and self._chebyshev_degree(tol) < HIGHEST
         return self.solver == "chebyshev"
-
-    def _moderate(self, tol: float) -> bool:
-        """Whether a polynomial may be the fastest."""
-        return self._strength <= STRONG and self._chebyshev_degree(tol) < HIGHEST
 
     def product(self, P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """``H P``, written to ``out``."""
@@ -214,13 +201,9 @@ class System:
         if not bool(B.isfinite().all()):  # as Chebyshev's products do
             return torch.full_like(B, math.nan)
         if self.device.type == "cpu":
-            quick = int(self._chebyshev_degree(tol) / WORTH) if self.solver == "auto" and self._moderate(tol) else None
-            X, products = self._iterative.solve(B.detach().numpy().astype(np.float64, copy=False), tol, quick=quick)
+            X, products = self._iterative.solve(B.detach().numpy().astype(np.float64, copy=False), tol)
             self.products += products
-            if X is not None:
-                return torch.as_tensor(X, dtype=self.dtype)
-            self._slow = True
-            return self._solve_from_zero(B, tol)
+            return torch.as_tensor(X, dtype=self.dtype)
         max_products = 1000 + 2 * self.degree(tol)
         return conjugate_gradients.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi, max_products=max_products)[0]
 

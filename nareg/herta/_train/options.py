@@ -29,11 +29,11 @@ class Unfolding:
     unrolled : int or None
         Number of gradient steps on the inner problem. They replace its solution, as in TWIRLS, and give another model.
     solver : {"auto", "chebyshev", "cg", "cholesky"}
-        How systems with ``I + lam L`` are solved. "chebyshev": by a polynomial, whose degree grows with ``sqrt(lam)``. "cg": by
-        conjugate gradients with a diagonal preconditioner. "cholesky": by these with an approximate Cholesky factor, whose
-        iterations hardly grow with lam, but take longer; on the CPU, for an L that has no positive entries beside its diagonal
-        and no row sums below zero (or is augmented). "auto": the fastest, as the first columns show; on another device never
-        the factor.
+        How systems with ``I + lam L`` are solved. "chebyshev": by a polynomial, whose degree grows with ``sqrt(lam)``.
+        "cholesky": with an approximate Cholesky factor, whose steps hardly grow with lam, but take longer; on the CPU, for an L
+        that has no positive entries beside its diagonal and no row sums below zero, or is augmented. "cg": by conjugate
+        gradients, the fastest where lam is large and the graph has no bottleneck; features should be of full rank. "auto": the
+        polynomial up to degree 150, above it the factor, or conjugate gradients where there is none.
 
     Raises
     ------
