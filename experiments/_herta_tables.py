@@ -180,6 +180,6 @@ def solver(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
         lines.append(f"| {graph}, {herta_solver.LABELS[name]} | " + " | ".join(cells) + " |")
     for graph, name in itertools.product(s["graphs"], herta_solver.SOLVERS):
         mine = chosen(rows, graph=graph, solver=name, what=herta_solver.TRAINING)
-        cells = [f"{row['seconds']:.3g} s" for row in mine]
+        cells = [f"{row['seconds']:.3g} s" for row in mine] + ["not run"] * (len(s["lams"]) - len(mine))
         lines.append(f"| training on {graph}, {herta_solver.LABELS[name]} | " + " | ".join(cells) + " |")
     return {"solver-table": "\n".join(lines)}
