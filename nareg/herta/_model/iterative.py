@@ -36,7 +36,7 @@ def steps(condition: float, tol: float) -> int:
     return max(1, math.ceil(math.log(2 / tol) / math.log((root + 1) / (root - 1)))) if root > 1 else 1
 
 
-class Factored:
+class FactorIteration:
     """``H^-1 B`` for float64 arrays by a preconditioned Chebyshev iteration.
 
     ``scale`` is v, and ``excess`` the row sums of ``diag(v) H diag(v)``. The ends of the preconditioned spectrum are estimated
@@ -116,7 +116,7 @@ class Factored:
         return X, float((np.sqrt(np.maximum(left, 0.0) / self._low) / np.where(size > 0, size, 1.0)).max(initial=0.0))
 
 
-class ConjugateGradients:
+class DiagonalIteration:
     """``H^-1 B`` for float64 arrays, with H's diagonal for a preconditioner."""
 
     def __init__(self, H: sp.csr_array) -> None:
@@ -158,11 +158,11 @@ class Iterative:
         self._H, self._scale, self._excess = H, scale, excess
 
     @cached_property
-    def solver(self) -> Factored | ConjugateGradients:
+    def solver(self) -> FactorIteration | DiagonalIteration:
         """Made at the first solve, and kept."""
         if self._excess is None:
-            return ConjugateGradients(self._H)
-        return Factored(self._H, scale=self._scale, excess=self._excess)
+            return DiagonalIteration(self._H)
+        return FactorIteration(self._H, scale=self._scale, excess=self._excess)
 
     def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
         """As the solver does, for columns of any size."""
