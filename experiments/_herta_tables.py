@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _herta as h
-from experiments import herta_accuracy, herta_decay, herta_effects, herta_large, herta_loss, herta_sparsifier
+from experiments import herta_accuracy, herta_decay, herta_effects, herta_large, herta_loss, herta_solver, herta_sparsifier
 from experiments._figure import Row, chosen, column
 from experiments._tables import markdown_head
 
@@ -26,6 +26,7 @@ def parts(options: dict[str, dict[str, Any]], rows: dict[str, list[Row]]) -> dic
         "herta-decay": decay,
         "herta-effects": effects,
         "herta-sparsifier": sparsifier,
+        "herta-solver": solver,
     }
     result: dict[str, str] = {}
     for name, make in makers.items():
@@ -168,3 +169,17 @@ def sparsifier(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
             cells.append(f"{np.mean(column(mine, 'kept')):.0%}: {np.mean(column(mine, 'error')):.2g}")
         lines.append(f"| {graph}, λ = {lam:g} | {draws:g} m | " + " | ".join(cells) + " |")
     return {"sparsifier-table": "\n".join(lines)}
+
+
+def solver(s: dict[str, Any], rows: list[Row]) -> dict[str, str]:
+    """Products and seconds of solves, and seconds of trainings, for every lam."""
+    lines = markdown_head(["", *(f"λ = {lam:g}" for lam in s["lams"])])
+    for graph, name in itertools.product(s["graphs"], herta_solver.SOLVERS):
+        mine = chosen(rows, graph=graph, solver=name, what=herta_solver.SOLVE)
+        cells = [f"{row['products']:.0f} ({row['seconds']:.2g} s)" for row in mine]
+        lines.append(f"| {graph}, {herta_solver.LABELS[name]} | " + " | ".join(cells) + " |")
+    for graph, name in itertools.product(s["graphs"], herta_solver.SOLVERS):
+        mine = chosen(rows, graph=graph, solver=name, what=herta_solver.TRAINING)
+        cells = [f"{row['seconds']:.3g} s" for row in mine] + ["not run"] * (len(s["lams"]) - len(mine))
+        lines.append(f"| training on {graph}, {herta_solver.LABELS[name]} | " + " | ".join(cells) + " |")
+    return {"solver-table": "\n".join(lines)}

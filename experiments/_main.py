@@ -22,7 +22,10 @@ GNN = (
     "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-tuned", "gnn-flips", "gnn-depth", "gnn-attack",
     "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-adaptive",
 )  # fmt: skip
-HERTA = ("herta-loss", "herta-large", "herta-accuracy", "herta-decay", "herta-effects", "herta-sparsifier", "herta-cost")
+HERTA = (
+    "herta-loss", "herta-large", "herta-accuracy", "herta-decay", "herta-effects", "herta-sparsifier", "herta-cost",
+    "herta-solver",
+)  # fmt: skip
 UNLEARNING = (
     "unlearning-edges",
     "unlearning-requests",

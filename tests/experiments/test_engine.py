@@ -87,6 +87,7 @@ TINY = {
         "checks": 2,
     },
     "herta-cost": {"edges": (2000, 4000)},
+    "herta-solver": {"graphs": ("made up",), "lams": (1.0, 100.0), "nodes": 500, "features": 8},
     "unlearning-efficacy": {
         "methods": ("nareg", "retrained"),
         "edges": 4,
@@ -138,6 +139,7 @@ NEEDS_DATA = {"fig4", "fig5", "fig6", "choices", "beyond", *_main.GNN, *_main.HE
     "gnn-products",
     "herta-large",
     "herta-cost",
+    "herta-solver",
     "unlearning-large",
     "unlearning-residues",
     "unlearning-deep",

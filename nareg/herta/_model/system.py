@@ -6,78 +6,36 @@ L is ``I - D~^-1/2 (A + I) D~^-1/2`` ("augmented") or ``D - A`` ("combinatorial"
 eigenvalue of H is at least one, so that a residual of ``tol ||b||`` means an error of at most ``tol ||b||``.
 
 Solves are Chebyshev polynomials of a degree known in advance: one fused product per degree, no inner products, and a linear
-map, as the theory of the outer iteration assumes. (Pubmed, 64 columns, one thread: 3 products and 13 ms to 1e-2 at lam = 1, 40
-and 0.12 s to 1e-6 at lam = 20; conjugate gradients need 4 and 38 products but 0.1 and 0.7 s.) Conjugate gradients with a Jacobi
-preconditioner take over where a wide spectrum makes the degree large.
+map, as the theory of the outer iteration assumes. The degree grows with sqrt(lam). Where it is large, an approximate Cholesky
+factor takes over, with which the number of steps hardly grows (:mod:`.iterative`). Where there is none, conjugate gradients do.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
-from scipy.sparse.linalg import ArpackNoConvergence, eigsh
 
-from nareg import _checks
-from nareg._arrays import as_numpy
 from nareg._linear import conjugate_gradients
-from nareg._operator import penalty
 from nareg.errors import InputError
 from nareg.gnn import _recurrences, series
 from nareg.gnn._operators import TorchSparse
-from nareg.gnn.adjacency import Adjacency, GraphInput, as_adjacency, csr_tensor
+from nareg.gnn.adjacency import csr_tensor
+from nareg.herta._model import iterative
+from nareg.herta._model.iterative import Iterative
+from nareg.herta._model.laplacian import largest_eigenvalue
 from nareg.herta._model.types import Device
 
-KINDS = ("augmented", "combinatorial")
-#: A Laplacian, or a positive semidefinite matrix in its place.
-OPERATORS = (*KINDS, "operator")
-#: Chebyshev degree, and strength, above which conjugate gradients take over.
-HIGHEST, STRONG = 150, 1e5
+#: How solves with H are done: by a Chebyshev polynomial, conjugate gradients, or with an approximate Cholesky factor.
+SOLVERS = ("auto", "chebyshev", "cg", "cholesky")
+#: Chebyshev degree above which the others take over, and the strength above which there is no polynomial.
+HIGHEST, STRONG = 150, 1e6
 #: Best relative accuracy of solves, in multiples of eps times a bound of ``||H||``, and their loosest.
 ROUNDING, LOOSE = 10, 0.1
-#: Relative accuracy of the largest eigenvalue, and the margin on it, because Lanczos approaches from below.
-ACCURACY, MARGIN = 1e-2, 1.02
-
-
-def checked_kind(kind: str, kinds: tuple[str, ...] = KINDS) -> str:
-    """One of the kinds of L; "normalized" is another Laplacian in nareg."""
-    if kind == "normalized":
-        raise InputError('kind is "normalized", which names the Laplacian without self-loops: pass "augmented".')
-    return _checks.choice("kind", kind, kinds)
-
-
-def laplacian_of(graph: GraphInput, kind: str, n_nodes: int | None = None) -> sp.csr_array:
-    """L of a graph in any form that :class:`~nareg.gnn.Adjacency` takes; for "operator" the matrix itself, checked."""
-    if kind == "operator":
-        L = penalty(as_numpy(graph)).L
-        if n_nodes is not None and L.shape[0] != n_nodes:
-            raise InputError(f"graph has shape {L.shape} but there are {n_nodes} rows of features: pass one row per node.")
-        return L
-    adjacency = adjacency_of(graph, n_nodes)
-    return adjacency.augmented_laplacian if kind == "augmented" else adjacency.laplacian
-
-
-def adjacency_of(graph: GraphInput, n_nodes: int | None = None) -> Adjacency:
-    """The adjacency of a graph; an :class:`~nareg.gnn.Adjacency` as it is."""
-    if n_nodes is not None:
-        return as_adjacency(graph, n_nodes)
-    return graph if isinstance(graph, Adjacency) else Adjacency(graph)
-
-
-def largest_eigenvalue(L: sp.csr_array) -> float:
-    """An upper bound of the spectrum of a Laplacian: Gershgorin's, or Lanczos' with a margin where that is lower."""
-    gershgorin = float(np.asarray(abs(L).sum(axis=1)).max(initial=0.0))
-    if L.shape[0] < 20 or gershgorin == 0:
-        return gershgorin
-    start = np.random.default_rng(0).standard_normal(L.shape[0])
-    try:
-        result = float(eigsh(L, k=1, which="LA", v0=start, tol=ACCURACY, return_eigenvectors=False)[0])
-    except ArpackNoConvergence:
-        return gershgorin
-    return min(gershgorin, MARGIN * result)
 
 
 class System:
@@ -91,6 +49,9 @@ class System:
         Of the right-hand sides.
     largest : float, optional
         A bound of the spectrum of L; default: computed.
+    scale : (N,) array, optional
+        ``v > 0`` with ``L v >= 0``, for which ``diag(v) H diag(v)`` is diagonally dominant; default ones.
+    solver : {"auto", "chebyshev", "cg", "cholesky"}
 
     Attributes
     ----------
@@ -104,7 +65,7 @@ class System:
     Raises
     ------
     InputError
-        If lam is so large that rounding destroys every digit of a solution.
+        If lam is so large that rounding destroys every digit of a solution, or the solver cannot solve this system.
     """
 
     def __init__(
@@ -115,8 +76,12 @@ class System:
         dtype: torch.dtype = torch.float64,
         device: Device = "cpu",
         largest: float | None = None,
+        scale: np.ndarray | None = None,
+        solver: str = "auto",
     ) -> None:
         self.laplacian, self.lam, self.products = laplacian, lam, 0
+        self.scale = np.ones(laplacian.shape[0]) if scale is None else scale
+        self.solver = solver
         self.dtype, self.device = dtype, torch.device(device)
         if largest is None:
             largest = largest_eigenvalue(laplacian) if lam else 0.0
@@ -134,6 +99,36 @@ class System:
         M = sp.csr_array(eye - (2 / largest) * laplacian) if self._strength else sp.csr_array(eye)
         self._M = TorchSparse(csr_tensor(M, dtype, self.device), None)
         self._jacobi = torch.as_tensor(1 / (1 + lam * laplacian.diagonal()), dtype=dtype, device=self.device)[:, None]
+        self._check_solver()
+
+    def _check_solver(self) -> None:
+        """Refuse a solver that cannot solve this system."""
+        if self.solver == "cholesky" and self.device.type != "cpu":
+            raise InputError(f"solver is 'cholesky', which runs on the CPU, but device is {self.device}: take 'auto' or 'cg'.")
+        if self.solver == "cholesky" and self._excess is None:
+            raise InputError(
+                "solver is 'cholesky', but L has positive entries beside its diagonal, or rows whose sums are below zero: take "
+                "'auto' or 'cg'."
+            )
+        if self.solver == "chebyshev" and self._strength > STRONG:
+            raise InputError(
+                f"solver is 'chebyshev', but lam is {self.lam:g} and the largest eigenvalue of L up to {self._largest:.3g}: "
+                "the polynomial's degree is too high; take 'auto'."
+            )
+
+    @cached_property
+    def _excess(self) -> np.ndarray | None:
+        """Row sums of ``diag(v) H diag(v)``; None where that is no diagonally dominant M-matrix."""
+        L, v = self.laplacian, self.scale
+        beside = sp.csr_array(L - sp.diags_array(L.diagonal()))
+        excess: np.ndarray = v * (v + self.lam * (L @ v))
+        return None if beside.data.max(initial=0.0) > 0 or not (excess > 0).all() else excess
+
+    @cached_property
+    def _iterative(self) -> Iterative:
+        """With the factor or conjugate gradients, on the CPU."""
+        H = sp.csr_array(sp.eye_array(self.n_nodes) + self.lam * self.laplacian)
+        return Iterative(H, scale=self.scale, excess=None if self.solver == "cg" else self._excess)
 
     @property
     def n_nodes(self) -> int:
@@ -146,17 +141,31 @@ class System:
 
     def to(self, dtype: torch.dtype, device: Device) -> System:
         """The same for right-hand sides of another dtype and device."""
-        return System(self.laplacian, self.lam, dtype=dtype, device=device, largest=self._largest)
+        options: dict[str, Any] = {"largest": self._largest, "scale": self.scale, "solver": self.solver}
+        return System(self.laplacian, self.lam, dtype=dtype, device=device, **options)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> System:
         """Itself: modules that hold it share it when they are copied."""
         return self
 
     def degree(self, tol: float) -> int:
-        """Products per column of a solve; for conjugate gradients about the most."""
-        if self._strength > STRONG:
-            return math.ceil(math.sqrt(self._strength / 2) * math.log(2 / tol))
-        return int(series.chebyshev_coefficients(self._strength, tol).size) - 1 if self._strength else 0
+        """Products per column of a solve, or what takes as long; for conjugate gradients about the most."""
+        if self._strength == 0:
+            return 0
+        if self._by_polynomial(tol):
+            return self._chebyshev_degree(tol)
+        if self.device.type == "cpu" and self.solver != "cg" and self._excess is not None:
+            return math.ceil(iterative.WORTH * iterative.steps(iterative.TYPICAL, tol))
+        return math.ceil(math.sqrt(self._strength / 2) * math.log(2 / tol))
+
+    def _chebyshev_degree(self, tol: float) -> int:
+        return int(series.chebyshev_coefficients(self._strength, tol).size) - 1
+
+    def _by_polynomial(self, tol: float) -> bool:
+        """Whether a solve is a Chebyshev polynomial."""
+        if self.solver == "auto":
+            return self._strength <= STRONG and self._chebyshev_degree(tol) < HIGHEST
+        return self.solver == "chebyshev"
 
     def product(self, P: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         """``H P``, written to ``out``."""
@@ -184,13 +193,17 @@ class System:
 
     def _solve_from_zero(self, B: torch.Tensor, tol: float) -> torch.Tensor:
         tol = max(tol, self.floor)
-        if self.degree(tol) < HIGHEST:
+        if self._by_polynomial(tol):
             coefficients = series.chebyshev_coefficients(self._strength, tol)
             self.products += (coefficients.size - 1) * B.shape[1]
             result: torch.Tensor = _recurrences.clenshaw(self._M, B, coefficients.tolist())
             return result
         if not bool(B.isfinite().all()):  # as Chebyshev's products do
             return torch.full_like(B, math.nan)
+        if self.device.type == "cpu":
+            X, products = self._iterative.solve(B.detach().numpy().astype(np.float64, copy=False), tol)
+            self.products += products
+            return torch.as_tensor(X, dtype=self.dtype)
         max_products = 1000 + 2 * self.degree(tol)
         return conjugate_gradients.solve(self.product, B, tol=tol, inverse_diagonal=self._jacobi, max_products=max_products)[0]
 

@@ -19,7 +19,8 @@ import torch
 from nareg import _checks
 from nareg._arrays import as_numpy
 from nareg.gnn.adjacency import GraphInput
-from nareg.herta._model.system import System, adjacency_of, checked_kind
+from nareg.herta._model.laplacian import adjacency_of, checked_kind
+from nareg.herta._model.system import System
 
 #: Tolerance of the solves behind a sketch or a trace: their error stays far below the sampling error.
 TOLERANCE = 1e-3

@@ -186,7 +186,7 @@ def sparsify(
     # exact scores add up to the effective dimension
     n_lam, uncertainty = float(leverage.sum()) if exact else math.nan, 0.0
     if measure and not exact:
-        n_lam, uncertainty = effective_dimension(System(whole, lam), rng=rng)
+        n_lam, uncertainty = effective_dimension(System(whole, lam, scale=1 / incidence.scale), rng=rng)
     timings["effective dimension"] = time.perf_counter() - clock
     clock = time.perf_counter()
     factors, n_draws, error = _draw(incidence, whole, lam, leverage, n_lam, epsilon, draws, measure, rng)
@@ -207,7 +207,7 @@ def _scores(
     if scores == "uniform":
         return np.ones(incidence.n_edges), False
     bare = scores == "effective-resistance"
-    system = System(L, max(lam, min(lam * WITHOUT_RIDGE, LARGEST)) if bare else lam)
+    system = System(L, max(lam, min(lam * WITHOUT_RIDGE, LARGEST)) if bare else lam, scale=1 / incidence.scale)
     if scores == "exact" or (scores != "approximate" and system.n_nodes <= _checks.DENSE_LIMIT):
         return exact_scores(incidence, system), not bare
     return approximate_scores(incidence, system, rng=rng), False

@@ -19,8 +19,9 @@ from nareg.errors import InputError
 from nareg.gnn._autograd import Linear
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
+from nareg.herta._model.laplacian import scaled_laplacian_of
 from nareg.herta._model.losses import LOSSES
-from nareg.herta._model.system import System, laplacian_of
+from nareg.herta._model.system import System
 from nareg.herta._model.types import Device, Nodes, Precision
 from nareg.herta._torch.coordinates import PreconditionedOptimizer, Values, checked_parameters
 from nareg.herta._train.inputs import checked_dtype, node_index
@@ -43,6 +44,8 @@ class Unfold(torch.nn.Module):
     kind : {"augmented", "combinatorial", "operator"}
     tol : float
         Largest error per column, relative to its length.
+    solver : {"auto", "chebyshev", "cg", "cholesky"}
+        As in :class:`nareg.herta.Unfolding`.
     dtype : torch.dtype
         float64 or float32. ``.to()``, ``.float()`` and the like change it, as for any module.
     device : str
@@ -69,14 +72,16 @@ class Unfold(torch.nn.Module):
         lam: float = 1.0,
         kind: str = "augmented",
         tol: float = 1e-6,
+        solver: str = "auto",
         dtype: Precision = torch.float64,
         device: Device = "cpu",
         n_nodes: int | None = None,
     ) -> None:
         super().__init__()
-        unfolding, self.tol = Unfolding(lam, kind), fraction("tol", tol)
-        L = laplacian_of(graph, unfolding.kind, n_nodes)
-        self.system = System(L, float(unfolding.lam), dtype=checked_dtype(dtype), device=checked_device(device))
+        unfolding, self.tol = Unfolding(lam, kind, solver=solver), fraction("tol", tol)
+        L, scale = scaled_laplacian_of(graph, unfolding.kind, n_nodes)
+        place: dict[str, Any] = {"dtype": checked_dtype(dtype), "device": checked_device(device)}
+        self.system = System(L, float(unfolding.lam), scale=scale, solver=solver, **place)
 
     def forward(self, Y: torch.Tensor) -> torch.Tensor:
         """(N, C) -> (N, C)."""

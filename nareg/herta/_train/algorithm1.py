@@ -55,7 +55,8 @@ def prepare(
         adjacency = as_adjacency(task.graph, task.system.n_nodes)
         draws = DRAWS * max(adjacency.raw.nnz // 2, 1)
         L = sparsify(adjacency, lam=lam, epsilon=0.5, rng=rng, kind=task.kind, draws=draws, measure=False).laplacian
-    system = System(L, lam, dtype=like.dtype, device=like.device)
+    given = task.system  # dropped edges leave the null vector of L as it is
+    system = System(L, lam, dtype=like.dtype, device=like.device, scale=given.scale, solver=given.solver)
     nodes = torch.arange(system.n_nodes, device=like.device) if printed else task.train
     sketch = SRHT(nodes.numel(), min(rows, SRHT.max_size(nodes.numel())), rng=rng)
     Q = sketched(system, X, nodes, sketch, tol=TOLERANCE)

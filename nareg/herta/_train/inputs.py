@@ -18,8 +18,9 @@ from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
 from nareg.graph import node_indices
 from nareg.herta._model.features import Features, in_range
+from nareg.herta._model.laplacian import largest_eigenvalue, scaled_laplacian_of
 from nareg.herta._model.losses import CrossEntropy, SquaredError, TrainingLoss
-from nareg.herta._model.system import System, Unrolled, laplacian_of, largest_eigenvalue
+from nareg.herta._model.system import System, Unrolled
 from nareg.herta._model.types import Device, Matrix, Nodes, Precision
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._train.options import Regularized, Unfolding
@@ -69,10 +70,10 @@ def read_model(
     precision = checked_dtype(dtype)
     X = Features.read(features, dtype=precision, device=place)
     n = X.shape[0]
-    L = laplacian_of(graph, kind, n)
+    L, scale = scaled_laplacian_of(graph, kind, n)
     index = node_index("train", np.arange(n) if train is None else train, n)
     if unfolding.unrolled is None:
-        return System(L, lam, dtype=precision, device=place), X, index
+        return System(L, lam, dtype=precision, device=place, scale=scale, solver=unfolding.solver), X, index
     largest = 2.0 if kind == "augmented" else largest_eigenvalue(L)
     return Unrolled(L, lam, unfolding.unrolled, dtype=precision, device=place, largest=largest), X, index
 

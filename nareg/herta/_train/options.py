@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.herta._model.laplacian import OPERATORS, checked_kind
 from nareg.herta._model.losses import LOSSES
-from nareg.herta._model.system import OPERATORS, checked_kind
+from nareg.herta._model.system import SOLVERS
 from nareg.herta._model.types import Nodes
 
 #: The names of optimizers.
@@ -16,7 +17,7 @@ OPTIMIZERS = ("auto", "direct", "pcg", "lbfgs", "gd", "adam", "algorithm-1", "al
 
 @dataclass(frozen=True)
 class Unfolding:
-    """The model ``Z* = (I + lam L)^-1 X W``. Pass it as ``lam`` to choose another L, or unrolled steps.
+    """The model ``Z* = (I + lam L)^-1 X W``. Pass it as ``lam`` to choose another L, unrolled steps, or a solver.
 
     Attributes
     ----------
@@ -27,6 +28,12 @@ class Unfolding:
         matrix, for example the ``matrix`` of a :class:`~nareg.results.WeightDesign`.
     unrolled : int or None
         Number of gradient steps on the inner problem. They replace its solution, as in TWIRLS, and give another model.
+    solver : {"auto", "chebyshev", "cg", "cholesky"}
+        How systems with ``I + lam L`` are solved. "chebyshev": by a polynomial, whose degree grows with ``sqrt(lam)``.
+        "cholesky": with an approximate Cholesky factor, whose steps hardly grow with lam, but take longer; on the CPU, for an L
+        that has no positive entries beside its diagonal and no row sums below zero, or is augmented. "cg": by conjugate
+        gradients, the fastest where lam is large and the graph has no bottleneck; features should be of full rank. "auto": the
+        polynomial up to degree 150, above it the factor, or conjugate gradients where there is none.
 
     Raises
     ------
@@ -46,12 +53,16 @@ class Unfolding:
     lam: float = 1.0
     kind: str = "augmented"
     unrolled: int | None = None
+    solver: str = "auto"
 
     def __post_init__(self) -> None:
         _checks.number("lam", self.lam, low=0)
         checked_kind(self.kind, OPERATORS)
+        _checks.choice("solver", self.solver, SOLVERS)
         if self.unrolled is not None:
             _checks.integer("unrolled", self.unrolled, low=1)
+            if self.solver != "auto":
+                raise InputError(f"solver is {self.solver!r}, but unrolled steps solve nothing: leave one of them out.")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,172 @@
+"""Solves with ``H = I + lam L`` that are not polynomials in H: with an approximate Cholesky factor, or by conjugate gradients.
+
+The factor is of ``diag(v) H diag(v)`` for a v > 0 that makes it diagonally dominant. H itself is not (errata), but
+``D^1/2 H D^1/2 = D + lam (D - A)`` is, for the augmented Laplacian. With it a Chebyshev iteration of a fixed number of steps is
+a linear map, as the theory of the outer iteration assumes: features of deficient rank, propagated, are of that rank. Conjugate
+gradients leave noise in the missing directions, which a training may fit.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+
+from nareg._linear.approximate_cholesky import ApproximateCholesky
+from nareg.errors import SolverError
+from nareg.filters import cg
+
+#: Columns per block.
+BLOCK = 16
+#: Steps of the Lanczos iteration for the ends of the preconditioned spectrum, and the margin on them.
+LANCZOS, MARGIN = 20, 1.1
+#: Condition number of the preconditioned system that is expected before it is known, and what a step takes, in products.
+TYPICAL, WORTH = 10.0, 5.0
+#: How often the ends of the spectrum are moved apart before a solve is given up.
+WIDENED = 8
+MAX_ITERATIONS = 100_000
+
+
+def steps(condition: float, tol: float) -> int:
+    """Chebyshev steps to an error of ``tol``: ``2 q^k <= tol`` with ``q = (sqrt(c) - 1) / (sqrt(c) + 1)``."""
+    root = math.sqrt(condition)
+    return max(1, math.ceil(math.log(2 / tol) / math.log((root + 1) / (root - 1)))) if root > 1 else 1
+
+
+class FactorIteration:
+    """``H^-1 B`` for float64 arrays by a preconditioned Chebyshev iteration.
+
+    ``scale`` is v, and ``excess`` the row sums of ``diag(v) H diag(v)``. The ends of the preconditioned spectrum are estimated
+    once. Every solve checks its error, and moves them apart if they were wrong.
+    """
+
+    def __init__(self, H: sp.csr_array, *, scale: np.ndarray, excess: np.ndarray) -> None:
+        self.H = H
+        self.factor = ApproximateCholesky.of(H, scale, excess, rng=np.random.default_rng(0))
+        self._low, self._high = self._ends()
+
+    @property
+    def condition(self) -> float:
+        """Bound of the condition number of the preconditioned system."""
+        return self._high / self._low
+
+    def _ends(self) -> tuple[float, float]:
+        """Of the spectrum of ``M^-1 H``, with a margin: Lanczos in the metric of H from a random start."""
+        n = self.H.shape[0]
+        v = np.random.default_rng(0).standard_normal((n, 1))
+        v /= math.sqrt(float(v[:, 0] @ (self.H @ v)[:, 0]))
+        basis, images = [v], [self.H @ v]
+        diagonal: list[float] = []
+        beside: list[float] = []
+        for _ in range(min(LANCZOS, n)):
+            u = self.factor.solve(images[-1])
+            diagonal.append(float(u[:, 0] @ images[-1][:, 0]))
+            for b, image in zip(basis * 2, images * 2, strict=True):  # twice, against rounding
+                u -= float(u[:, 0] @ image[:, 0]) * b
+            image = self.H @ u
+            size = math.sqrt(max(float(u[:, 0] @ image[:, 0]), 0.0))
+            if size <= 1e-10 * diagonal[0]:
+                break
+            beside.append(size)
+            basis.append(u / size)
+            images.append(image / size)
+        values = scipy.linalg.eigvalsh_tridiagonal(diagonal, beside[: len(diagonal) - 1])
+        return float(values[0]) / MARGIN, float(values[-1]) * MARGIN
+
+    def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+        """The solution to an error of ``tol`` times the length of every column, and the products of H with one column."""
+        X, products = np.empty_like(B), 0
+        for _ in range(WIDENED):
+            taken = steps(self.condition, tol)
+            products += taken * B.shape[1]
+            for first in range(0, B.shape[1], BLOCK):
+                columns = slice(first, first + BLOCK)
+                X[:, columns], error = self._iterate(np.ascontiguousarray(B[:, columns]), taken)
+                if not error <= tol:
+                    break
+            else:
+                return X, products
+            self._low, self._high = self._low / 1.5, self._high * 1.2
+        raise SolverError(
+            f"the factor's iteration did not reach tol = {tol:g}: take a larger tol, a smaller lam, or solver='cg'."
+        )
+
+    def _iterate(self, B: np.ndarray, taken: int) -> tuple[np.ndarray, float]:
+        """So many steps from zero, and a bound of the largest error over the length of its column.
+
+        With ``R = H E`` the error's length is at most ``||E||_H``, of which ``R^T M^-1 R / low`` is a bound of the square.
+        """
+        middle, half = (self._high + self._low) / 2, (self._high - self._low) / 2
+        X, R = np.zeros_like(B), B.copy()
+        D = self.factor.solve(R) / middle
+        ratio = half / middle
+        for step in range(taken):
+            X += D
+            R -= self.H @ D
+            Z = self.factor.solve(R)
+            if step < taken - 1:
+                following = 1 / (2 * middle / half - ratio)
+                D *= following * ratio
+                D += Z * (2 * following / half)
+                ratio = following
+        size, left = np.linalg.norm(B, axis=0), np.einsum("it,it->t", R, Z)
+        return X, float((np.sqrt(np.maximum(left, 0.0) / self._low) / np.where(size > 0, size, 1.0)).max(initial=0.0))
+
+
+class DiagonalIteration:
+    """``H^-1 B`` for float64 arrays, with H's diagonal for a preconditioner."""
+
+    def __init__(self, H: sp.csr_array) -> None:
+        self.H = H
+
+    def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+        """The solution to a residual of ``tol`` times the length of every column, and the products of H with one column."""
+        X, products = np.empty_like(B), 0
+        for first in range(0, B.shape[1], BLOCK):
+            columns = slice(first, first + BLOCK)
+            X[:, columns], count = self._solve_block(np.ascontiguousarray(B[:, columns]), tol)
+            products += count
+        return X, products
+
+    def _solve_block(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+        """Repeated for what is left where rounding has led the recurred residual astray."""
+        size = np.linalg.norm(B, axis=0)
+        X, R, goal, products, worst = np.zeros_like(B), B, tol, 0, math.inf
+        while True:
+            result = cg.solve_in_order(self.H, R, tol=goal, max_iterations=MAX_ITERATIONS)
+            X += result.x
+            R = B - self.H @ X
+            products += (result.iterations + 1) * B.shape[1]
+            residual = float((np.linalg.norm(R, axis=0) / np.where(size > 0, size, 1.0)).max(initial=0.0))
+            if residual <= 1.5 * tol:
+                return X, products
+            if not residual < 0.5 * worst:
+                raise SolverError(
+                    f"conjugate gradients reached a residual of {residual:.1e} instead of tol = {tol:g}: take a larger tol, "
+                    "or a smaller lam."
+                )
+            worst, goal = residual, tol / residual
+
+
+class Iterative:
+    """``H^-1 B`` for float64 arrays by the factor, where ``excess`` is given, or by conjugate gradients."""
+
+    def __init__(self, H: sp.csr_array, *, scale: np.ndarray, excess: np.ndarray | None) -> None:
+        self._H, self._scale, self._excess = H, scale, excess
+
+    @cached_property
+    def solver(self) -> FactorIteration | DiagonalIteration:
+        """Made at the first solve, and kept."""
+        if self._excess is None:
+            return DiagonalIteration(self._H)
+        return FactorIteration(self._H, scale=self._scale, excess=self._excess)
+
+    def solve(self, B: np.ndarray, tol: float) -> tuple[np.ndarray, int]:
+        """As the solver does, for columns of any size."""
+        peak = abs(B).max(axis=0, initial=0.0)
+        peak[peak == 0] = 1.0  # squares of very small or large columns would leave float64
+        X, products = self.solver.solve(B / peak, tol)
+        return X * peak, products
