@@ -58,6 +58,9 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     Drift, units and exchanges are compared with a prediction that uses no reading of the station. It comes from the model's
     parametric part: a model that learned correlations from the readings has learned the fault too.
 
+    An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations. It shows
+    in how the two places vary, not in their means, which come from the readings. Neighbors that vary alike hide an exchange.
+
     Examples
     --------
     >>> import numpy as np, nareg
