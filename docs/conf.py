@@ -42,7 +42,7 @@ html_theme_options = {
     "navbar_end": ["theme-switcher"],
     "show_toc_level": 2,
     "show_prev_next": False,
-    "secondary_sidebar_items": ["page-toc"],
+    "secondary_sidebar_items": {"**": ["page-toc"], "results/claims": []},  # its tables need the width
     "footer_start": ["copyright"],
     "footer_end": [],
 }
