@@ -35,6 +35,11 @@ def is_xarray(table: Any) -> bool:
     return _library(table) == "xarray" and hasattr(table, "dims")
 
 
+def is_quantity(array: Any) -> bool:
+    """Whether an xarray DataArray holds a pint quantity."""
+    return hasattr(array.data, "magnitude")
+
+
 def _library(table: Any) -> str:
     return type(table).__module__.partition(".")[0]
 
@@ -200,7 +205,7 @@ def _wide(array: Any, source: str) -> tuple[Any, str | None]:
     if array.ndim != 2 or time is None:
         raise InputError(f"{source} has the dimensions {tuple(array.dims)}: pass an array with two, one of them 'time'.")
     station = next(str(d) for d in array.dims if d != time)
-    if hasattr(array.data, "magnitude"):  # a pint quantity
+    if is_quantity(array):
         array = array.pint.dequantify()
     array = array.transpose(time, station)
     index = pd.Index(array.coords[time].to_numpy(), name="time") if time in array.coords else None

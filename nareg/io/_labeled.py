@@ -11,7 +11,7 @@ from typing import Any, ParamSpec, TypeVar, cast
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._foreign import is_xarray, one_variable, time_of, wide_frame
+from nareg.io._foreign import is_quantity, is_xarray, one_variable, time_of, wide_frame
 
 Parameters = ParamSpec("Parameters")
 Result = TypeVar("Result")
@@ -168,11 +168,12 @@ def _like(table: Any, frame: Any, values: np.ndarray) -> Any:
 
     if is_xarray(table):
         array = one_variable(table, "")
-        return array.copy(data=values if array.dims[0] == time_of(array) else values.T)
-    done = pd.DataFrame(values, index=frame.index, columns=frame.columns)
+        done = array.copy(data=values if array.dims[0] == time_of(array) else values.T)
+        return done.pint.quantify(array.pint.units) if is_quantity(array) else done
+    filled = pd.DataFrame(values, index=frame.index, columns=frame.columns)
     if isinstance(table, pd.DataFrame):
-        return done
+        return filled
     import polars as pl
 
-    columns = {name: pl.Series(name, done[name].to_numpy()) for name in done.columns}
+    columns = {name: pl.Series(name, filled[name].to_numpy()) for name in filled.columns}
     return table.with_columns(**columns)

@@ -79,6 +79,13 @@ def test_xarray_in_either_order_with_its_unit(transposed):
     assert readings.unit == "°C"
 
 
+def test_the_unit_of_a_pint_quantity():
+    pytest.importorskip("pint_xarray")
+    readings = io.readings_from_frame(array(units="degC").pint.quantify())
+    check(readings)
+    assert readings.unit == "degree_Celsius"
+
+
 def test_xarray_dataset_with_one_variable_of_readings():
     data = array().to_dataset()
     data["altitude"] = ("station", [400.0, 500.0, 600.0])

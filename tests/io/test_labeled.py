@@ -56,6 +56,17 @@ def test_xarray_keeps_dimensions_coordinates_and_unit(dims):
     np.testing.assert_array_equal(out.transpose("station", "time").to_numpy(), CLEAN)
 
 
+@pytest.mark.parametrize("dims", [("station", "time"), ("time", "station")])
+def test_a_pint_quantity_stays_one(dims):
+    pytest.importorskip("pint_xarray")
+    coordinates = {"station": list(NAMES), "time": TIMES}
+    plain = xarray.DataArray(X, dims=("station", "time"), attrs={"units": "K"}, coords=coordinates).transpose(*dims)
+    out = nareg.filters.denoise(GRAPH, 1.3, plain.pint.quantify()).x
+    assert out.dims == dims
+    assert str(out.pint.units) == "kelvin"
+    np.testing.assert_array_equal(out.pint.dequantify().transpose("station", "time").to_numpy(), CLEAN)
+
+
 def test_a_series_is_one_time():
     out = nareg.filters.denoise(GRAPH, 1.3, pd.Series(X[::-1, 0], index=NAMES[::-1], name="today")).x
     assert out.name == "today"
