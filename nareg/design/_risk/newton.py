@@ -30,6 +30,8 @@ TOLERANCE = 1e-7
 MAX_STEPS = 200
 #: A step is taken if the value falls by this part of what the quadratic model promised.
 ACCEPTED = 1e-4
+#: Rounding error of the value, as a share of it. A step that promises less is judged by the gradient, which must fall.
+ROUNDING = 8 * np.finfo(float).eps
 #: Damping relative to the sizes of the curvatures: first, and largest (steps are then of rounding size).
 FIRST_DAMPING, LARGEST_DAMPING = 1e-3, 1e12
 
@@ -107,7 +109,13 @@ def _step(
             reached = function(trial) if promised > 0 else None
         except NaregError:  # singular in float64: too far
             reached = None
-        gain = -np.inf if reached is None else (value - reached[0]) / promised
+        if reached is None:
+            gain = -np.inf
+        elif promised < ROUNDING * abs(value):
+            falls = np.linalg.norm(reached[1][free]) < 0.5 * np.linalg.norm(gradient[free])
+            gain = 1.0 if falls and reached[0] <= value + ROUNDING * abs(value) else -np.inf
+        else:
+            gain = (value - reached[0]) / promised
         if reached is not None and gain > ACCEPTED:
             return (trial, *reached), max(damping * (0.3 if gain > 0.75 else 1.0 if gain > 0.25 else 3.0), 1e-12)
         damping *= 4
