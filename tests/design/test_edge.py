@@ -125,6 +125,16 @@ def test_likelihood_matches_the_moment_on_the_support(rng):
     np.testing.assert_allclose(other.weights, 0.7 * d.weights)
 
 
+@pytest.mark.parametrize("noise", [0.3, 0.02])
+def test_stations_without_a_data_term_leave_the_scale_of_the_likelihood_alone(rng, noise):
+    """Where half of the stations are silent, S is still the noise variance times the precision."""
+    g = nareg.graphs.grid((5, 6))
+    precision = g.laplacian().toarray() + np.diag(rng.uniform(0.1, 1, 30))
+    silent = (np.arange(30) % 2).astype(float)
+    d = edge(g, second_moment=np.linalg.inv(precision), noise=noise, fit=silent, criterion="likelihood")
+    np.testing.assert_allclose(d.matrix.toarray(), noise * precision, rtol=1e-5, atol=1e-8)
+
+
 def test_likelihood_with_fewer_signals_than_nodes_is_shrunk(rng):
     g = nareg.graphs.sensor(40, k=4, rng=rng)
     d = edge(g, signals=field(g, 8, rng), noise=0.5, criterion="likelihood")

@@ -71,8 +71,8 @@ def edge(
     criterion : {"risk", "likelihood"}, optional
         The mean squared error (11), by default for clean signals. Or the Gaussian likelihood of the precision matrix Theta on
         the graph: of clean signals, a convex problem that needs no noise level, or of measurements. Its design is
-        ``S = mean(c sigma^2) Theta``; without noise ``S = Theta``, to be used with ``fit=1 / variance`` in
-        :func:`nareg.filters.denoise`.
+        ``S = mean(c sigma^2) Theta``, the mean over nodes with a data term; without noise ``S = Theta``, to be used with
+        ``fit=1 / variance`` in :func:`nareg.filters.denoise`.
     structure : {"symmetric", "laplacian"}
         ``"laplacian"`` keeps edge weights and the diagonal's excess over them non-negative.
     shrink : "auto", number in [0, 1] or None

@@ -21,6 +21,7 @@ from nareg import _checks
 from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.marginal import EqualGaps, Marginal, MarginalObjective, StepEnd, patterns
 from nareg.design._edge.result import EdgeOutcome
+from nareg.design._edge.shrinkage import data_scale
 from nareg.design._edge.sparse_likelihood import EdgeLikelihood
 from nareg.design._edge.sparse_marginal import SparseMarginal
 from nareg.design._edge.support import Support
@@ -251,8 +252,7 @@ def design(
         Y, seen = Y[:, seen.any(axis=0)], seen[:, seen.any(axis=0)]
     task = FromReadings(base, support, Y / np.sqrt(unit), seen, unit / variance, nonnegative, likelihood)
     outcome = task.solve(shrink, progress)
-    # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
-    scale = float(np.mean(c * variance)) / unit
+    scale = data_scale(c, variance) / unit
     details: DesignDetails = {
         **outcome.details, "noise_power": float(variance.sum())
     }  # fmt: skip

@@ -112,8 +112,16 @@ def risk_of(task: DesignProblem, support: Support) -> RiskObjective:
 
 
 def likelihood_scale(task: DesignProblem) -> float:
-    """``mean(c sigma^2)``: S = scale * Theta is the optimal filter's where ``C = scale / Sigma``; 1 without noise."""
-    return 1.0 if task.Sigma is None else float(np.mean(task.c * np.diag(task.Sigma_matrix))) or 1.0
+    """:func:`data_scale` of a problem; 1 without noise."""
+    return 1.0 if task.Sigma is None else data_scale(task.c, np.diag(task.Sigma_matrix))
+
+
+def data_scale(c: np.ndarray, variance: np.ndarray) -> float:
+    """Mean of ``c sigma^2`` over the nodes with a data term; 1 where they have no noise.
+
+    ``S = scale * Theta`` is the optimal filter's where ``C = scale / Sigma``.
+    """
+    return float(np.mean((c * variance)[c > 0])) or 1.0
 
 
 def risk_family(task: DesignProblem, support: Support, L_unknowns: np.ndarray) -> Family:

@@ -20,7 +20,7 @@ from nareg._operator import FilterSystem, Penalty, refuse_singular
 from nareg.design._edge.duality import duality_gap
 from nareg.design._edge.lbfgs import ConeDescent
 from nareg.design._edge.result import EdgeOutcome
-from nareg.design._edge.shrinkage import PROXIMAL
+from nareg.design._edge.shrinkage import PROXIMAL, data_scale
 from nareg.design._edge.sparse_likelihood import SHARED, EdgeLikelihood
 from nareg.design._edge.sparse_risk import EdgeRisk
 from nareg.design._edge.support import Support
@@ -126,8 +126,7 @@ def design(
         outcome = _descend(
             LikelihoodModel(EdgeLikelihood(base, support), samples), samples, held_out, amount, nonnegative, progress
         )
-        # S = mean(c sigma^2) Theta is the optimal filter's where C = scale / Sigma
-        scale = 1.0 if Sigma is None else float(np.mean(c * (Sigma if Sigma.ndim == 1 else np.diag(Sigma)))) or 1.0
+        scale = 1.0 if Sigma is None else data_scale(c, Sigma if Sigma.ndim == 1 else np.diag(Sigma))
         outcome = replace(outcome, entries=scale * outcome.entries)
     return outcome, c, None if fit is None else c
 
