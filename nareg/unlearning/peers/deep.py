@@ -278,7 +278,9 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             network, _ = self._trained(self._tensor(Z[None]), targets, data.classes.size, progress)
             layer = HiddenLayer(*network.hidden_layer())
             if not (np.isfinite(layer.weights).all() and np.isfinite(layer.biases).all()):
-                raise SolverError(f"training diverged at learning_rate {self.learning_rate:g}: pass a smaller one.")
+                raise SolverError(
+                    f"training diverged at learning_rate {self.learning_rate:g}: pass a smaller one, or smaller features."
+                )
             return layer
 
         return trained
