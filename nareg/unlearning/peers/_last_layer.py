@@ -10,7 +10,7 @@ nodes' rows. A request turns D into D'.
 - Otherwise both layers are trained from nothing on D' alone, with new r and B.
 
 **Which nodes train the last layer.** All training nodes. To the proof a hidden node is a row like any other, and more rows make
-a better model: 0.1 to 0.8 points of accuracy on Cora.
+a better model: 0.1 to 1.0 points of accuracy on Cora, at four lengths of the features' rows.
 """
 
 from __future__ import annotations
