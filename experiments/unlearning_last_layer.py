@@ -94,7 +94,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     """Accuracy, and seconds of a removal."""
     import matplotlib.pyplot as plt
 
-    figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
+    figure, (left, right) = plt.subplots(1, 2, figsize=(11.5, 3.8), layout="constrained")
     places = np.arange(len(s.datasets))
     for k, method in enumerate(METHODS):
         for place, dataset in zip(places, s.datasets, strict=True):
@@ -106,10 +106,10 @@ def draw(s: Settings, rows: list[Row]) -> Any:
                 label = f"{method}: {what}" if place == 0 else None
                 right.semilogy(place + 0.2 * (k - 1), seconds, mark, color=f"C{k}", label=label, alpha=0.7)
     left.set(title="before any removal", ylabel="test accuracy [%]")
-    right.set(title="a removal", ylabel="seconds")
+    right.set(title="removals", ylabel="seconds")
     for axis in (left, right):
         axis.set_xticks(places, s.datasets)
-        axis.legend(fontsize=7)
+        axis.legend(fontsize=7, loc="upper left", bbox_to_anchor=(1, 1))
     return figure
 
 
