@@ -24,7 +24,7 @@ ARRAYS = 8
 TOLERANCE = 1e-6
 
 
-class Rows(Protocol):
+class TrainingRows(Protocol):
     """What a head is trained on: rows of training nodes, and how far they are from those that exact arithmetic gives."""
 
     @property
@@ -66,7 +66,7 @@ class Head:
 
 
 def problem(
-    embedded: Rows, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
+    embedded: TrainingRows, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
 ) -> ClassifierObjective:
     """The training problem on an embedding, in memory or on a device."""
     S, s = embedded.trained()
@@ -75,7 +75,7 @@ def problem(
     return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
 
 
-def _room(embedded: Rows, columns: int, device: Device | None) -> AbstractContextManager[None]:
+def _room(embedded: TrainingRows, columns: int, device: Device | None) -> AbstractContextManager[None]:
     """Context for a training on a device, whose memory may not suffice: the embedding, and some arrays of (n_t, C) numbers."""
     if device is None:
         return nullcontext()
@@ -84,7 +84,7 @@ def _room(embedded: Rows, columns: int, device: Device | None) -> AbstractContex
 
 
 def solve(
-    embedded: Rows,
+    embedded: TrainingRows,
     Y: np.ndarray,
     B: np.ndarray,
     W: np.ndarray,
@@ -115,7 +115,9 @@ def solve(
     return result
 
 
-def _minimized(objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: Rows) -> tuple[Evaluated, float]:
+def _minimized(
+    objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: TrainingRows
+) -> tuple[Evaluated, float]:
     """Newton steps, and the bound of :func:`approximation` where they end."""
     with threads(objective.S, W.shape[1]):
         target = TOLERANCE * objective.evaluate(np.zeros_like(W)).residual if budget is None else SHARE * budget
@@ -141,7 +143,7 @@ def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndar
 
 
 def evaluate(
-    embedded: Rows,
+    embedded: TrainingRows,
     Y: np.ndarray,
     B: np.ndarray,
     W: np.ndarray,
@@ -157,7 +159,7 @@ def evaluate(
         return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
-def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Rows) -> float:
+def approximation(objective: ClassifierObjective, at: Evaluated, embedded: TrainingRows) -> float:
     """Bound on what the exact embedding Z changes in the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and

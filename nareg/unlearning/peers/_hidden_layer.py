@@ -55,7 +55,7 @@ class HiddenLayer:
 
 
 class HiddenRows:
-    """The layer's rows of the training nodes, as a head is trained on them (:class:`~nareg.unlearning.head.Rows`)."""
+    """The layer's rows of the training nodes, as a head is trained on them (:class:`~nareg.unlearning.head.TrainingRows`)."""
 
     exact = True
 

@@ -9,7 +9,7 @@ from numpy.polynomial import chebyshev
 from nareg.progress import Progress, ProgressCallback
 
 
-class Perceptron(torch.nn.Module):
+class EmbeddingPerceptron(torch.nn.Module):
     """Dropout, a hidden layer, dropout, classes; with ``mixing`` a learned polynomial before it."""
 
     def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float, mixing: torch.Tensor | None) -> None:
@@ -53,7 +53,7 @@ def chebyshev_mixing(count: int) -> torch.Tensor:
 
 
 def train(
-    network: Perceptron,
+    network: EmbeddingPerceptron,
     optimizer: torch.optim.Optimizer,
     inputs: torch.Tensor,
     targets: torch.Tensor,

@@ -34,7 +34,7 @@ except ModuleNotFoundError as error:
 from nareg.unlearning.peers._gauss_newton import Objective, length, step
 from nareg.unlearning.peers._hidden_layer import HiddenLayer
 from nareg.unlearning.peers._last_layer import LastLayer, checked_hidden_nodes
-from nareg.unlearning.peers._perceptron import Perceptron, chebyshev_mixing, train
+from nareg.unlearning.peers._perceptron import EmbeddingPerceptron, chebyshev_mixing, train
 
 BASES = ("gpr", "chebyshev")
 UPDATES = ("epochs", "newton")
@@ -259,12 +259,12 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
 
     def _trained(
         self, inputs: torch.Tensor, targets: torch.Tensor, n_classes: int, progress: ProgressCallback | None
-    ) -> tuple[Perceptron, torch.optim.Optimizer]:
+    ) -> tuple[EmbeddingPerceptron, torch.optim.Optimizer]:
         """A perceptron, trained from nothing; a random one without targets."""
         mixing = chebyshev_mixing(self.weights.size) if self.basis == "chebyshev" else None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed())
-            network = Perceptron(inputs.shape[2], self.hidden, n_classes, self.dropout, mixing)
+            network = EmbeddingPerceptron(inputs.shape[2], self.hidden, n_classes, self.dropout, mixing)
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
         train(network, optimizer, inputs, targets, self.epochs if len(targets) else 0, self._seed(), progress)
@@ -288,15 +288,15 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
     def _seed(self) -> int:
         return int(self._rng.integers(2**63 - 1))
 
-    def _objective(self, network: Perceptron, data: Data) -> Objective:
+    def _objective(self, network: EmbeddingPerceptron, data: Data) -> Objective:
         network.eval()  # no dropout
         return Objective(network, self._inputs(data, data.train), self._targets(data), self.weight_decay)
 
-    def _residual(self, network: Perceptron, data: Data) -> float:
+    def _residual(self, network: EmbeddingPerceptron, data: Data) -> float:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
         return length(self._objective(network, data).gradient(parameters))
 
-    def _newton_step(self, network: Perceptron, data: Data) -> None:
+    def _newton_step(self, network: EmbeddingPerceptron, data: Data) -> None:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
         network.load_state_dict(step(self._objective(network, data), parameters), strict=False)
 
