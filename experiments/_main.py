@@ -34,6 +34,7 @@ UNLEARNING = (
     "unlearning-large",
     "unlearning-residues",
     "unlearning-deep",
+    "unlearning-last-layer",
     "unlearning-benchmark",
 )
 #: The field's benchmarks from noisy readings alone. "time" and "time-all" stand for all of them.
@@ -41,9 +42,11 @@ TIME = (
     "time-graphtrss", "time-snapshots", "time-forecast", "time-aqi36", "time-us", "time-learning", "time-stream", "time-edges",
 )  # fmt: skip
 FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING + TIME
-#: Those that compute in NumPy and compiled loops alone: a torch device changes nothing. The peers of unlearning-benchmark have
-#: torch on the CPU alone, and seconds are compared.
-WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-benchmark", *TIME)
+#: Those that compute in NumPy and compiled loops alone: a torch device changes nothing. unlearning-last-layer and the peers of
+#: unlearning-benchmark have torch on the CPU alone, and seconds are compared.
+WITHOUT_DEVICE = (
+    *NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-last-layer", "unlearning-benchmark", *TIME,
+)  # fmt: skip
 #: Names that stand for several.
 GROUPS = {
     "all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING, "time": TIME,

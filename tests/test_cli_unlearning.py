@@ -206,12 +206,14 @@ def test_methods_are_compared_on_random_edges_or_named_ones(files, tmp_path):
     task = folder / "graph.mtx", folder / "features.npy", folder / "labels.csv"
     done = run("unlearn", "compare", *task, "--random", "2", "--deep", "--out", tmp_path / "c.csv")
     assert done.returncode == 0, done.stderr
-    assert all(method in done.stdout for method in ("nareg", "retrained", "CGU", "CEU", "perceptron", "ChebNetII"))
+    assert all(
+        method in done.stdout for method in ("nareg", "retrained", "CGU", "CEU", "perceptron", "ChebNetII", "last layer")
+    )
     with (tmp_path / "c.csv").open() as handle:
         rows = list(csv.DictReader(handle))
     assert [row["retrained"] for row in rows[:2]] == ["0", "2"]
     assert len({row["before"] for row in rows[:4]}) == 1
-    assert [row["spent"] == "" for row in rows] == [False] * 4 + [True] * 2
+    assert [row["spent"] == "" for row in rows] == [False] * 4 + [True] * 2 + [False]
     edge = "-".join(map(str, edges[0]))
     done = run("unlearn", "compare", *task, "--edges", edge, "--nodes", "3,4", "--loss", "squared", "--device", "cpu",
                "--out", tmp_path / "d.csv")  # fmt: skip

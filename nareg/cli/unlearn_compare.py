@@ -24,7 +24,9 @@ def compare(
     edges: Edges = None,
     nodes: Nodes = None,
     random: Annotated[int | None, typer.Option(help="Number of random edges, if you name none; default 20.", min=1)] = None,
-    deep: Annotated[bool, typer.Option("--deep", help="Also compare perceptrons, which certify nothing; needs torch.")] = False,
+    deep: Annotated[
+        bool, typer.Option("--deep", help="Also compare perceptrons, one with a certified last layer; needs torch.")
+    ] = False,
     *,
     options: ModelOptions,
     device: Where = None,

@@ -134,6 +134,15 @@ class Calibration:
         return Calibrated(lam, alpha, charge)
 
 
+def checked_guarantee(eps: float, delta: float) -> tuple[float, float]:
+    """Checked ``eps`` and ``delta``."""
+    eps = _checks.number("eps", eps, low=0, strict=True)
+    delta = _checks.number("delta", delta, low=0, high=1, strict=True)
+    if delta == 1:
+        raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
+    return eps, delta
+
+
 def checked_budget(alpha: float, eps: float, delta: float) -> float:
     """The budget of this noise.
 

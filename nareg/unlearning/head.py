@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
@@ -11,7 +12,6 @@ from scipy.linalg import cho_factor, cho_solve
 from nareg.errors import CertificateError, SolverError
 from nareg.unlearning._products import threads
 from nareg.unlearning.objective import ClassifierLoss, ClassifierObjective, Evaluated, spectral_norm_bound
-from nareg.unlearning.propagation.base import Embedding
 from nareg.unlearning.propagation.device import Device
 
 #: Newton steps stop at this share of the budget: a smaller gradient would only cost time.
@@ -22,6 +22,23 @@ ROUNDING = 1e-12
 ARRAYS = 8
 #: Without a budget Newton steps stop at this share of the gradient at W = 0.
 TOLERANCE = 1e-6
+
+
+class TrainingRows(Protocol):
+    """What a head is trained on: rows of training nodes, and how far they are from those that exact arithmetic gives."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether there is no error but rounding."""
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """``S, s``: rows Z_hat of the training nodes are ``s S``."""
+
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """Bound of ``||(Z - Z_hat) W||_F``, without W of ``||Z - Z_hat||_F``."""
+
+    def column_errors(self) -> np.ndarray:
+        """(F,) bounds of the columns of ``|Z - Z_hat|`` summed over the training nodes."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +66,7 @@ class Head:
 
 
 def problem(
-    embedded: Embedding, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
+    embedded: TrainingRows, Y: np.ndarray, B: np.ndarray, *, loss: ClassifierLoss, lam: float, device: Device | None
 ) -> ClassifierObjective:
     """The training problem on an embedding, in memory or on a device."""
     S, s = embedded.trained()
@@ -58,15 +75,16 @@ def problem(
     return ClassifierObjective(device.given(S), device.given(s), device.given(Y), loss, lam, device.given(B))
 
 
-def _room(embedded: Embedding, columns: int, device: Device | None) -> AbstractContextManager[None]:
+def _room(embedded: TrainingRows, columns: int, device: Device | None) -> AbstractContextManager[None]:
     """Context for a training on a device, whose memory may not suffice: the embedding, and some arrays of (n_t, C) numbers."""
-    rows = embedded.train.size
-    width = embedded.features.shape[1]
-    return nullcontext() if device is None else device.room("training", rows * width + ARRAYS * rows * columns)
+    if device is None:
+        return nullcontext()
+    S, _ = embedded.trained()
+    return device.room("training", S.size + ARRAYS * len(S) * columns)
 
 
 def solve(
-    embedded: Embedding,
+    embedded: TrainingRows,
     Y: np.ndarray,
     B: np.ndarray,
     W: np.ndarray,
@@ -98,7 +116,7 @@ def solve(
 
 
 def _minimized(
-    objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: Embedding
+    objective: ClassifierObjective, W: np.ndarray, budget: float | None, embedded: TrainingRows
 ) -> tuple[Evaluated, float]:
     """Newton steps, and the bound of :func:`approximation` where they end."""
     with threads(objective.S, W.shape[1]):
@@ -125,7 +143,7 @@ def newton_step(objective: ClassifierObjective, W: np.ndarray, gradient: np.ndar
 
 
 def evaluate(
-    embedded: Embedding,
+    embedded: TrainingRows,
     Y: np.ndarray,
     B: np.ndarray,
     W: np.ndarray,
@@ -141,7 +159,7 @@ def evaluate(
         return Head(W, B, at.residual, approximation(objective, at, embedded))
 
 
-def approximation(objective: ClassifierObjective, at: Evaluated, embedded: Embedding) -> float:
+def approximation(objective: ClassifierObjective, at: Evaluated, embedded: TrainingRows) -> float:
     """Bound on what the exact embedding Z changes in the gradient at ``at.W`` on ``Z_hat``, all classes jointly.
 
     ``Z^T l'(Z W) - Z_hat^T l'(Z_hat W)`` is ``(Z - Z_hat)^T l'(Z W)``, which has two bounds, and

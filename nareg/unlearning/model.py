@@ -18,7 +18,7 @@ from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning import _arguments, _stored, head
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, request, training
-from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget
+from nareg.unlearning.calibration import AUTO, Auto, Calibrated, Calibration, FeatureScale, checked_budget, checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.cost import UtilityCost, measured, warn_of_cost
 from nareg.unlearning.data import Data, Request
@@ -125,10 +125,7 @@ class CertifiedGPR(Forgetting[Certificate]):
         self.weights = checked_weights(order, weights)
         self.loss = LOSSES[_checks.choice("loss", loss, list(LOSSES))]
         self._calibration = Calibration.checked(lam, alpha)
-        self.eps = _checks.number("eps", eps, low=0, strict=True)
-        self.delta = _checks.number("delta", delta, low=0, high=1, strict=True)
-        if self.delta == 1:
-            raise InputError("delta is 1, which guarantees nothing: pass less, such as one over the number of edges.")
+        self.eps, self.delta = checked_guarantee(eps, delta)
         self.r_max = _checks.number("r_max", r_max, low=0)
         self.folder = None if folder is None else _arguments.folder(folder, self.r_max, device)
         self.memory = None if memory is None else _checks.integer("memory", memory, low=1)

@@ -109,6 +109,7 @@ TINY = {
     "unlearning-large": {"batches": 1, "larger": (1000,), "of_most": 25, "scale": 0.005},
     "unlearning-residues": {"r_max": (1e-5, 1e-12, 0.0), "timed": 2, "removals": 2, "scale": 0.005},
     "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
+    "unlearning-last-layer": {"datasets": ("cora",), "trials": 1, "hidden": 8, "epochs": 2},
     "unlearning-benchmark": {
         "datasets": ("cora",),
         "workloads": ("random", "second class"),

@@ -35,12 +35,24 @@ def test_every_certified_method_does_what_its_model_does_by_itself():
         assert 0 < result[method].timings["propagation"] < result[method].timings["request"]
 
 
-def test_perceptrons_certify_nothing():
+def test_of_the_perceptrons_one_certifies():
     pytest.importorskip("torch")
-    for one in compare(*TASK, edges=EDGES, methods=tuple(DEEP), rng=np.random.default_rng(2)):
-        assert one.spent is None
-        assert one.retrained == 0
-        assert one.after > 0.4
+    result = {one.method: one for one in compare(*TASK, edges=EDGES, methods=tuple(DEEP), rng=np.random.default_rng(2))}
+    assert all(one.after > 0.4 for one in result.values())
+    certified = result.pop("last layer")
+    assert 0 < certified.spent <= 1
+    assert all((one.spent, one.retrained) == (None, 0) for one in result.values())
+
+
+def test_the_last_layer_does_what_its_model_does_by_itself():
+    deep = pytest.importorskip("nareg.unlearning.peers.deep")
+    stated = {"methods": ["last layer"], "model": CertifiedGPR(weights=[0.5, 0.5], eps=0.5, delta=1e-3)}
+    (one,) = compare(*TASK, edges=EDGES, nodes=[5, 120], **stated, rng=np.random.default_rng(1))
+    (own,) = np.random.default_rng(1).spawn(1)
+    model = deep.DeepGPR(head="last-layer", weights=[0.5, 0.5], eps=0.5, delta=1e-3, rng=own).fit(*TASK)
+    certificates = [model.remove_edges([edge]) for edge in EDGES] + [model.remove_nodes([node]) for node in (5, 120)]
+    assert one.spent == max(one.spent / one.budget for one in certificates)
+    assert one.retrained == sum(one.retrained for one in certificates)
 
 
 @pytest.mark.parametrize("method", CERTIFIED)
@@ -100,12 +112,12 @@ def test_polynomials_are_of_one_order(monkeypatch):
 
     class Watched(deep.DeepGPR):
         def fit(self, *arguments, **more):
-            seen.append((self.basis, self.weights.size))
+            seen.append((self.basis, self.head, self.weights.size))
             return super().fit(*arguments, **more)
 
     monkeypatch.setattr(deep, "DeepGPR", Watched)
     list(compare(*TASK, nodes=[3], methods=tuple(DEEP), model=CertifiedGPR(weights=[0.1, 0.2, 0.3, 0.4])))
-    assert seen == [("gpr", 4), ("chebyshev", 4)]
+    assert seen == [("gpr", "all", 4), ("chebyshev", "all", 4), ("gpr", "last-layer", 4)]
 
 
 def test_preview_is_what_a_removal_does_to_the_embedding():

@@ -117,7 +117,7 @@ def test_the_chebyshev_weights_interpolate(data, rng):
     """At the Chebyshev nodes the learned polynomial has the values gamma."""
     model = DeepGPR(basis="chebyshev", order=4, rng=rng).fit(data.graph, data.features, data.labels, np.arange(150))
     gamma = rng.uniform(0.1, 1, 5)
-    powers = model._mixing().double().numpy() @ gamma  # in P = -x
+    powers = model._network.mixing.double().numpy() @ gamma  # in P = -x
     nodes = np.cos((np.arange(5) + 0.5) * np.pi / 5)
     values = sum(c * (-nodes) ** power for power, c in enumerate(powers))
     np.testing.assert_allclose(values, gamma, atol=1e-6)

@@ -24,8 +24,12 @@ from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 
 #: Linear heads, whose requests return certificates.
 CERTIFIED: dict[str, type[CertifiedGPR]] = {"nareg": CertifiedGPR, "retrained": Retrained, "CGU": CGU, "CEU": CEU}
-#: Deep models without certificates, and the basis of their polynomials; they need torch.
-DEEP = {"perceptron": "gpr", "ChebNetII": "chebyshev"}
+#: Deep models, and what of them is not by default; only the last layer is certified. They need torch.
+DEEP: dict[str, dict[str, Any]] = {
+    "perceptron": {},
+    "ChebNetII": {"basis": "chebyshev"},
+    "last layer": {"head": "last-layer"},
+}
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,8 @@ def compare(
     methods : sequence of str
         Names among ``CERTIFIED`` and ``DEEP``.
     model : CertifiedGPR, optional
-        An unfitted model; its weights, loss, lam, alpha, eps and delta apply to all certified methods, its weights to all.
+        An unfitted model; its weights, loss, lam and alpha apply to all certified linear heads, its eps and delta to all that
+        certify, its weights to all.
     device : str, optional
         A torch device for all methods.
     rng : numpy.random.Generator, optional
@@ -159,9 +164,10 @@ def _model(method: str, rng: np.random.Generator, settings: CertifiedGPR, device
         )  # fmt: skip
     from nareg.unlearning.peers.deep import DeepGPR  # needs torch
 
-    if DEEP[method] == "gpr":
-        return DeepGPR(weights=settings.weights, device=device, rng=rng)
-    return DeepGPR(order=settings.weights.size - 1, basis=DEEP[method], device=device, rng=rng)
+    options = {"eps": settings.eps, "delta": settings.delta, "device": device, "rng": rng, **DEEP[method]}
+    if "basis" in options:
+        return DeepGPR(order=settings.weights.size - 1, **options)
+    return DeepGPR(weights=settings.weights, **options)
 
 
 def _compile(weights: np.ndarray, device: str | None) -> None:

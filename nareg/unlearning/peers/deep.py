@@ -1,24 +1,26 @@
-"""A perceptron on a lazily propagated embedding; a request trains it further or takes a Newton step. It certifies nothing.
+"""A perceptron on a lazily propagated embedding: without a certificate, or with one for what its last layer holds.
 
-To compare with :class:`~nareg.unlearning.CertifiedGPR`: a non-convex model has no unique optimum, and no theorem says how much
-of the removed data more epochs leave. Needs torch (``pip install 'nareg[torch]'``).
+A non-convex model has no unique optimum, and no theorem says how much of the removed data more epochs leave. A hidden layer
+that never saw them holds nothing of them, and the last layer is convex. Needs torch (``pip install 'nareg[torch]'``).
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial import chebyshev
 
 from nareg import _checks
-from nareg.errors import InputError, MissingDependencyError
-from nareg.progress import Progress, ProgressCallback
+from nareg.errors import InputError, MissingDependencyError, SolverError
+from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
 from nareg.unlearning._interrupts import interrupts_deferred
 from nareg.unlearning._locking import reading, training
+from nareg.unlearning.calibration import checked_guarantee
+from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
 from nareg.unlearning.propagation.exact import Propagation
@@ -30,14 +32,18 @@ except ModuleNotFoundError as error:
         raise
     raise MissingDependencyError("nareg.unlearning.peers.deep needs torch: pip install 'nareg[torch]'.") from None
 from nareg.unlearning.peers._gauss_newton import Objective, length, step
+from nareg.unlearning.peers._hidden_layer import HiddenLayer
+from nareg.unlearning.peers._last_layer import LastLayer, checked_hidden_nodes
+from nareg.unlearning.peers._perceptron import EmbeddingPerceptron, chebyshev_mixing, train
 
 BASES = ("gpr", "chebyshev")
 UPDATES = ("epochs", "newton")
+HEADS = ("all", "last-layer")
 
 
 @dataclass(frozen=True)
 class DeepUpdate:
-    """What a request did. No certificate.
+    """What a request did with ``head="all"``. No certificate.
 
     Attributes
     ----------
@@ -59,8 +65,12 @@ class DeepUpdate:
     timings: dict[str, float]
 
 
-class DeepGPR(Forgetting[DeepUpdate]):
-    """Generalized PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron. **No certificate.**
+class DeepGPR(Forgetting[DeepUpdate | Certificate]):
+    """Generalized PageRank, or Chebyshev polynomials with learned weights (ChebNetII), and a perceptron.
+
+    Requests train all layers further, and certify nothing. With ``head="last-layer"`` the hidden layer is trained on some
+    training nodes, and frozen. The last layer is the convex head of :class:`~nareg.unlearning.CertifiedGPR` on its units, and
+    each request returns a :class:`~nareg.unlearning.Certificate` for the whole model.
 
     Parameters
     ----------
@@ -71,25 +81,57 @@ class DeepGPR(Forgetting[DeepUpdate]):
         2022): ``w_k = 2 / (L + 1) sum_j gamma_j T_k(x_j)``, half of that for k = 0.
     hidden : int
         Units of the hidden layer.
+    head : {"all", "last-layer"}
+        What a request trains. **Only "last-layer" certifies.**
     dropout, learning_rate, weight_decay : float
     update : {"epochs", "newton"}
-        What a request does: more epochs, or one step of Newton's method, as the paper's program. As the objective is not
-        convex, it is a damped Gauss-Newton step, taken only if it lowers objective and gradient.
+        What a request does with ``head="all"``: more epochs, or one step of Newton's method, as the paper's program. As the
+        objective is not convex, it is a damped Gauss-Newton step, taken only if it lowers objective and gradient.
     epochs, update_epochs : int
         Full-batch steps of Adam in training, and after a request with ``update="epochs"``.
+    eps, delta : float
+        Of the certificates, as in :class:`~nareg.unlearning.CertifiedGPR`.
     device : str, optional
-        A torch device; the CPU by default.
+        A torch device for Adam; the CPU by default.
     rng : numpy.random.Generator, optional
-        ``numpy.random.default_rng(0)`` by default.
+        ``numpy.random.default_rng(0)`` by default. With ``head="last-layer"`` the operating system seeds the default, as for
+        :class:`~nareg.unlearning.CertifiedGPR`: who knows the seed knows the noise term.
+
+    Attributes
+    ----------
+    hidden_nodes : array
+        Training nodes whose data the hidden layer holds.
+
+    Notes
+    -----
+    With ``head="last-layer"``:
+
+    - **Hidden layer.** It is trained on features and labels of the hidden nodes M and on the edges within M. No other data
+      reach it, not even by propagation or rounding.
+    - **Last layer.** It is trained on all training nodes, on rows ``relu(W^T z + b)``, z from the whole graph. Rows longer than
+      one are divided by their length. This is a projection: it does not enlarge the rounding error ``||W||_2 ||z - z_hat||``.
+      Ridge and noise are those for rows of length one (``FeatureScale(norm=1.0)``).
+    - **Requests.** One that leaves features and labels of M and the edges within M as they are takes Newton steps on the last
+      layer. Any other trains both layers from nothing on what remains, with new random numbers; its certificate says
+      ``retrained``. New nodes do not join M.
+    - **What is certified.** Both layers together are (eps, delta)-indistinguishable from those that ``fit`` makes of the
+      remaining data and what remains of M. In the first case ``fit`` makes the same hidden layer. Given that layer, the last
+      one solves a convex problem (Guo et al. 2020, Theorem 3). The default draws M by coins that do not depend on the data:
+      after removals the statement then holds for ``fit`` with the default, too.
+    - **What is not.** Choices that you make by looking at the data: M, units, epochs, order, features scaled by statistics of
+      all nodes. The number of training nodes at ``fit``, which is in ``alpha``. Several published versions of a model, which
+      share a noise term until a request retrains. That a request retrained shows that it touched M.
 
     Examples
     --------
     >>> import nareg, numpy as np
     >>> from nareg.unlearning.peers import DeepGPR
     >>> data = nareg.datasets.node_classification.synthetic(300, 3, rng=np.random.default_rng(0))
-    >>> model = DeepGPR(rng=np.random.default_rng(1)).fit(data.graph, data.features, data.labels, np.arange(200))
-    >>> model.remove_nodes([3, 4]).count
-    2
+    >>> model = DeepGPR(head="last-layer", rng=np.random.default_rng(1))
+    >>> model = model.fit(data.graph, data.features, data.labels, np.arange(200), hidden_nodes=np.arange(100))
+    >>> certificate = model.remove_nodes([150, 250])
+    >>> certificate.spent <= certificate.budget, certificate.retrained, model.remove_nodes([3]).retrained
+    (True, False, True)
     """
 
     def __init__(
@@ -99,21 +141,26 @@ class DeepGPR(Forgetting[DeepUpdate]):
         weights: ArrayLike | None = None,
         basis: str = "gpr",
         hidden: int = 64,
+        head: str = "all",
         dropout: float = 0.5,
         learning_rate: float = 1e-2,
         weight_decay: float = 5e-4,
         update: str = "epochs",
         epochs: int = 200,
         update_epochs: int = 20,
+        eps: float = 1.0,
+        delta: float = 1e-4,
         device: str | None = None,
         rng: np.random.Generator | None = None,
     ) -> None:
         from nareg.gnn.training import checked_device
 
         super().__init__()
-        self.basis = _checks.choice("basis", basis, BASES)
+        self.basis, self.head = _checks.choice("basis", basis, BASES), _checks.choice("head", head, HEADS)
         if basis == "chebyshev" and weights is not None:
             raise InputError('weights are given, but basis="chebyshev" learns them: pass order instead.')
+        if basis == "chebyshev" and head == "last-layer":
+            raise InputError('head is "last-layer", but basis="chebyshev" learns weights from all nodes: pass basis="gpr".')
         self.update = _checks.choice("update", update, UPDATES)
         self.weights = checked_weights(order, weights)
         self.hidden, self.epochs = _checks.integer("hidden", hidden, low=1), _checks.integer("epochs", epochs, low=1)
@@ -121,8 +168,10 @@ class DeepGPR(Forgetting[DeepUpdate]):
         self.dropout = _checks.number("dropout", dropout, low=0, high=1)
         self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
+        self.eps, self.delta = checked_guarantee(eps, delta)
         self.device = checked_device("cpu" if device is None else device)
-        self._rng = _checks.generator(rng)
+        secret = rng is None and head == "last-layer"
+        self._rng = np.random.default_rng() if secret else _checks.generator(rng)
 
     @training
     def fit(
@@ -133,25 +182,53 @@ class DeepGPR(Forgetting[DeepUpdate]):
         train: ArrayLike,
         *,
         classes: ArrayLike | None = None,
+        hidden_nodes: ArrayLike | None = None,
         progress: ProgressCallback | None = None,
     ) -> DeepGPR:
         """Propagate and train: see :meth:`nareg.unlearning.CertifiedGPR.fit`.
 
-        ``progress`` is called with a :class:`~nareg.progress.Progress` per epoch.
+        ``hidden_nodes`` (indices or a mask, with ``head="last-layer"``) are the training nodes that train the hidden layer. By
+        default each is one with probability 1/2. Without any the units stay random. ``progress`` is called with a
+        :class:`~nareg.progress.Progress` per epoch.
         """
+        if hidden_nodes is not None and self.head == "all":
+            raise InputError('hidden_nodes is given, but head="all" trains on all nodes: pass head="last-layer".')
         data = self._read(graph, features, labels, train, classes)
-        seed = int(self._rng.integers(2**63 - 1))
-        with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(seed)
-            network = _Perceptron(data.n_features, self.hidden, data.classes.size, self.dropout, self._mixing())
-        network.to(self.device)
-        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        self._train(network, optimizer, data, self.epochs, progress)
+        if self.head == "last-layer":
+            nodes = checked_hidden_nodes(hidden_nodes, data.train, data.n_nodes, self._rng)
+            trainer = self._trainer(data, progress)
+            last_layer = LastLayer.fitted(data, nodes, trainer, eps=self.eps, delta=self.delta, rng=self._rng)
+            with self._lock.mutex, interrupts_deferred():
+                self._data, self._last_layer = data, last_layer
+            return self
+        network, optimizer = self._trained(self._inputs(data, data.train), self._targets(data), data.classes.size, progress)
         with self._lock.mutex, interrupts_deferred():
             self._data, self._network, self._optimizer = data, network, optimizer
         return self
 
-    def _do(self, request: Request) -> DeepUpdate:
+    @property
+    @reading
+    def hidden_nodes(self) -> np.ndarray:
+        """Training nodes whose data the hidden layer holds, in ascending order."""
+        return self.train if self.head == "all" else self._last_layer.hidden_nodes(self._data)
+
+    def _do(self, request: Request) -> DeepUpdate | Certificate:
+        return self._train_further(request) if self.head == "all" else self._certify(request)
+
+    def _certify(self, request: Request) -> Certificate:
+        start, data, before = time.perf_counter(), self._data, self._last_layer
+        retrain = before.holds(request, data)
+        with data.changed(request) as commit:
+            propagated = time.perf_counter()
+            after = before.updated(data, self._trainer(data), self._rng, retrain=retrain)
+            timings = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
+            certificate = after.certificate(data, request, timings, retrained=after.head.B is not before.head.B)
+            with interrupts_deferred():
+                self._last_layer = after
+                commit()
+        return certificate
+
+    def _train_further(self, request: Request) -> DeepUpdate:
         start, data = time.perf_counter(), self._data
         with data.changed(request) as commit:
             propagated = time.perf_counter()
@@ -160,7 +237,7 @@ class DeepGPR(Forgetting[DeepUpdate]):
             if self.update == "newton":
                 self._newton_step(network, data)
             else:
-                self._train(network, optimizer, data, self.update_epochs)
+                train(network, optimizer, self._inputs(data, data.train), self._targets(data), self.update_epochs, self._seed())
             after = self._residual(network, data)
             with interrupts_deferred():
                 self._network, self._optimizer = network, optimizer
@@ -170,46 +247,56 @@ class DeepGPR(Forgetting[DeepUpdate]):
 
     @reading
     def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
-        """Scores (K, C) of these nodes, or all."""
-        inputs = self._inputs(self._data, self._index(nodes))
+        """Scores (K, C) of these nodes, or all; one column for two classes with ``head="last-layer"``."""
+        index = self._index(nodes)
+        if self.head == "last-layer":
+            return self._last_layer.decision(self._data.propagation.embedding(index))
+        inputs = self._inputs(self._data, index)
         self._network.eval()
         with torch.no_grad():
             scores: np.ndarray = self._network(inputs).cpu().numpy()
         return scores
 
-    def _train(
-        self,
-        network: _Perceptron,
-        optimizer: torch.optim.Optimizer,
-        data: Data,
-        epochs: int,
-        progress: ProgressCallback | None = None,
-    ) -> None:
-        nodes = data.train
-        inputs = self._inputs(data, nodes)
-        targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
-        network.train()
+    def _trained(
+        self, inputs: torch.Tensor, targets: torch.Tensor, n_classes: int, progress: ProgressCallback | None
+    ) -> tuple[EmbeddingPerceptron, torch.optim.Optimizer]:
+        """A perceptron, trained from nothing; a random one without targets."""
+        mixing = chebyshev_mixing(self.weights.size) if self.basis == "chebyshev" else None
         with torch.random.fork_rng(devices=[]):
-            torch.manual_seed(int(self._rng.integers(2**63 - 1)))
-            for epoch in range(1, epochs + 1):
-                optimizer.zero_grad()
-                loss = torch.nn.functional.cross_entropy(network(inputs), targets)
-                loss.backward()
-                optimizer.step()
-                if progress is not None:
-                    progress(Progress("training", epoch, epochs, epoch / epochs, {"loss": float(loss)}))
+            torch.manual_seed(self._seed())
+            network = EmbeddingPerceptron(inputs.shape[2], self.hidden, n_classes, self.dropout, mixing)
+        network.to(self.device)
+        optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
+        train(network, optimizer, inputs, targets, self.epochs if len(targets) else 0, self._seed(), progress)
+        return network, optimizer
 
-    def _objective(self, network: _Perceptron, data: Data) -> Objective:
-        nodes = data.train
-        targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[nodes]), device=self.device)
+    def _trainer(self, data: Data, progress: ProgressCallback | None = None) -> Callable[[np.ndarray, np.ndarray], HiddenLayer]:
+        """A function that trains a hidden layer on embeddings and labels."""
+
+        def trained(Z: np.ndarray, labels: np.ndarray) -> HiddenLayer:
+            targets = torch.as_tensor(np.searchsorted(data.classes, labels), device=self.device)
+            network, _ = self._trained(self._tensor(Z[None]), targets, data.classes.size, progress)
+            layer = HiddenLayer(*network.hidden_layer())
+            if not (np.isfinite(layer.weights).all() and np.isfinite(layer.biases).all()):
+                raise SolverError(
+                    f"training diverged at learning_rate {self.learning_rate:g}: pass a smaller one, or smaller features."
+                )
+            return layer
+
+        return trained
+
+    def _seed(self) -> int:
+        return int(self._rng.integers(2**63 - 1))
+
+    def _objective(self, network: EmbeddingPerceptron, data: Data) -> Objective:
         network.eval()  # no dropout
-        return Objective(network, self._inputs(data, nodes), targets, self.weight_decay)
+        return Objective(network, self._inputs(data, data.train), self._targets(data), self.weight_decay)
 
-    def _residual(self, network: _Perceptron, data: Data) -> float:
+    def _residual(self, network: EmbeddingPerceptron, data: Data) -> float:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
         return length(self._objective(network, data).gradient(parameters))
 
-    def _newton_step(self, network: _Perceptron, data: Data) -> None:
+    def _newton_step(self, network: EmbeddingPerceptron, data: Data) -> None:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
         network.load_state_dict(step(self._objective(network, data), parameters), strict=False)
 
@@ -221,42 +308,10 @@ class DeepGPR(Forgetting[DeepUpdate]):
         else:
             assert isinstance(propagation, Propagation)
             rows = propagation.powers(nodes)
+        return self._tensor(rows)
+
+    def _targets(self, data: Data) -> torch.Tensor:
+        return torch.as_tensor(np.searchsorted(data.classes, data.labels[data.train]), device=self.device)
+
+    def _tensor(self, rows: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(rows, dtype=torch.float32, device=self.device)
-
-    def _mixing(self) -> torch.Tensor | None:
-        """The (L + 1, L + 1) matrix from gamma to the weights of the powers of P."""
-        if self.basis == "gpr":
-            return None
-        count = self.weights.size
-        nodes = np.cos((np.arange(count) + 0.5) * np.pi / count)
-        to_powers = np.zeros((count, count))
-        for k in range(count):
-            series = np.eye(count)[k] * (1 if k == 0 else 2) / count
-            values = chebyshev.chebvander(nodes, count - 1)[:, k]  # T_k(x_j)
-            powers = chebyshev.cheb2poly(series) * (-1.0) ** np.arange(chebyshev.cheb2poly(series).size)  # T_k(-P)
-            to_powers[: powers.size] += np.outer(powers, values)
-        return torch.as_tensor(to_powers, dtype=torch.float32)
-
-
-class _Perceptron(torch.nn.Module):
-    """Dropout, a hidden layer, dropout, classes; with ``mixing`` a learned polynomial before it."""
-
-    def __init__(self, n_features: int, hidden: int, n_classes: int, dropout: float, mixing: torch.Tensor | None) -> None:
-        super().__init__()
-        self.gamma = None if mixing is None else torch.nn.Parameter(torch.ones(len(mixing)))
-        self.register_buffer("mixing", mixing)
-        self.layers = torch.nn.Sequential(
-            torch.nn.Dropout(dropout), torch.nn.Linear(n_features, hidden), torch.nn.ReLU(), torch.nn.Dropout(dropout),
-            torch.nn.Linear(hidden, n_classes),
-        )  # fmt: skip
-
-    def forward(self, powers: torch.Tensor) -> torch.Tensor:
-        """(L + 1 or 1, K, F) -> (K, C)."""
-        if self.gamma is None:
-            Z = powers[0]
-        else:
-            mixing = self.mixing
-            assert isinstance(mixing, torch.Tensor)
-            Z = torch.einsum("l,lkf->kf", mixing @ self.gamma.relu(), powers)
-        scores: torch.Tensor = self.layers(Z)
-        return scores

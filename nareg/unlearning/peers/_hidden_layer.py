@@ -1,0 +1,92 @@
+"""A frozen hidden layer: what it is trained on, its rows, and how far rounding may move them.
+
+With the layer's weights W and biases b, a node's row is ``h = p(relu(W^T z + b))``. Here ``p(h) = h / max(1, ||h||)`` is
+the projection on the unit ball. Neither relu nor p moves two points apart, so ``||h - h'|| <= ||W||_2 ||z - z'||``. Division by
+the length alone has no such bound near zero.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from nareg._linear.threads import product_threads
+from nareg.graph import Graph
+from nareg.unlearning.data import Data
+from nareg.unlearning.objective import spectral_norm_bound
+from nareg.unlearning.propagation.base import Embedding
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
+from nareg.unlearning.propagation.exact import Propagation
+
+#: Twice the unit roundoff: n operations one after the other have a relative error of at most n times this.
+ROUNDOFF = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenLayer:
+    """Weights (F, units) and biases (units,), in float64."""
+
+    weights: np.ndarray
+    biases: np.ndarray
+
+    def rows(self, Z: np.ndarray) -> np.ndarray:
+        """(K, units): ``relu(Z W + b)``, rows longer than one divided by their length."""
+        with product_threads(Z.size * self.biases.size):
+            H: np.ndarray = Z @ self.weights
+        H += self.biases
+        np.maximum(H, 0, out=H)
+        H /= np.maximum(np.sqrt(np.einsum("ij,ij->i", H, H)), 1)[:, None]
+        return H
+
+    def error(self, Z: np.ndarray, error: float) -> float:
+        """Bound of ``||H - H_hat||_F``, H_hat the computed rows of Z and H the exact ones of a Z that is ``error`` away.
+
+        A computed sum of F + 1 terms is off by at most F + 1 roundoffs of the sum of their sizes. For a row of ``Z W + b`` the
+        sums of sizes have at most the length ``||W||_F ||z|| + ||b||``. The projection does not lengthen the error, and adds
+        ``units + 4`` roundoffs of a row of length one at most.
+        """
+        F, units = self.weights.shape
+        root = np.sqrt(len(Z))
+        size = np.linalg.norm(self.weights) * np.linalg.norm(Z) + root * np.linalg.norm(self.biases)
+        rounding = (F + 1) * size + (units + 4) * root
+        return spectral_norm_bound(self.weights) * error + ROUNDOFF * float(rounding)
+
+
+class HiddenRows:
+    """The layer's rows of the training nodes, as a head is trained on them (:class:`~nareg.unlearning.head.TrainingRows`)."""
+
+    exact = True
+
+    def __init__(self, layer: HiddenLayer, propagation: Embedding) -> None:
+        Z = propagation.embedding(propagation.train)
+        self._rows, self._error = layer.rows(Z), layer.error(Z, propagation.errors())
+
+    def trained(self) -> tuple[np.ndarray, np.ndarray]:
+        """Rows, and ones."""
+        return self._rows, np.ones(len(self._rows))
+
+    def errors(self, W: np.ndarray | None = None) -> float:
+        """Bound of ``||(H - H_hat) W||_F``, without W of ``||H - H_hat||_F``."""
+        return self._error if W is None else self._error * float(np.linalg.norm(W))
+
+    def column_errors(self) -> np.ndarray:
+        """(units,) bounds of the columns of ``|H - H_hat|`` summed over the training nodes."""
+        n, units = self._rows.shape
+        return np.full(units, np.sqrt(n) * self._error)
+
+
+def induced_embedding(data: Data, nodes: np.ndarray) -> np.ndarray:
+    """(K, F) embedding of the graph that these nodes, in rising order, and the edges among them are.
+
+    It is computed in an order that depends on these alone: other nodes do not even change its rounding.
+    """
+    if not nodes.size:
+        return np.empty((0, data.n_features))
+    ends, neighbors = data.graph.rows_of(nodes)
+    adjacency = sp.csr_array((np.ones(neighbors.size), neighbors, ends), shape=(nodes.size, data.n_nodes))[:, nodes]
+    adjacency.sort_indices()
+    propagation = data.propagation
+    features = propagation.features[nodes]
+    return Propagation(LiveGraph(Graph(adjacency)), features, propagation.weights, np.arange(nodes.size)).embedding()
