@@ -30,6 +30,7 @@ UNLEARNING = (
     "unlearning-edges",
     "unlearning-requests",
     "unlearning-bounds",
+    "unlearning-cost",
     "unlearning-efficacy",
     "unlearning-large",
     "unlearning-residues",
@@ -43,7 +44,7 @@ TIME = (
 FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING + TIME
 #: Those that compute in NumPy and compiled loops alone: a torch device changes nothing. The peers of unlearning-benchmark have
 #: torch on the CPU alone, and seconds are compared.
-WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-benchmark", *TIME)
+WITHOUT_DEVICE = (*NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-cost", "unlearning-benchmark", *TIME)
 #: Names that stand for several.
 GROUPS = {
     "all": FIGURES, "node-adaptive": NODE_ADAPTIVE, "gnn": GNN, "herta": HERTA, "unlearning": UNLEARNING, "time": TIME,
