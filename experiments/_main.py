@@ -30,6 +30,7 @@ UNLEARNING = (
     "unlearning-edges",
     "unlearning-requests",
     "unlearning-bounds",
+    "unlearning-cost",
     "unlearning-efficacy",
     "unlearning-large",
     "unlearning-residues",
@@ -45,7 +46,8 @@ FIGURES = NODE_ADAPTIVE + GNN + HERTA + UNLEARNING + TIME
 #: Those that compute in NumPy and compiled loops alone: a torch device changes nothing. unlearning-last-layer and the peers of
 #: unlearning-benchmark have torch on the CPU alone, and seconds are compared.
 WITHOUT_DEVICE = (
-    *NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-last-layer", "unlearning-benchmark", *TIME,
+    *NODE_ADAPTIVE, "herta-sparsifier", "unlearning-bounds", "unlearning-cost", "unlearning-last-layer", "unlearning-benchmark",
+    *TIME,
 )  # fmt: skip
 #: Names that stand for several.
 GROUPS = {

@@ -106,6 +106,7 @@ TINY = {
         "trials": 1,
     },
     "unlearning-bounds": {"kinds": ("features", "nodes"), "r_max": (0.0, 1e-2), "removals": 2},
+    "unlearning-cost": {"nodes": (20, 40), "degrees": (2, 4), "orders": (1, 2), "residues": (1.0, 0.1)},
     "unlearning-large": {"batches": 1, "larger": (1000,), "of_most": 25, "scale": 0.005},
     "unlearning-residues": {"r_max": (1e-5, 1e-12, 0.0), "timed": 2, "removals": 2, "scale": 0.005},
     "unlearning-deep": {"kinds": ("ChebNetII",), "batches": 1, "hidden": 8, "epochs": 2, "more": 1, "scale": 0.005},
