@@ -21,8 +21,9 @@ CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure"
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp")
 UNIT = ("unit", "units", "einheit")
+FLAG = ("quality", "flag", "flags", "qc")
 #: What long tables carry beside time, station and value.
-BESIDE = (*LATITUDE, *LONGITUDE, *ALTITUDE, "x", "y", *UNIT, "quality", "flag", "qc")
+BESIDE = (*LATITUDE, *LONGITUDE, *ALTITUDE, "x", "y", *UNIT, *FLAG)
 
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(
