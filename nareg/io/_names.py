@@ -21,10 +21,10 @@ def match(
     matched = {column: known[column.strip()] for column in columns if column.strip() in known}
     taken = set(matched.values())
     forms = ((_loose, "case, spaces or leading zeros", merge), (_without_unit, "a unit in brackets", False))
-    for form, ignored, many in forms:
-        loose_stations = _unique((station for station in stations if many or station not in taken), form)
+    for form, ignored, spellings in forms:
+        loose_stations = _unique((station for station in stations if spellings or station not in taken), form)
         others = [column for column in columns if column not in matched]
-        if not many:
+        if not spellings:
             others = list(_unique(others, form).values())
         loose = {column: loose_stations[form(column)] for column in others if form(column) in loose_stations}
         if loose:

@@ -77,13 +77,9 @@ def _station(station: int, y: np.ndarray, expected: np.ndarray, std: float, lags
     fall = plain - shifted  # NaN where there is no reading, or no prediction at the other time
     gain = np.cumsum(np.nan_to_num(fall), axis=1)
     before = np.hstack([np.zeros((len(lags), 1)), gain[:, :-1]])
-    later, earlier = gain[:, -1:] - before, gain
-    spans = [(value, *np.unravel_index(np.argmax(value), value.shape), late) for value, late in ((later, 1), (earlier, 0))]
-    value, lag, cut, late = max(spans, key=lambda s: float(s[0].max()))
-    if value[lag, cut] <= 0:
-        return None
-    inside = np.zeros(T, dtype=bool)
-    inside[slice(cut, None) if late else slice(0, cut + 1)] = True
+    spans = np.stack([gain, gain[:, -1:] - before])  # up to a time, and from it on
+    late, lag, cut = (int(i) for i in np.unravel_index(int(np.argmax(spans)), spans.shape))
+    inside = np.arange(T) >= cut if late else np.arange(T) <= cut
     rows = np.flatnonzero(inside & np.isfinite(fall[lag]))
     if rows.size < SHORTEST:
         return None

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from nareg.quality._residuals import Residuals
 from nareg.quality._swapped import SwappedPair, exchanges
 from nareg.quality._unit import Conversion, conversions
 
+Fault = TypeVar("Fault", Conversion, Delay)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
@@ -27,21 +30,30 @@ WEIGHT = 0.3
 def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     """Stations in a wrong unit, with a wrong clock, and exchanged ones."""
     findings: list[Finding] = []
-    for test, finding in ((conversions, _unit), (delays, _clock)):
-        for _ in range(residuals.n_nodes):  # one at a time: such a station bends what is expected of its neighbors
-            stations = {finding.station for finding in findings}
-            wrong = [w for w in test(residuals, seen) if w.station not in stations]
-            if not wrong:
-                break
-            worst = max(wrong, key=lambda w: w.order)
-            findings.append(finding(residuals, worst))
-            bad = residuals.bad.copy()
-            bad[:, worst.station] = True
-            residuals = replace(residuals, bad=bad)
-            seen = others(residuals)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
     swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
     return findings + [finding for e in swaps for finding in _swapped(residuals, e)]
+
+
+def _one_at_a_time(
+    residuals: Residuals, seen: Others, findings: list[Finding],
+    test: Callable[[Residuals, Others], list[Fault]], finding: Callable[[Residuals, Fault], Finding],
+) -> tuple[Residuals, Others]:  # fmt: skip
+    """Add the findings of a test, the clearest first, and leave out its station: it bends what is expected of its neighbors."""
+    for _ in range(residuals.n_nodes):
+        stations = {finding.station for finding in findings}
+        faults = [fault for fault in test(residuals, seen) if fault.station not in stations]
+        if not faults:
+            break
+        worst = max(faults, key=lambda fault: fault.order)
+        findings.append(finding(residuals, worst))
+        bad = residuals.bad.copy()
+        bad[:, worst.station] = True
+        residuals = replace(residuals, bad=bad)
+        seen = others(residuals)
+    return residuals, seen
 
 
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:

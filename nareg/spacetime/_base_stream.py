@@ -58,9 +58,10 @@ class BaseStream(ABC):
             not after the last one.
         """
         model = self.model
-        by_name = y if isinstance(y, Mapping) else as_series(y) if model.graph.names is not None else None
-        if by_name is not None:
-            y = _stations.by_name(model.graph, by_name)
+        if isinstance(y, Mapping):
+            y = _stations.by_name(model.graph, y)
+        elif model.graph.names is not None and (series := as_series(y)) is not None:
+            y = _stations.by_name(model.graph, series)
         y = checked_update(y, model.n_nodes)
         row = self._row + 1 if time is None else checked_row(model, time, self._row)
         values = model.to_unit(y)
