@@ -57,8 +57,8 @@ def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     if enough.sum() < 4:
         return []
     lags = _lags(residuals.grid)
-    found = (_station(int(i), values[:, i], expected[:, i], float(seen.std[i]), lags) for i in np.flatnonzero(enough))
-    return [delay for delay in found if delay is not None]
+    results = (_station(int(i), values[:, i], expected[:, i], float(seen.std[i]), lags) for i in np.flatnonzero(enough))
+    return [delay for delay in results if delay is not None]
 
 
 def _lags(grid: TimeGrid) -> np.ndarray:
