@@ -19,7 +19,7 @@ from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, Sta
 from nareg.cleaning._results import Cleaned
 from nareg.cleaning._suspects import doubt, in_own_times, note
 from nareg.cleaning._uncertainty import coverage, typical_errors
-from nareg.cleaning._words import number, plural
+from nareg.cleaning._words import number, plural, same_unit
 from nareg.errors import InputError
 from nareg.io import readings_to_frame
 from nareg.progress import Progress, ProgressCallback
@@ -148,6 +148,12 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     usable = np.where(screened, np.nan, y)
     chosen = hide(usable.T, share, rng).T
     notes = list(network.notes)
+    stated = network.readings.unit
+    if settings.unit is not None and stated is not None and not same_unit(settings.unit, stated):
+        notes.append(
+            f"The table has its readings in {stated}, but unit is {settings.unit}: nothing is converted. Omit unit, or convert "
+            "the readings."
+        )
     model, quality, without = learn(
         network, chosen, noise, rng, notes, report, dynamics=settings.dynamics, transform=settings.transform, until=FITTED
     )

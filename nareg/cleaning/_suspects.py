@@ -29,7 +29,7 @@ def in_own_times(quality: Quality, readings: Readings) -> Quality:
 
 
 def doubt(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:
-    """(N, T) how far a drifting station is off while it drifts, 0 elsewhere.
+    """(N, T) how far a station that drifts, or has a wrong clock, is off during that time, 0 elsewhere.
 
     The estimate there follows its readings. Whether they or the other stations are right, readings cannot tell.
     """
@@ -48,7 +48,8 @@ def note(doubts: np.ndarray) -> str | None:
     stations = int(doubts.any(axis=1).sum())
     if not stations:
         return None
+    what = "drifts or has a wrong clock" if stations == 1 else "drift or have a wrong clock"
     return (
-        f"{plural(stations, 'station')} drift{'s' if stations == 1 else ''}: the estimate there follows the readings, and its "
-        "band is as wide as they are off. To have it from the other stations instead, remove these readings and clean again."
+        f"{plural(stations, 'station')} {what}: the estimate there follows the readings, and its band is as wide as they are "
+        "off. To have it from the other stations instead, remove these readings and clean again."
     )

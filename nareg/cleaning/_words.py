@@ -1,8 +1,9 @@
-"""Numbers and counts for sentences."""
+"""Numbers, counts and units for sentences."""
 
 from __future__ import annotations
 
 import math
+import re
 
 
 def number(value: float, digits: int = 2) -> str:
@@ -35,3 +36,19 @@ def plural(count: int, noun: str) -> str:
     ('no gaps', '1 gap', '1,200 gaps')
     """
     return f"no {noun}s" if count == 0 else f"{count:,} {noun}" + ("" if count == 1 else "s")
+
+
+def same_unit(one: str, other: str) -> bool:
+    """Whether two texts name one unit, by common spellings of degrees.
+
+    Examples
+    --------
+    >>> same_unit("degree_Celsius", "°C"), same_unit("degC", "C"), same_unit("K", "°C"), same_unit("hPa", "hpa ")
+    (True, True, False, True)
+    """
+    return _plain_unit(one) == _plain_unit(other)
+
+
+def _plain_unit(unit: str) -> str:
+    plain = re.sub(r"degrees?|deg|°|[\s_]", "", unit.lower())
+    return {"celsius": "c", "fahrenheit": "f", "kelvin": "k"}.get(plain, plain)

@@ -13,6 +13,7 @@ from nareg.cli import inputs
 from nareg.cli.inputs import errors, print_line
 from nareg.cli.options import NEIGHBORS, Neighbors, Strict
 from nareg.cli.stages import stage_bar
+from nareg.errors import InputError
 
 
 def explore(
@@ -38,6 +39,10 @@ def explore(
     from nareg.explorer._explore import CLEANED, write_page
     from nareg.explorer._source import Scene, assembled
 
+    if readings is None and Path(stations).suffix:
+        raise InputError(
+            f"{stations} is one table and there is no second: pass stations.csv and readings.csv, or a network's name."
+        )
     files = [] if readings is None else [Path(stations), readings]
     inputs.output(out, (".html", ".htm"), *files)
     try:

@@ -84,6 +84,12 @@ class FileTable:
         """The first cells of a column."""
         return [row[index] for row in self._sample]
 
+    def leave_out_first(self) -> None:
+        """Leave out the first row, which has no reading."""
+        first = next(i for i in range(self._start + 1, len(self._lines)) if self._lines[i].strip(self._separator + " \t"))
+        self._lines[first] = ""
+        del self._sample[0]
+
     def column(self, index: int) -> str:
         """The name of a column in messages."""
         return f"column {self.header[index]!r}" if self.header[index] else f"column {index + 1}, which has no name"
@@ -164,6 +170,12 @@ class FileTable:
 
     def _checked(self, line: int, cells: list[str], width: int) -> list[str]:
         if len(cells) < width or any(cell.strip() for cell in cells[width:]):
+            if width == 1:
+                title = self._lines[self._start].strip()
+                raise InputError(
+                    f"{self.source}, line {self._start + 1}: {title[:80]!r} is no header, since line {line} has {len(cells)} "
+                    "cells: delete the lines above the header."
+                )
             raise InputError(f"{self.source}, line {line}: {len(cells)} cells, but the header has {width}: correct the line.")
         return cells[:width]  # without separators at the end of the line
 

@@ -17,7 +17,7 @@ from nareg import _checks
 from nareg._array_files import refuse_expanding
 from nareg._files import atomic_write
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
-from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
+from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
 
 PARQUET = (".parquet", ".pq")
 NETCDF = (".nc", ".nc4", ".netcdf")
@@ -183,11 +183,22 @@ def one_variable(table: Any, source: str) -> Any:
     """The one array of readings: two dimensions, one of them time."""
     if hasattr(table, "data_vars"):
         names = [name for name, array in table.data_vars.items() if array.ndim == 2 and time_of(array) is not None]
+        if len(names) > 1:
+            names = [name for name in names if not _is_flag(name, table[name])]
         if len(names) != 1:
             some = ", ".join(map(str, names)) or "none"
-            raise InputError(f"{source}: {some} of its variables have a time and a station dimension: pass one of them.")
+            raise InputError(
+                f"{source}: {some} of its variables have a time and a station dimension: keep one of them in the file, or pass "
+                "that variable from Python."
+            )
         return table[names[0]]
     return table
+
+
+def _is_flag(name: Any, array: Any) -> bool:
+    """Whether a variable is a quality flag of another, by the attributes of the CF conventions or by its name."""
+    marked = {"flag_values", "flag_masks", "flag_meanings"} & set(array.attrs)
+    return bool(marked) or "flag" in str(array.attrs.get("standard_name", "")) or plain(str(name)) in FLAG
 
 
 def time_of(array: Any) -> str | None:

@@ -40,6 +40,15 @@ def is_table(value: object) -> bool:
     return type(value).__module__.partition(".")[0] in LIBRARIES and hasattr(value, "shape")
 
 
+def as_series(value: Any) -> Any:
+    """A pandas Series, and an xarray array of one named dimension as one; None for anything else."""
+    if not is_table(value):
+        return None
+    if is_xarray(value) and value.ndim == 1 and value.dims[0] in value.coords:
+        return value.to_series()
+    return value if type(value).__name__ == "Series" and hasattr(value, "index") else None  # polars' has no names
+
+
 def takes_tables(
     *names: str, times: str | None = None, observed: str | None = None, like: str | None = None
 ) -> Callable[[Callable[Parameters, Result]], Callable[Parameters, Result]]:

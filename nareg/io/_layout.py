@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -11,22 +12,31 @@ from nareg.io._file import FileTable
 from nareg.io._frame import FrameTable
 from nareg.io._notes import Notes, listed
 from nareg.io._numbers import looks_numeric
-from nareg.io._vocabulary import BESIDE, MISSING, SENSOR, STATION, TIME, UNNAMED, VALUE, plain
+from nareg.io._vocabulary import BESIDE, CLOCK, MISSING, SENSOR, STATION, TIME, UNNAMED, VALUE, plain
 
 Table = FileTable | FrameTable
+#: A time of day, and what is one in a column of that name.
+CLOCK_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2}(?:[.,]\d+)?)?(?:\s*[AaPp]\.?[Mm]\.?)?", re.ASCII)
+HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings."""
+    """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
+
+    ``beside`` are the columns of a long table that are not read.
+    """
 
     time: tuple[int, ...]
     station: int | None
     values: tuple[int, ...]
+    beside: tuple[int, ...] = ()
 
 
 def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Layout:
     """The layout of a table of readings, by its header and first rows."""
+    if isinstance(table, FileTable):
+        _leave_out_units(table, notes)
     words = [plain(name) for name in table.header]
     time = _time(table, words, stations, notes)
     rest = [i for i in range(len(words)) if i not in time and not _counter(table, i, words[i])]
@@ -36,7 +46,24 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
         return Layout(time, None, tuple(rest))
-    return Layout(time, station, (_value(table, words, [i for i in rest if i != station], notes),))
+    value = _value(table, words, [i for i in rest if i != station], notes)
+    return Layout(time, station, (value,), tuple(i for i in rest if i not in (station, value)))
+
+
+def _leave_out_units(table: FileTable, notes: Notes) -> None:
+    """Leave out a row of units below the header: it has no number and no date, and words above the first readings."""
+    columns = [table.head(i)[:2] for i in range(len(table.header))]
+    if len(columns[0]) < 2:
+        return
+
+    def number(cell: str) -> bool:
+        return cell.lower() not in MISSING and looks_numeric([cell], comma=table.comma)
+
+    if any(parse(first) or number(first) for first, _ in columns):
+        return
+    if units := sorted({first for first, second in columns if number(second) and first.lower() not in MISSING}):
+        notes.guess(f"the row of units below the header ({listed(units)}) is left out", "delete the row")
+        table.leave_out_first()
 
 
 def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes: Notes) -> tuple[int, ...]:
@@ -46,7 +73,7 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         columns = {TIME[rank]: i for rank, i in reversed(named)}
         if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
             return columns["date"], columns["time"]
-        return (named[0][1],)
+        return _with_clock(table, words, named[0][1], known, notes)
     if isinstance(table, FrameTable) and table.counted:
         notes.guess(
             "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
@@ -56,12 +83,26 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         return (0,)
     if table.header[0] not in known and all(parse(cell) for cell in table.head(0)):
         notes.guess(f"column {table.header[0]!r} holds the times", "name it 'time'")
-        return (0,)
+        return _with_clock(table, words, 0, known, notes)
     if sum(parse(name) is not None for name in table.header) > 1:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
     )
+
+
+def _with_clock(table: Table, words: list[str], date: int, known: set[str], notes: Notes) -> tuple[int, ...]:
+    """The column of times and, where it has dates alone, the one of the times of day."""
+    if not all(parse(cell) and ":" not in cell for cell in table.head(date)):
+        return (date,)
+    others = [i for i in range(len(words)) if i != date and table.header[i] not in known]
+    clocks = [i for i in others if all(map((HOUR if words[i] in CLOCK else CLOCK_TIME).fullmatch, table.head(i)))]
+    if len(clocks) != 1:
+        return (date,)
+    notes.guess(
+        f"the times are in the columns {table.header[date]!r} and {table.header[clocks[0]]!r}", "name them 'date' and 'time'"
+    )
+    return date, clocks[0]
 
 
 def _counter(table: Table, index: int, word: str) -> bool:

@@ -1,33 +1,41 @@
-"""Match columns with stations: by exact name, else ignoring case, spaces and leading zeros."""
+"""Match columns with stations: by exact name, else ignoring case, spaces and leading zeros, then a unit in brackets."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from nareg.errors import InputError
 from nareg.io._notes import Notes, be, count, listed
 
+BRACKETS = re.compile(r"\s*[(\[][^)\]]*[)\]]\s*$")
 WHOLE = re.compile(r"0*(\d+)(?:\.0*)?", re.ASCII)
 
 
-def match(columns: Sequence[str], stations: Sequence[str], notes: Notes, what: str = "column") -> dict[str, str]:
-    """Map columns to stations; other columns are noted, or refused."""
+def match(
+    columns: Sequence[str], stations: Sequence[str], notes: Notes, what: str = "column", *, merge: bool = False
+) -> dict[str, str]:
+    """Map columns to stations; other columns are noted, or refused. With ``merge``, one station may have many spellings."""
     known = {station.strip(): station for station in stations}
     matched = {column: known[column.strip()] for column in columns if column.strip() in known}
     taken = set(matched.values())
-    loose_stations = _unique(station for station in stations if station not in taken)
-    loose_columns = _unique(column for column in columns if column not in matched)
-    loose = {column: loose_stations[key] for key, column in loose_columns.items() if key in loose_stations}
-    if loose:
-        column, station = next(iter(loose.items()))
-        notes.guess(
-            f"{count(len(loose), f'{what} is', f'{what}s are')} matched with a station by ignoring case, spaces or leading "
-            f"zeros: {column!r} is taken as {station!r}",
-            "write the names as in the station table",
-        )
-        matched |= loose
+    forms = ((_loose, "case, spaces or leading zeros", merge), (_without_unit, "a unit in brackets", False))
+    for form, ignored, spellings in forms:
+        loose_stations = _unique((station for station in stations if spellings or station not in taken), form)
+        others = [column for column in columns if column not in matched]
+        if not spellings:
+            others = list(_unique(others, form).values())
+        loose = {column: loose_stations[form(column)] for column in others if form(column) in loose_stations}
+        if loose:
+            column, station = next(iter(loose.items()))
+            notes.guess(
+                f"{count(len(loose), f'{what} is', f'{what}s are')} matched with a station by ignoring {ignored}: "
+                f"{column!r} is taken as {station!r}",
+                "write the names as in the station table",
+            )
+            matched |= loose
+            taken |= set(loose.values())
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
         raise InputError(
@@ -71,11 +79,11 @@ def once(source: str, header: Sequence[str]) -> None:
         seen.add(name)
 
 
-def _unique(names: Iterable[str]) -> dict[str, str]:
+def _unique(names: Iterable[str], form: Callable[[str], str]) -> dict[str, str]:
     """Names by their loose form, without those that share one."""
     loose: dict[str, list[str]] = {}
     for name in names:
-        loose.setdefault(_loose(name), []).append(name)
+        loose.setdefault(form(name), []).append(name)
     return {key: same[0] for key, same in loose.items() if len(same) == 1}
 
 
@@ -83,3 +91,7 @@ def _loose(name: str) -> str:
     plain = re.sub(r"\s+", " ", name.strip()).casefold()
     number = WHOLE.fullmatch(plain)
     return number[1] if number else plain
+
+
+def _without_unit(name: str) -> str:
+    return _loose(BRACKETS.sub("", name))

@@ -13,6 +13,7 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
+from nareg.io._beside import refuse_mixed_kinds, refuse_mixed_units
 from nareg.io._file import FileTable
 from nareg.io._foreign import SUFFIXES, read_table, readings_frame
 from nareg.io._frame import FrameTable
@@ -271,6 +272,7 @@ def _long(
 
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
+    refuse_mixed_units(table, layout, notes)
     texts, numbers = table.load([*layout.time, station], layout.values)
     labels, column = _labels(table, layout, texts, len(numbers))
     values, sites = numbers[:, 0], texts[-1]
@@ -278,7 +280,7 @@ def _long(
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
     if stations is not None:
-        matched = match(list(names), stations, notes, "station")
+        matched = match(list(names), stations, notes, "station", merge=True)
         rows = np.array([name in matched for name in names])[site]
         site, labels, values = site[rows], labels[rows], values[rows]
         retained = np.flatnonzero(rows)
@@ -304,6 +306,7 @@ def _long(
     flat = site[seen] * t + row[seen]
     number = np.bincount(flat, minlength=n * t)
     if (number > 1).any():
+        refuse_mixed_kinds(table, layout, flat, retained[seen], notes)
         i, j = divmod(int(np.argmax(number > 1)), t)
         notes.guess(
             f"{count(int((number - 1).clip(0).sum()), 'reading repeats', 'readings repeat')} station and time of another "

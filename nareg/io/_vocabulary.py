@@ -15,11 +15,15 @@ LATITUDE = ("latitude", "lat", "latitud", "breite", "breitengrad")
 LONGITUDE = ("longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad")
 ALTITUDE = ("altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe")
 TIME = ("datetime", "timestamp", "time", "date")
+#: Column of the times of day beside one of dates, where hours may stand alone.
+CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
 #: What spreadsheets and pandas call a column without a name.
 UNNAMED = ("", "index", "unnamed:0", "level0")
 VALUE = ("value", "values", "reading", "readings", "measurement", "observation", "temperature", "temp")
+UNIT = ("unit", "units", "einheit")
+FLAG = ("quality", "flag", "flags", "qc")
 #: What long tables carry beside time, station and value.
-BESIDE = (*LATITUDE, *LONGITUDE, *ALTITUDE, "x", "y", "unit", "units", "quality", "flag", "qc")
+BESIDE = (*LATITUDE, *LONGITUDE, *ALTITUDE, "x", "y", *UNIT, *FLAG)
 
 #: Cells that mean that there is no reading, in lower case.
 MISSING = frozenset(

@@ -1,4 +1,4 @@
-"""Quality control of readings: spikes, stuck, drifting, noisy, dead and swapped sensors, wrong units, each with evidence.
+"""Quality control of readings: spikes, stuck, drifting, noisy, dead and swapped sensors, wrong units and clocks.
 
 ``check`` flags readings with a model of :mod:`nareg.spacetime`; ``scores`` gives one score per reading.
 """

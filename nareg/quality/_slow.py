@@ -1,12 +1,15 @@
-"""Faults of whole series, against their prediction from the other stations: wrong units, exchanged stations, drift."""
+"""Faults of whole series, against their prediction from the other stations: wrong units and clocks, exchanges, drift."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from nareg.quality import _text
+from nareg.quality._clock import Delay, delays
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._lasting import Lasting, lasting
@@ -15,6 +18,7 @@ from nareg.quality._residuals import Residuals
 from nareg.quality._swapped import SwappedPair, exchanges
 from nareg.quality._unit import Conversion, conversions
 
+Fault = TypeVar("Fault", Conversion, Delay)
 #: An exchange has to fit better by this many standard deviations to make suspects, and bad readings.
 EXCHANGED, CERTAIN = 9.0, 15.0
 #: In networks of fewer stations than this, few others say what a place reads, and an exchange has to fit better in proportion.
@@ -24,23 +28,32 @@ WEIGHT = 0.3
 
 
 def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
-    """Stations in a wrong unit, and exchanged ones."""
+    """Stations in a wrong unit, with a wrong clock, and exchanged ones."""
     findings: list[Finding] = []
-    bad = residuals.bad
-    for _ in range(residuals.n_nodes):  # one at a time: a wrong unit bends what is expected of its neighbors
-        stations = {finding.station for finding in findings}
-        wrong = [c for c in conversions(residuals, seen) if c.station not in stations]
-        if not wrong:
-            break
-        worst = max(wrong, key=lambda c: c.ratio)
-        findings.append(_unit(residuals, worst))
-        bad = bad.copy()
-        bad[:, worst.station] = True
-        residuals = replace(residuals, bad=bad)
-        seen = others(residuals)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
+    residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
     swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
     return findings + [finding for e in swaps for finding in _swapped(residuals, e)]
+
+
+def _one_at_a_time(
+    residuals: Residuals, seen: Others, findings: list[Finding],
+    test: Callable[[Residuals, Others], list[Fault]], finding: Callable[[Residuals, Fault], Finding],
+) -> tuple[Residuals, Others]:  # fmt: skip
+    """Add the findings of a test, the clearest first, and leave out its station: it bends what is expected of its neighbors."""
+    for _ in range(residuals.n_nodes):
+        stations = {finding.station for finding in findings}
+        faults = [fault for fault in test(residuals, seen) if fault.station not in stations]
+        if not faults:
+            break
+        worst = max(faults, key=lambda fault: fault.order)
+        findings.append(finding(residuals, worst))
+        bad = residuals.bad.copy()
+        bad[:, worst.station] = True
+        residuals = replace(residuals, bad=bad)
+        seen = others(residuals)
+    return residuals, seen
 
 
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
@@ -63,6 +76,19 @@ def _unit(residuals: Residuals, c: Conversion) -> Finding:
         f"them if they are {c.name}."
     )
     return Finding(c.station, "unit", c.ratio, columns, Flag.BAD, evidence)
+
+
+def _clock(residuals: Residuals, d: Delay) -> Finding:
+    columns = _columns(residuals, d.station, d.start, d.stop)
+    shift = abs(d.steps) * residuals.grid.step
+    by = _text.duration(shift) if residuals.grid.dated else _text.number(shift)
+    evidence = (
+        f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit the other "
+        f"stations better by {d.ratio:.1f} standard errors if its clock is {by} {'ahead' if d.steps > 0 else 'behind'}."
+    )
+    center = float(residuals.offset[:, d.station].mean())
+    off = float(np.abs(np.diff(residuals.model.to_readings(np.array([center, center + d.size])))[0]))
+    return Finding(d.station, "clock", d.ratio, columns, Flag.SUSPECT, evidence, np.zeros(columns.size), off)
 
 
 def _swapped(residuals: Residuals, e: SwappedPair) -> list[Finding]:

@@ -30,3 +30,11 @@ def span(start: np.datetime64 | float, stop: np.datetime64 | float) -> str:
 def count(value: int, noun: str) -> str:
     """``1 reading``, ``1,234 readings``."""
     return f"{value:,} {noun}{'' if value == 1 else 's'}"
+
+
+def duration(seconds: float) -> str:
+    """``6 h``, ``90 min``, ``1 day``, in the largest unit of which it is a whole number."""
+    for unit, size in (("day", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= size and seconds % size == 0:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{number(seconds)} s"

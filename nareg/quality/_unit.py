@@ -52,6 +52,11 @@ class Conversion:
     ratio: float
     slope: float
 
+    @property
+    def order(self) -> float:
+        """How clear the fault is beside others of its kind."""
+        return self.ratio
+
 
 def conversions(residuals: Residuals, seen: Others) -> list[Conversion]:
     """Stations that read in a wrong unit, from some time on, up to some time, or throughout."""

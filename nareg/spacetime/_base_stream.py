@@ -4,17 +4,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.errors import InputError
+from nareg.io._labeled import as_series
 from nareg.spacetime import _stations
 from nareg.spacetime._base import BaseModel
 from nareg.spacetime._cycle_errors import with_offsets
 from nareg.spacetime._results import Update
 from nareg.spacetime._times import LONGEST_JUMP, Time
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 #: A station whose readings were out of bounds so many times in a row is set aside until they are credible again.
 PATIENCE = 3
@@ -35,25 +40,28 @@ class BaseStream(ABC):
         """Time of the last step."""
         return self.model.time_of(self._row)
 
-    def update(self, y: ArrayLike | Mapping[str, float], *, time: Time | None = None) -> Update:
+    def update(self, y: ArrayLike | Mapping[str, float] | pd.Series, *, time: Time | None = None) -> Update:
         """Correct the estimate by the readings of one time.
 
         Parameters
         ----------
-        y : (N,) array or mapping
-            Readings, NaN where there is none; or names of stations with their readings.
+        y : (N,) array, mapping, pandas Series or xarray DataArray
+            Readings, NaN where there is none; or names of stations with their readings, in any order. A Series goes by its
+            index, an xarray array by its coordinate, where the model's stations have names.
         time : datetime64, str or number, optional
             Default: one step after the last.
 
         Raises
         ------
         InputError
-            If the number of stations differs, a station is unknown, a reading is infinite, or the time is not after the
-            last one.
+            If the number of stations differs, a station is unknown or appears twice, a reading is infinite, or the time is
+            not after the last one.
         """
         model = self.model
         if isinstance(y, Mapping):
             y = _stations.by_name(model.graph, y)
+        elif model.graph.names is not None and (series := as_series(y)) is not None:
+            y = _stations.by_name(model.graph, series)
         y = checked_update(y, model.n_nodes)
         row = self._row + 1 if time is None else checked_row(model, time, self._row)
         values = model.to_unit(y)

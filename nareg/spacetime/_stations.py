@@ -12,10 +12,13 @@ from numpy.typing import ArrayLike
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.graph import Graph
+from nareg.io._names import distinct
 from nareg.spacetime._extend import Extension, restricted
 from nareg.spacetime._space import Space
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from nareg.spacetime._model import SpaceTimeModel
 
 
@@ -33,20 +36,22 @@ def position(graph: Graph, station: str | int) -> int:
     return index
 
 
-def by_name(graph: Graph, readings: Mapping[str, float]) -> np.ndarray:
+def by_name(graph: Graph, readings: Mapping[str, float] | pd.Series) -> np.ndarray:
     """(N,) readings of one time in the order of the stations, NaN where there is none."""
     names = graph.names
     if names is None:
         raise InputError("y is a mapping but the model's stations have no names: pass an array with one reading per station.")
     rows = {name: i for i, name in enumerate(names)}
-    unknown = [name for name in readings if name not in rows]
+    entries = [(str(name), value) for name, value in readings.items()]
+    distinct("y", [name for name, _ in entries])
+    unknown = [name for name, _ in entries if name not in rows]
     if unknown:
         raise InputError(
             f"y has a reading of station {unknown[0]!r}, which the model does not know: add it first with "
             "add_station, or omit it."
         )
     y = np.full(graph.n_nodes, np.nan)
-    for name, value in readings.items():
+    for name, value in entries:
         y[rows[name]] = _checks.number(f"y[{name!r}]", value) if value == value else np.nan
     return y
 

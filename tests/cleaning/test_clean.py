@@ -322,3 +322,16 @@ def test_a_report_without_anything_to_compare(network, tmp_path):
     assert "Too few readings could be hidden" in page
     rows = (cleaned.save(tmp_path / "clean") / "std.csv").read_text().splitlines()
     assert set(rows[1].split(",")[1:]) == {""}
+
+
+@pytest.mark.parametrize(("unit", "noted"), [("°C", True), ("K", False), (None, False)])
+def test_a_unit_other_than_the_one_of_the_table_is_noted(network, unit, noted):
+    xarray = pytest.importorskip("xarray")
+    kelvin = xarray.DataArray(
+        network.readings[:, :9] + 273.15, dims=("station", "time"), attrs={"units": "K"},
+        coords={"station": list(network.names), "time": network.times[:9].astype("datetime64[ns]"),
+                "latitude": ("station", network.coordinates[:, 0]), "longitude": ("station", network.coordinates[:, 1])},
+    )  # fmt: skip
+    cleaned = nareg.clean(kelvin, unit=unit)
+    assert any("readings in K, but unit is °C" in note for note in cleaned.notes) == noted
+    assert cleaned.unit == ("K" if unit is None else unit)

@@ -86,6 +86,12 @@ def test_places_without_degrees_have_no_coast(tmp_path):
     assert data["coast"] == {"land": [], "borders": []}
 
 
+def test_one_table_is_not_taken_for_the_name_of_a_network(tmp_path):
+    result = run(tmp_path / "stations.csv")
+    assert result.exit_code == 2
+    assert "is one table and there is no second: pass stations.csv and readings.csv" in result.stderr
+
+
 def test_too_few_readings_for_a_model_still_make_a_page(small, tmp_path):
     few = replace(small, readings=small.readings[:, :6], truth=small.truth[:, :6], times=small.times[:6], bad=small.bad[:, :6])
     data = data_of(nareg.explore(few, path=tmp_path / "page.html"))

@@ -95,10 +95,20 @@ def test_xarray_dataset_with_one_variable_of_readings():
     np.testing.assert_array_equal(stations.altitude, [400.0, 500.0, 600.0])
 
 
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [("qc", {}), ("t2m_state", {"flag_values": [0, 1]}), ("mark", {"standard_name": "air_temperature status_flag"})],
+)
+def test_quality_flags_beside_the_readings_are_not_readings(name, attributes):
+    data = array().to_dataset()
+    data[name] = (data.t2m.dims, np.ones(data.t2m.shape, dtype="int8"), attributes)
+    check(io.readings_from_frame(data))
+
+
 def test_xarray_dataset_with_two_variables_is_refused():
     data = array().to_dataset()
     data["wind"] = data.t2m * 2
-    with pytest.raises(InputError, match="t2m, wind"):
+    with pytest.raises(InputError, match="t2m, wind of its variables have a time and a station dimension: keep one of them"):
         io.readings_from_frame(data)
 
 

@@ -106,3 +106,26 @@ def test_times_that_never_agree_are_refused_before_memory_is_taken(tmp_path, mon
     rows = "".join(f"2024-01-01 00:{s:02d},{s},1\n" for s in range(10))
     with pytest.raises(InputError, match=r"10 stations by 10 times needs about .* round the times to a common step"):
         read(tmp_path, "time,station,value\n" + rows)
+
+
+def test_a_column_that_tells_repeats_apart_is_named_instead_of_an_average_over_it(tmp_path):
+    rows = [f"2024-01-0{d},{s},{p},{v}" for d in (1, 2) for s in "AB" for p, v in (("temp", 10 + d), ("humidity", 80 + d))]
+    text = "time,station,parameter,value\n" + "\n".join(rows) + "\n"
+    with pytest.raises(InputError, match=r"column 'parameter' tells apart \('humidity', 'temp'\): keep the rows of one"):
+        read(tmp_path, text)
+    one = [row for row in rows if "temp" in row]
+    np.testing.assert_array_equal(
+        read(tmp_path, "time,station,parameter,value\n" + "\n".join(one) + "\n").values, [[11, 12], [11, 12]]
+    )
+    frame = pd.read_csv(tmp_path / "r.csv")
+    assert io.readings_from_frame(frame).values.tolist() == [[11, 12], [11, 12]]
+    few = [*one, *(f"2024-02-{d:02d},A,temp,1" for d in range(1, 9)), "2024-01-01,A,again,13"]  # one repeat is an accident
+    table = read(tmp_path, "time,station,parameter,value\n" + "\n".join(few) + "\n")
+    assert table.values[0, 0] == 12
+
+
+def test_readings_in_two_units_are_refused(tmp_path):
+    text = "time,station,value,unit\n2024-01-01,A,50,F\n2024-01-01,B,10,C\n"
+    with pytest.raises(InputError, match=r"line 3: column 'unit' holds 2 units \('C', 'F'\): convert the readings"):
+        read(tmp_path, text)
+    np.testing.assert_array_equal(read(tmp_path, text.replace("F", "C")).values, [[50], [10]])

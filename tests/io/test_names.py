@@ -137,3 +137,23 @@ def test_a_number_per_station_may_stand_beside_those_of_others(tmp_path):
     np.testing.assert_array_equal(io.read_column(path, ["B"], "variance", others=["A"]), [2])
     with pytest.raises(InputError, match="'A' is not in the station file: pass the variance of this network"):
         io.read_column(path, ["B"], "variance")
+
+
+def test_two_spellings_of_a_station_in_a_long_table_are_one_station(tmp_path):
+    rows = ["2024-01-01,Brest Nord,1", "2024-01-02,BREST  NORD ,2", "2024-01-03,brest nord,3", "2024-01-01,B,5"]
+    path = write(tmp_path, "r.csv", "time,station,value\n" + "\n".join(rows) + "\n")
+    table = io.read_readings(path, ["Brest Nord", "B"])
+    np.testing.assert_array_equal(table.values, [[1, 2, 3], [5, np.nan, np.nan]])
+    assert "2 stations are matched with a station by ignoring case, spaces or leading zeros" in table.notes[0]
+    with pytest.raises(InputError, match="write the names as in the station table"):
+        io.read_readings(path, ["Brest Nord", "B"], strict=True)
+
+
+def test_a_unit_in_brackets_after_a_name_does_not_matter(tmp_path):
+    path = write(tmp_path, "r.csv", "time,A [°C],B (degC),C\n2024-01-01,1,2,3\n")
+    table = io.read_readings(path, ["A", "B", "C"])
+    np.testing.assert_array_equal(table.values, [[1], [2], [3]])
+    assert "2 columns are matched with a station by ignoring a unit in brackets: 'A [°C]' is taken as 'A'" in table.notes[0]
+    rows = "time,station,value\n2024-01-01,A [°C],1\n2024-01-01,A [%],50\n2024-01-01,B,2\n"
+    table = io.read_readings(write(tmp_path, "two.csv", rows), ["A", "B"])  # two quantities are not one station
+    assert table.names == ("B",)

@@ -223,3 +223,57 @@ def test_a_frame_without_times_is_evenly_spaced():
     assert "evenly spaced" in table.notes[0]
     with pytest.raises(InputError, match="set a DatetimeIndex"):
         io.readings_from_frame(frame, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("header", "clocks"),
+    [("Datum,Uhrzeit", ("10:00", "11:30")), ("date,hour", ("10", "11")), ("Date,when", ("10:00:00", "11:00:00")),
+     ("date,clock", ("1:00 PM", "2:00 PM"))],
+)  # fmt: skip
+def test_date_and_time_of_day_in_columns_of_other_names(tmp_path, header, clocks):
+    path = tmp_path / "r.csv"
+    path.write_text(f"{header},A,B\n" + "".join(f"2024-01-01,{clock},{k},{k + 5}\n" for k, clock in enumerate(clocks)))
+    table = io.read_readings(path, ["A", "B"])
+    np.testing.assert_array_equal(table.values, [[0, 1], [5, 6]])
+    assert table.times == tuple(f"2024-01-01 {clock}" for clock in clocks)
+    assert table.timestamps[0] == np.datetime64("2024-01-01T13" if "PM" in clocks[0] else "2024-01-01T10", "ns")
+    with pytest.raises(InputError, match=r"name them 'date' and 'time'|name it 'time'"):
+        io.read_readings(path, ["A", "B"], strict=True)
+
+
+def test_a_station_whose_readings_look_like_hours_is_a_station(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("date,hour,B\n2024-01-01,1,2\n2024-01-02,3,4\n")
+    np.testing.assert_array_equal(io.read_readings(path, ["hour", "B"]).values, [[1, 3], [2, 4]])
+
+
+@pytest.mark.parametrize("units", [",°C,°C", "Einheit,degC,degC", "yyyy-mm-dd,°C,"])
+def test_a_row_of_units_below_the_header_is_left_out(tmp_path, units):
+    path = tmp_path / "r.csv"
+    path.write_text(f"Zeit,A,B\n{units}\n2024-01-01,1,2\n2024-01-02,3,x\n", encoding="utf-8")
+    with pytest.raises(InputError, match="line 4, column 'B': 'x'"):  # lines count as in the file
+        io.read_readings(path, ["A", "B"])
+    path.write_text(f"Zeit,A,B\n{units}\n2024-01-01,1,2\n2024-01-02,3,4\n", encoding="utf-8")
+    table = io.read_readings(path, ["A", "B"])
+    np.testing.assert_array_equal(table.values, [[1, 3], [2, 4]])
+    assert "the row of units below the header" in table.notes[0]
+    with pytest.raises(InputError, match="delete the row"):
+        io.read_readings(path, ["A", "B"], strict=True)
+
+
+@pytest.mark.parametrize("row", ["2024-01-01,bad,bad", "Monday,1.5,2", "Monday,,"])
+def test_a_row_of_readings_is_no_row_of_units(tmp_path, row):
+    path = tmp_path / "r.csv"
+    path.write_text(f"time,A,B\n{row}\n2024-01-02,3,4\n")
+    try:
+        notes = io.read_readings(path, ["A", "B"]).notes
+    except InputError as error:
+        notes = (str(error),)
+    assert not any("units" in note for note in notes)
+
+
+def test_a_title_above_the_header_is_named(tmp_path):
+    path = tmp_path / "r.csv"
+    path.write_text("Logger export v2\n\ntime,A,B\n2024-01-01,1,2\n")
+    with pytest.raises(InputError, match="line 1: 'Logger export v2' is no header, since line 3 has 3 cells: delete the lines"):
+        io.read_readings(path, ["A", "B"])

@@ -104,6 +104,32 @@ def test_unit(case, factor, constant, name, start):
     assert {suspect.station for suspect in quality.suspects} == {6}
 
 
+@pytest.mark.parametrize("start", [0, 140])
+@pytest.mark.parametrize("steps", [-7, 5])
+def test_clock(rng, steps, start):
+    coordinates = rng.uniform(0, 0.5, (N, 2))  # so near that neighbors tell most of what a station reads
+    _, readings = known_model(np.full((N, T), 15.0), coordinates).simulate(rng, n_times=T)
+    late = readings.copy()
+    late[6, start:] = np.roll(readings[6], steps)[start:]
+    quality = check(known_model(late, coordinates))
+    assert kinds(quality, 6) == {"clock"}
+    assert f"if its clock is {abs(steps)} {'ahead' if steps > 0 else 'behind'}" in quality.suspects[0].evidence
+    assert {suspect.station for suspect in quality.suspects} == {6}
+    assert (quality.flags[6, start + 20 : -10] >= Flag.SUSPECT).all()
+    assert quality.suspects[0].size == pytest.approx(np.std((late - readings)[6, start + 7 : -7]), rel=0.35)
+
+
+def test_no_clock_is_wrong_in_a_field_that_moves(rng):
+    """A front reaches one station a step after another, and there is no fault."""
+    coordinates = np.stack([np.linspace(0, 3, N), rng.uniform(0, 0.3, N)], axis=1)
+    _, readings = drawn(rng)
+    wave = np.cumsum(rng.standard_normal(T + 40))
+    readings = (
+        15 + 0.3 * wave[20 + np.arange(T)[None] - np.rint(coordinates[:, [0]]).astype(int)] + 0.3 * rng.standard_normal((N, T))
+    )
+    assert "clock" not in {suspect.kind for suspect in check(known_model(readings, coordinates)).suspects}
+
+
 @pytest.mark.parametrize("spread", [0.0, 2.0])
 def test_swapped_from_some_time_on(case, rng, spread):
     coordinates, readings = case

@@ -341,3 +341,25 @@ def test_readings_by_name_are_the_array_and_a_stranger_is_named():
     np.testing.assert_array_equal(one.update(np.zeros(4)).x, two.update(np.zeros(4)).x)  # nothing was changed
     with pytest.raises(InputError, match="stations have no names: pass an array"):
         network(n=4, T=20, names=False).stream().update({"s0": 1.0})
+
+
+@pytest.mark.parametrize("library", ["pandas", "xarray"])
+def test_readings_with_a_named_axis_go_by_name_in_any_order(library):
+    import pandas as pd
+
+    pytest.importorskip(library)
+    model = network(n=4, T=20)
+    series = pd.Series([3.0, np.nan, 1.0], index=pd.Index(["s3", "s2", "s0"], name="station"))
+    expected = model.stream().update(np.array([1.0, np.nan, np.nan, 3.0])).x
+    np.testing.assert_array_equal(model.stream().update(series if library == "pandas" else series.to_xarray()).x, expected)
+
+
+def test_series_that_names_a_station_twice_is_refused_and_one_without_names_is_an_array():
+    import pandas as pd
+
+    twice = pd.Series([1.0, 2.0], index=["s1", "s1"])
+    with pytest.raises(InputError, match="y: station 's1' appears twice"):
+        network(n=4, T=20).stream().update(twice)
+    nameless = network(n=4, T=20, names=False)
+    y = pd.Series([1.0, 2.0, 3.0, 4.0])
+    np.testing.assert_array_equal(nameless.stream().update(y).x, nameless.stream().update(y.to_numpy()).x)
