@@ -50,7 +50,7 @@ class Settings:
     epochs: int = 1000
     batch: int = 32
     blocks: int = 20
-    most_times: int = 300
+    most_times: int = 200
     repeats: int = 2
     seed: int = 0
     device: str | None = None
