@@ -40,7 +40,10 @@ FACTORS = np.geomspace(0.1, 10, 13)
 
 @dataclass(frozen=True)
 class Settings:
-    """``missing``: share of readings, or of stations. ``training``: signals that a method may see, 0 for all of its blocks."""
+    """``missing``: share of the readings of every time, or of stations.
+
+    ``training``: signals that a method may see, 0 for all of its blocks. A network draws ``batch`` of them per epoch.
+    """
 
     networks: tuple[str, ...] = ("molene", "us-weather", "au-weather", "sea-surface-temperature", "pm25-california")
     snr_db: tuple[float, ...] = (10.0,)
@@ -97,7 +100,7 @@ def task_of(s: Settings, point: Point, rng: np.random.Generator) -> Task:
 
     def hidden(shape: tuple[int, ...]) -> np.ndarray:
         if point["task"] == ENTRIES:
-            return rng.random(shape) < s.missing
+            return np.argsort(rng.random(shape), axis=0) < round(s.missing * N)  # at every time as many, never all
         return np.tile(silent[:, None] & (point["task"] == STATIONS), (1, shape[1]))
 
     times = network.times[network.observed.all(axis=0)][:T][~first]
