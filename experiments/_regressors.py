@@ -90,24 +90,27 @@ class Weights(torch.nn.Module):
 
 
 class GappyWeights(torch.nn.Module):
-    """``(M + diag(w) L diag(w))^-1 M y`` with w learned end to end and M the mask of each snapshot, by dense solves."""
+    """``(M + diag(w) L diag(w))^-1 M y`` with w learned end to end and M the mask of each snapshot, by dense solves in float64.
+
+    Weights that are learned where few readings are make the system singular to float32.
+    """
 
     L: torch.Tensor
 
     def __init__(self, laplacian: np.ndarray) -> None:
         super().__init__()
-        self.register_buffer("L", torch.tensor(laplacian, dtype=torch.float32))
+        self.register_buffer("L", torch.tensor(laplacian, dtype=torch.float64))
         self.log_w = torch.nn.Parameter(torch.zeros(len(laplacian)))
 
     def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
         """(N, B) -> (N, B)."""
-        values, seen = _channels(Y)
-        w = self.log_w.exp()
+        values, seen = (channel.double() for channel in _channels(Y))
+        w = self.log_w.double().exp()
         S = w[:, None] * self.L * w
         if bool((seen == seen[:, :1]).all()):  # one system for all snapshots
-            return torch.linalg.solve(torch.diag(seen[:, 0]) + S, values)
+            return torch.linalg.solve(torch.diag(seen[:, 0]) + S, values).float()
         out: torch.Tensor = torch.linalg.solve(torch.diag_embed(seen.T) + S, values.T)
-        return out.T
+        return out.T.float()
 
 
 class Dense(torch.nn.Module):
