@@ -1,4 +1,7 @@
-"""Graph networks as regressors: noisy snapshots (N, B) in, clean ones out, trained on fresh noise in every epoch."""
+"""Graph networks as regressors: noisy snapshots (N, B) in, clean ones out, trained on fresh noise in every epoch.
+
+Readings that are missing are NaN. Networks made with ``gaps`` take two channels: the reading or 0, and whether there is one.
+"""
 
 from __future__ import annotations
 
@@ -19,17 +22,24 @@ from nareg.gnn.training import checked_device
 class Snapshots(torch.nn.Module):
     """Three graph convolutions over every snapshot, with what was read beside the last one's input (GCN)."""
 
-    def __init__(self, hidden: int = 32) -> None:
+    def __init__(self, hidden: int = 32, gaps: bool = False) -> None:
         super().__init__()
-        self.first, self.second = torch.nn.Linear(1, hidden), torch.nn.Linear(hidden, hidden)
-        self.last = torch.nn.Linear(hidden + 1, 1)
+        self.gaps = gaps
+        self.first, self.second = torch.nn.Linear(1 + gaps, hidden), torch.nn.Linear(hidden, hidden)
+        self.last = torch.nn.Linear(hidden + 1 + gaps, 1)
 
     def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
         """(N, B) -> (N, B)."""
-        H = torch.relu(_spread(self.first(Y[:, :, None]), graph))
+        read = torch.stack(_channels(Y), dim=2) if self.gaps else Y[:, :, None]
+        H = torch.relu(_spread(self.first(read), graph))
         H = torch.relu(_spread(self.second(H), graph))
-        out: torch.Tensor = self.last(torch.cat([_spread(H, graph), Y[:, :, None]], dim=2))[:, :, 0]
+        out: torch.Tensor = self.last(torch.cat([_spread(H, graph), read], dim=2))[:, :, 0]
         return out
+
+
+def _channels(Y: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Readings with 0 where there is none, and 1 where there is one."""
+    return Y.nan_to_num(), Y.isfinite().to(Y.dtype)
 
 
 def _spread(H: torch.Tensor, graph: Adjacency) -> torch.Tensor:
@@ -49,6 +59,21 @@ class Polynomial(torch.nn.Module):
         return out
 
 
+class NormalizedPolynomial(torch.nn.Module):
+    """``(sum_s g_s A~^s M y) / (sum_s h_s A~^s m)``, m one where there is a reading; g learned, and h > 0 that sums to one."""
+
+    def __init__(self, order: int = 16, lam: float = 1.0) -> None:
+        super().__init__()
+        start = torch.tensor(gnn.series.neumann_weights(lam, order), dtype=torch.float32)
+        self.g, self.log_h = torch.nn.Parameter(start), torch.nn.Parameter(start.log())
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        values, seen = _channels(Y)
+        out: torch.Tensor = gnn.propagate(graph, values, weights=self.g)
+        return out / gnn.propagate(graph, seen, weights=self.log_h.softmax(0)).clamp(min=1e-6)
+
+
 class Weights(torch.nn.Module):
     """The node-adaptive denoiser with weights learned end to end."""
 
@@ -64,16 +89,42 @@ class Weights(torch.nn.Module):
         return self.layer.denoise(graph, Y)
 
 
-class Dense(torch.nn.Module):
-    """A perceptron over all nodes at once, no graph (MLP)."""
+class GappyWeights(torch.nn.Module):
+    """``(M + diag(w) L diag(w))^-1 M y`` with w learned end to end and M the mask of each snapshot, by dense solves in float64.
 
-    def __init__(self, n_nodes: int, hidden: int = 128) -> None:
+    Weights that are learned where few readings are make the system singular to float32.
+    """
+
+    L: torch.Tensor
+
+    def __init__(self, laplacian: np.ndarray) -> None:
         super().__init__()
-        self.body = networks.Perceptron(n_nodes, n_nodes, (hidden,))
+        self.register_buffer("L", torch.tensor(laplacian, dtype=torch.float64))
+        self.log_w = torch.nn.Parameter(torch.zeros(len(laplacian)))
 
     def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
         """(N, B) -> (N, B)."""
-        out: torch.Tensor = self.body(Y.T).T
+        values, seen = (channel.double() for channel in _channels(Y))
+        w = self.log_w.double().exp()
+        S = w[:, None] * self.L * w
+        if bool((seen == seen[:, :1]).all()):  # one system for all snapshots
+            return torch.linalg.solve(torch.diag(seen[:, 0]) + S, values).float()
+        out: torch.Tensor = torch.linalg.solve(torch.diag_embed(seen.T) + S, values.T)
+        return out.T.float()
+
+
+class Dense(torch.nn.Module):
+    """A perceptron over all nodes at once, no graph (MLP)."""
+
+    def __init__(self, n_nodes: int, hidden: int = 128, gaps: bool = False) -> None:
+        super().__init__()
+        self.gaps = gaps
+        self.body = networks.Perceptron((1 + gaps) * n_nodes, n_nodes, (hidden,))
+
+    def forward(self, Y: torch.Tensor, graph: Adjacency) -> torch.Tensor:
+        """(N, B) -> (N, B)."""
+        read = torch.cat(_channels(Y)) if self.gaps else Y
+        out: torch.Tensor = self.body(read.T).T
         return out
 
 
@@ -96,8 +147,13 @@ def train(
     epochs: int,
     rng: np.random.Generator,
     device: str | None = None,
+    hidden: Callable[[tuple[int, ...]], np.ndarray] | None = None,
+    batch: int | None = None,
 ) -> Learned:
-    """Least squares by Adam on four fifths of the signals; the epoch with the smallest error on the others is kept."""
+    """Least squares by Adam on four fifths of the signals; the epoch with the smallest error on the others is kept.
+
+    ``hidden(shape)`` draws where no reading is taken: errors count there alone. ``batch`` signals are drawn per epoch.
+    """
     start, place = time.perf_counter(), checked_device(device or "cpu")
     order = rng.permutation(U.shape[1])
     n_others = max(U.shape[1] // 5, 1)
@@ -105,9 +161,21 @@ def train(
     other = torch.tensor(U[:, order[:n_others]], dtype=torch.float32, device=place)
     level = float(np.sqrt(variance))
     seeds = torch.Generator(place).manual_seed(int(rng.integers(2**62)))
+
+    def read(truth: torch.Tensor) -> torch.Tensor:
+        noisy = truth + level * torch.randn(truth.shape, generator=seeds, device=place)
+        if hidden is None:
+            return noisy
+        return noisy.masked_fill(torch.as_tensor(hidden(tuple(truth.shape)), device=place), torch.nan)
+
+    def error_of(readings: torch.Tensor, truth: torch.Tensor) -> torch.Tensor:
+        squares = (network(readings, graph) - truth).square()
+        mean: torch.Tensor = squares.mean() if hidden is None else squares[readings.isnan()].mean()
+        return mean
+
     # validation noise is the same in every epoch: ten draws of each signal
     target = other.repeat(1, 10)
-    readings = target + level * torch.randn(target.shape, generator=seeds, device=place)
+    readings = read(target)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(rng.integers(2**62)))
         network = build().to(place)
@@ -117,13 +185,14 @@ def train(
     state = {key: value.clone() for key, value in network.state_dict().items()}
     for epoch in range(epochs):
         optimizer.zero_grad(set_to_none=True)
-        noisy = clean + level * torch.randn(clean.shape, generator=seeds, device=place)
-        loss = (network(noisy, graph) - clean).square().mean()
-        loss.backward()
+        truth = clean
+        if batch is not None and batch < clean.shape[1]:
+            truth = clean[:, torch.randperm(clean.shape[1], generator=seeds, device=place)[:batch]]
+        error_of(read(truth), truth).backward()
         optimizer.step()
         if epoch % 5 == 4:
             with torch.no_grad():
-                error = (network(readings, graph) - target).square().mean()
+                error = error_of(readings, target)
                 better = error < best  # chosen on the device: nothing waits for it
                 best = torch.where(better, error, best)
                 state = {key: torch.where(better, value, state[key]) for key, value in network.state_dict().items()}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
-from experiments import gnn_adaptive, gnn_depth, gnn_filters, gnn_tuned
+from experiments import gnn_adaptive, gnn_depth, gnn_filters, gnn_interpolation, gnn_tuned
 from experiments._figure import Row, chosen, column, mean_and_error
 from experiments.gnn_noise import level_of
 from nareg.gnn.comparison import paired
@@ -234,6 +234,23 @@ def filters(record: dict[str, Any], rows: list[Row]) -> str:
     return "\n".join(text) + "\n"
 
 
+def interpolation(record: dict[str, Any], rows: list[Row], task: str) -> str:
+    """NMSE of a task with all training signals and with the fewest, and the seconds with all."""
+    s = record["settings"]
+    cases = [(network, snr) for network in s["networks"] for snr in s["snr_db"]]
+    text = markdown_head(["method", "learns from", *(f"{network} {snr:g} dB" for network, snr in cases), "seconds"])
+    for method, needs in gnn_interpolation.NEEDS.items():
+        mine = chosen(rows, task=task, method=method)
+        counts = sorted(set(column(mine, "training")), key=lambda count: count or 0)
+        cells = [
+            " / ".join(nmse(chosen(mine, network=network, snr_db=snr, training=count)) for count in counts)
+            for network, snr in cases
+        ]
+        seconds = mean_and_error(column(mine, "seconds", training=counts[0]))[0]
+        text.append(f"| {method} | {needs} | " + " | ".join(cells) + f" | {seconds:.1f} |")
+    return "\n".join(text) + "\n"
+
+
 def nmse(rows: list[Row]) -> str:
     """Mean over repeats, and how many of them were refused."""
     summary, refused = gnn_filters.shown(rows), sum(row["nmse"] is None for row in rows)
@@ -276,6 +293,8 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
                 tables["cost-table"] = cost(mine)
             case "gnn-filters":
                 tables["filters-table"] = filters(record, mine)
+            case "gnn-interpolation":
+                tables |= {f"interpolation-{task}": interpolation(record, mine, task) for task in s["tasks"]}
             case "gnn-adaptive":
                 tables["adaptive-table"] = adaptive(record, mine)
     return tables

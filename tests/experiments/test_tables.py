@@ -20,6 +20,7 @@ from experiments import (
     _tables,
     gnn_adaptive,
     gnn_filters,
+    gnn_interpolation,
     gnn_products,
     herta_accuracy,
     herta_effects,
@@ -92,6 +93,10 @@ def made_up(name, settings):
         if name == "gnn-filters":
             for method in (*gnn_filters.DESIGNED, *gnn_filters.TRAINED):
                 yield {**point, "method": method, "nmse": 0.5, "parameters": 3, "signals": 10, "seconds": 1.0}
+        elif name == "gnn-interpolation":
+            for method, needs in gnn_interpolation.NEEDS.items():
+                for count in (None,) if needs == "test readings" else settings.training:
+                    yield {**point, "method": method, "training": count, "nmse": 0.5, "seconds": 1.0}
         elif name == "gnn-products":
             for way in gnn_products.WAYS:
                 yield {**point, "model": way, "edges": 10, "seconds": 1.0, "test": None, "refused": ""}
