@@ -51,6 +51,18 @@ def times_of(X: Any) -> np.ndarray | None:
     return np.asarray(times, dtype=float) if times.dtype.kind in "iuf" else None
 
 
+def refuse_columns_of_no_readings(X: Any) -> None:
+    """Refuse a pandas or polars frame with a column of times or texts, which scikit-learn would try to read as numbers."""
+    for name, dtype in zip(getattr(X, "columns", ()), getattr(X, "dtypes", ()), strict=False):
+        numeric = dtype.is_numeric() if hasattr(dtype, "is_numeric") else getattr(dtype, "kind", "f") in "iufbcO"
+        texts = getattr(dtype, "kind", "") == "O" and any(isinstance(value, str) for value in X[name].head(10))
+        if not numeric or texts:
+            raise InputError(
+                f"X, column {name!r}: its type is {dtype}, and every column is a station's readings. Times belong in the index "
+                f"(X.set_index({name!r}) in pandas)."
+            )
+
+
 class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, ABC):
     """X is (times, stations), NaN where missing: a transformer that keeps this shape.
 
@@ -97,6 +109,7 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
     def _same_stations(self, X: ArrayLike) -> np.ndarray:
         """The values of X, which has the stations of the fit."""
         check_is_fitted(self)
+        refuse_columns_of_no_readings(X)
         values: np.ndarray = check_array(X, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan")
         if values.shape[1] != self.n_features_in_:
             raise InputError(f"X has {values.shape[1]} columns but the fit had {self.n_features_in_}: pass the same stations.")
@@ -104,6 +117,7 @@ class StationTransformer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator, 
 
     def _checked(self, X: Any, *, reset: bool = False) -> CheckedReadings:
         least = {"ensure_min_samples": self._least_times, "ensure_min_features": self._least_stations} if reset else {}
+        refuse_columns_of_no_readings(X)
         values = validate_data(self, X, reset=reset, dtype=[np.float64, np.float32], ensure_all_finite="allow-nan", **least)
         return CheckedReadings(values.astype(np.float64), values.dtype, times_of(X))
 

@@ -135,3 +135,19 @@ def test_equal_seeds_give_equal_weights(grid, waves):
         np.testing.assert_array_equal(weights(make()), weights(make()))
     with pytest.raises(InputError, match="random_state is 'seven'"):
         weights("seven")
+
+
+@pytest.mark.parametrize("times", [pd.date_range("2025-01-01", periods=40), [f"day {k}" for k in range(40)]])
+def test_a_column_of_times_is_refused_with_the_remedy(grid, waves, times):
+    frame = pd.DataFrame(waves[:40], columns=[f"s{i}" for i in range(waves.shape[1])])
+    frame.insert(0, "time", times)
+    with pytest.raises(InputError, match=r"column 'time'.*X\.set_index\('time'\)"):
+        NodeAdaptiveDenoiser(grid).fit(frame)
+
+
+def test_a_polars_column_of_times_is_refused(grid, waves):
+    polars = pytest.importorskip("polars")
+    columns = {f"s{i}": waves[:40, i] for i in range(waves.shape[1])}
+    frame = polars.DataFrame({"time": pd.date_range("2025-01-01", periods=40).to_numpy(), **columns})
+    with pytest.raises(InputError, match="column 'time'"):
+        NodeAdaptiveDenoiser(grid).fit(frame)
