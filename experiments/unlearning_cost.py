@@ -114,8 +114,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         mine = chosen(rows, graph=graph, residue=1.0)
         sizes = [row["share"] for n in s.nodes for row in chosen(mine, nodes=n, order=s.orders[1]) if _middle(s, row)]
         holds.append(max(row["share"] for row in mine) <= 1)
-        told = ", ".join(f"{share:.2g} at {n}" for n, share in zip(s.nodes, sizes, strict=True))
-        texts.append(f"{graph}: {told} nodes, at most {max(row['share'] for row in mine):.2g}")
+        shown = ", ".join(f"{share:.2g} at {n}" for n, share in zip(s.nodes, sizes, strict=True))
+        texts.append(f"{graph}: {shown} nodes, at most {max(row['share'] for row in mine):.2g}")
     small = min(s.residues)
     beyond = ", ".join(
         f"{graph} {max(row['share'] for row in chosen(rows, graph=graph, residue=small)):.2g}" for graph in GRAPHS
