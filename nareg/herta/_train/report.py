@@ -5,15 +5,20 @@ from __future__ import annotations
 import time
 
 import numpy as np
+import torch
 
+from nareg.herta._model.losses import SquaredError
 from nareg.herta._model.unfolded import Implicit
 from nareg.herta._train.loop import Curve
 from nareg.herta._train.method import TrainingMethod
+from nareg.herta._train.remaining_gap import newton_decrement
 from nareg.herta._train.result import TrainingResult
 from nareg.results import Status
 
 #: Multiple of the tolerance above which a gap by accurate solves says that loose inner solves stopped the run.
 STALLED_ABOVE = 10.0
+#: Accuracy of the inner solves of a gap, of which two digits are enough.
+GAP_TOL = 1e-4
 #: The end of the reason of a run without a preconditioner that continued with one.
 CONTINUED = "; then the exact one, because a small gradient proves too little"
 
@@ -27,13 +32,21 @@ def report(method: TrainingMethod, curve: Curve, timings: dict[str, float]) -> T
     Z = system.solve(features.times(W), tol=tight)
     outputs = Z[task.train]
     value = task.loss.value(outputs) + 0.5 * task.weight_decay * float((W**2).sum())
-    pulled = Implicit(system, features, task.train).adjoint(task.loss.gradient(outputs), tight)
+    model = Implicit(system, features, task.train)
+    pulled = model.adjoint(task.loss.gradient(outputs), tight)
     gradient = pulled + task.weight_decay * W
     rank = None if plan.given or task.weight_decay or plan.optimizer.startswith("algorithm-1") else P.rank
     if method.refresh is not None:
         P = method.refresh.up_to_date(outputs.to(curve.W.dtype))
     known = bool(P.factors) and not plan.given
     estimate = P.gap(gradient) if known else None
+    if known and not isinstance(task.loss, SquaredError):
+
+        def hessian(V: torch.Tensor) -> torch.Tensor:
+            curved = task.loss.hessian(outputs, model.apply(V, GAP_TOL))
+            return model.adjoint(curved, GAP_TOL) + task.weight_decay * V
+
+        estimate = newton_decrement(gradient, P, hessian)
     if not known and curve.status is Status.CONVERGED:
         estimate = method.gap_estimator.gap(outputs.to(curve.W.dtype), gradient, method.accuracy.tol * value)
     gap = None if estimate is None else min(estimate, value)  # no loss is below zero
