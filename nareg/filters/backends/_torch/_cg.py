@@ -37,7 +37,7 @@ def solve(
     R = B.clone() if x0 is None else torch.addmm(B, passes.K, X, alpha=-1)
     P = R * passes.inverse_diagonal if precondition is None else precondition(R).clone()
     Q = torch.empty_like(B)
-    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback)
+    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback, frozen=True)
     squares = passes.squares(R)
     monitor.record(squares[1:])
     rz = squares[0] if precondition is None else (R * P).sum(0)

@@ -25,11 +25,12 @@ class DeviceIterates:
 class DeviceMonitor:
     """Records residuals and the columns that are above the tolerance, as :class:`nareg.filters._iterate.Monitor` does.
 
-    ``squares`` (2, T) are those of the right-hand side, and of the same over the diagonal.
+    ``squares`` (2, T) are those of the right-hand side, and of the same over the diagonal. ``frozen`` says that a method leaves
+    a column alone once it has converged. Where it does not, a residual may rise again.
     """
 
-    def __init__(self, squares: torch.Tensor, tol: float, callback: Callback | None) -> None:
-        self._norms, self._tol, self._callback = squares.sqrt(), tol, callback
+    def __init__(self, squares: torch.Tensor, tol: float, callback: Callback | None, *, frozen: bool) -> None:
+        self._norms, self._tol, self._callback, self._frozen = squares.sqrt(), tol, callback, frozen
         self._every = check_every(squares.device)
         self._records: list[torch.Tensor] = []
         self._reported = 0
@@ -44,7 +45,8 @@ class DeviceMonitor:
     def record(self, squares: torch.Tensor) -> None:
         """Take in the squares (2, T) of the residual after a step."""
         relative = torch.where(self._norms > 0, squares.sqrt() / self._norms, 0.0)
-        self.active &= ~(relative <= self._tol).all(0)  # NaN counts as active
+        above = ~(relative <= self._tol).all(0)  # NaN counts as active
+        self.active = self.active & above if self._frozen else above
         self._records.append(relative[0].amax())
 
     def due(self, iteration: int) -> bool:

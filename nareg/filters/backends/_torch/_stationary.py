@@ -28,7 +28,7 @@ def solve(
     """Solve ``K X = B``; Chebyshev where the interval of the spectrum of ``D^-1 K`` is given; D = I unless ``scaled``."""
     X = torch.zeros_like(B) if x0 is None else x0.clone()
     before = X.clone()
-    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback)
+    monitor = DeviceMonitor(passes.squares(B)[1:], tol, callback, frozen=False)
     alpha, beta, center, half, rho = 1.0, 0.0, 1.0, 0.0, 0.0
     if interval is not None:
         center, half = sum(interval) / 2, (interval[1] - interval[0]) / 2
