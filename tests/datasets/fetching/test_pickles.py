@@ -16,8 +16,7 @@ import scipy.sparse as sp
 from nareg.datasets._sources.pickles import NAMES, read_pickle
 from nareg.errors import DatasetCorruptError
 
-
-#: Digest of the twelve pickles of Cora and Citeseer, one after the other by name.
+#: Digest of the fourteen pickles of Cora and Citeseer, one after the other by name.
 PUBLISHED = "6ad381a2611bedf86a7c2dfb1865e2497b1dda7b393cc3d451ce58b83e81d4bf"
 
 
