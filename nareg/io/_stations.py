@@ -19,6 +19,9 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
 from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
 
+#: Degrees from 0, 0 within which another station makes it a place.
+FAR = 10.0
+
 
 def read_stations(path: str | os.PathLike[str], *, strict: bool = False) -> Stations:
     r"""Read station coordinates from a text file (CSV), Parquet, netCDF, or a map file such as GeoJSON.
@@ -112,8 +115,8 @@ def _stations(table: Table, notes: Notes) -> Stations:
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
     distinct(notes.source, list(names))
-    codes = np.isin(values[:, :2], SENTINELS).all(axis=1) & degrees  # -999, -999 is nowhere on earth
-    values[codes, :2] = np.nan
+    if degrees:
+        values[_placeless(values[:, :2]), :2] = np.nan
     lost = np.isnan(values[:, :2]).any(axis=1)
     if lost.any():
         first = int(np.flatnonzero(lost)[0])
@@ -144,6 +147,14 @@ def _stations(table: Table, notes: Notes) -> Stations:
         None if altitude is None else values[:, 2].copy(),
         notes.sentences,
     )
+
+
+def _placeless(places: np.ndarray) -> np.ndarray:
+    """Stations whose coordinates are codes: -999, -999 is nowhere on earth, and 0, 0 is at sea, far from all the others."""
+    zero = (places == 0).all(axis=1)
+    far = not zero.all() and not (np.abs(places[~zero]).max(axis=1) <= FAR).any()  # NaN is not near
+    placeless: np.ndarray = np.isin(places, SENTINELS).all(axis=1) | (zero & far)
+    return placeless
 
 
 def _first(words: Sequence[str], role: Sequence[str], table: Table) -> int | None:

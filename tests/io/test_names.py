@@ -157,3 +157,12 @@ def test_a_unit_in_brackets_after_a_name_does_not_matter(tmp_path):
     rows = "time,station,value\n2024-01-01,A [°C],1\n2024-01-01,A [%],50\n2024-01-01,B,2\n"
     table = io.read_readings(write(tmp_path, "two.csv", rows), ["A", "B"])  # two quantities are not one station
     assert table.names == ("B",)
+
+
+@pytest.mark.parametrize(("latitude", "kept"), [(48.0, ("A", "C")), (5.0, ("A", "B", "C"))])
+def test_a_station_at_zero_zero_has_no_coordinates_unless_others_are_near(latitude, kept):
+    frame = pd.DataFrame({"lat": [latitude, 0.0, latitude + 0.1, np.nan], "lon": [-2.0, 0.0, -2.5, 1.0]}, index=list("ABCD"))
+    stations = io.stations_from_frame(frame)
+    assert stations.names == kept
+    left_out = "2 stations have no coordinates, left out: 'B', 'D'" if len(kept) == 2 else "1 station has no coordinates"
+    assert left_out in stations.notes[0]
