@@ -9,7 +9,6 @@ Geometric does); an isolated node is its own neighbor, so that every filter leav
 from __future__ import annotations
 
 import itertools
-import warnings
 import weakref
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -18,7 +17,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
-from nareg._arrays import as_tensor
 from nareg.errors import InputError
 from nareg.gnn._reading import read, unwrapped
 from nareg.graph import Graph
@@ -277,29 +275,13 @@ def as_adjacency(
 
 def csr_tensor(matrix: Any, dtype: torch.dtype, device: torch.device) -> torch.Tensor:
     """A SciPy matrix as a torch CSR tensor with 32-bit indices where they suffice."""
-    import torch
+    from nareg.filters.backends._torch._device import csr
 
-    matrix = sp.csr_array(matrix)
-    index = torch.int32 if max(matrix.nnz, *matrix.shape) < 2**31 else torch.int64
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        return torch.sparse_csr_tensor(
-            as_tensor(matrix.indptr, dtype=index, device=device),
-            as_tensor(matrix.indices, dtype=index, device=device),
-            as_tensor(matrix.data, dtype=dtype, device=device),
-            size=matrix.shape,
-            device=device,
-            check_invariants=False,
-        )
+    return csr(sp.csr_array(matrix), device, dtype)
 
 
 def csr_like(matrix: torch.Tensor, values: torch.Tensor) -> torch.Tensor:
     """A torch CSR tensor with other values in the same places."""
-    import torch
+    from nareg.filters.backends._torch._device import csr_of
 
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        return torch.sparse_csr_tensor(
-            matrix.crow_indices(), matrix.col_indices(), values,
-            size=matrix.shape, device=values.device, check_invariants=False,
-        )  # fmt: skip
+    return csr_of(matrix.crow_indices(), matrix.col_indices(), values, (matrix.shape[0], matrix.shape[1]))

@@ -86,7 +86,10 @@ def csr_of(indptr: torch.Tensor, indices: torch.Tensor, values: torch.Tensor, sh
     """A CSR matrix that shares the memory of its parts."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Sparse CSR tensor support is in beta", UserWarning)
-        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, check_invariants=False)
+        # torch 2.10 to 2.12 says so although the argument is passed
+        warnings.filterwarnings("ignore", "Sparse invariant checks are implicitly disabled", UserWarning)
+        # the device is named: a default device of the caller's is another matter
+        return torch.sparse_csr_tensor(indptr, indices, values, size=shape, device=values.device, check_invariants=False)
 
 
 def columns_bytes(n_nodes: int, n_signals: int) -> int:
