@@ -4,9 +4,9 @@
     python benchmarks/devices.py --device cuda --small   a tenth of the nodes
     python benchmarks/devices.py --only filters training
 
-Seconds of whole calls, transfers counted, the shorter of two after one to warm up (of one on the CPU where a call is long). Beside
-them stands the largest difference of the answers, relative to the largest entry. Training is random in its first digits: there it
-is the difference of the accuracies, or of the losses.
+Seconds of whole calls, transfers counted: the shorter of two after one to warm up; of one on the CPU where a call is long.
+Beside them stands the largest difference of the answers, relative to the largest entry. Of trainings it is the difference of
+the accuracies, or of the losses.
 """
 
 from __future__ import annotations
@@ -122,6 +122,7 @@ class Filter(torch.nn.Module):
         self.lam = lam
 
     def forward(self, x: torch.Tensor, graph: nareg.gnn.Adjacency) -> torch.Tensor:
+        """Filtered rows."""
         return nareg.gnn.propagate(graph, x, lam=self.lam)
 
 

@@ -5,13 +5,14 @@
 
 Medians of five calls of a prepared filter, in turn, so that other work on the machine meets both. On the CPU a ratio is torch's
 time over that of the compiled loops. On a GPU it is the bandwidth of conjugate gradients over that of a copy, counting each
-array of an iteration once per operation that must touch it; and propagation (16 steps, n = 169,343, 1.2e6 edges, 128 float32
-features) over 16 bare products.
+array of an iteration once per step that must touch it, with fused kernels and without; and propagation (16 steps, n = 169,343,
+1.2e6 edges, 128 float32 features) over 16 bare products, with PyTorch Geometric beside it.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import statistics
 import time
 from collections.abc import Callable
@@ -22,10 +23,11 @@ import torch
 import nareg
 from nareg.filters import prepare
 from nareg.filters.backends import Torch
+from nareg.filters.backends._torch import _passes
 
 RUNS = 5
-#: Arrays of the signals' size that one CG iteration reads or writes: product 2, dot 2, step 6, norms 1, direction 3.
-PASSES = 14
+#: Arrays of the signals' size that one CG iteration reads or writes: product 2, step 6, direction 3; sums come on the way.
+PASSES = 11
 
 
 def medians(calls: dict[str, Callable[[], object]], device: str) -> dict[str, float]:
@@ -88,14 +90,18 @@ def on_a_gpu(device: str, scale: int) -> None:
     graph = nareg.graphs.grid((side, side))
     n = graph.n_nodes
     rng = np.random.default_rng(0)
-    for dtype in (torch.float64, torch.float32):
+    for dtype, many in itertools.product((torch.float64, torch.float32), (_passes.MANY, n + 1)):
+        _passes.MANY = many
         size = torch.finfo(dtype).bits // 8
         y = torch.as_tensor(rng.standard_normal((n, 16)), device=device)
         cg = prepare(graph, 10 ** rng.uniform(-1.5, 1.5, n), method="cg", backend=Torch(device=device, dtype=dtype))
         seconds = medians({"cg": lambda cg=cg, y=y: cg.denoise(y)}, device)["cg"]
         moved = cg.denoise(y).iterations * (PASSES * n * 16 * size + 5 * n * (size + 4))
-        floor = moved / copy
-        print(f"| CG, {n:,} nodes, 16 signals, {dtype} | {seconds:.4f} | {floor:.4f} | {floor / seconds:.2f} |")
+        floor, kind = moved / copy, "torch's operations" if many > n else "fused kernels"
+        print(
+            f"| CG, {n:,} nodes, 16 signals, {dtype}, {kind} | {seconds:.4f} | {floor:.4f} | {floor / seconds:.2f} |",
+            flush=True,
+        )
     n, order = 169_343 // scale, 16
     graph = nareg.graphs.power_law(n, mean_degree=14, rng=rng)
     adjacency = nareg.gnn.Adjacency(graph)
@@ -111,8 +117,26 @@ def on_a_gpu(device: str, scale: int) -> None:
         return Z
 
     weights = np.full(order + 1, 1.0 / (order + 1))
-    seconds_of = medians({"ours": lambda: nareg.gnn.propagate(adjacency, x, weights=weights), "bare": products}, device)
+    calls = {"ours": lambda: nareg.gnn.propagate(adjacency, x, weights=weights), "bare": products}
+    try:
+        from torch_geometric.nn import SSGConv
+    except ModuleNotFoundError:
+        print("PyTorch Geometric is not installed: no peer")
+    else:
+        index = torch.as_tensor(graph.to_edge_index()[0], device=device)
+        conv = SSGConv(128, 128, alpha=0.0, K=order, cached=False).to(device)
+        conv.lin = torch.nn.Identity()
+
+        def pyg() -> torch.Tensor:
+            with torch.no_grad():
+                return conv(x, index)
+
+        calls["PyG"] = pyg
+    seconds_of = medians(calls, device)
     ours, bare = seconds_of["ours"], seconds_of["bare"]
+    if "PyG" in seconds_of:
+        peer = seconds_of["PyG"]
+        print(f"| PyTorch Geometric's SSGConv beside it | {peer:.4f} | {bare:.4f} | {peer / bare:.2f} |")
     print(f"| propagation, {n:,} nodes, {graph.n_edges:,} edges, 128 features | {ours:.4f} | {bare:.4f} | {ours / bare:.2f} |")
 
 

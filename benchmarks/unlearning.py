@@ -2,8 +2,7 @@
 
     python benchmarks/unlearning.py              n = 169,343, about 1.2 million edges, F = 128, L = 2 (ogbn-arxiv's size); Cora
     python benchmarks/unlearning.py --small      a tenth of it, without Cora
-    python benchmarks/unlearning.py --device cuda   and the same on a GPU, with batches pushed there and not
-    python benchmarks/unlearning.py --batches --device cpu   that alone
+    python benchmarks/unlearning.py --device cuda   and full propagation on a GPU beside it
     python benchmarks/unlearning.py --products   n = 2,449,029, about 62 million edges, F = 100 (ogbn-products'): 16 GiB
 
 Prints medians of the seconds that it takes to bring the embedding up to date, their ratio to a full propagation by the same
@@ -25,8 +24,6 @@ import scipy.sparse as sp
 import nareg
 from nareg.errors import DatasetNotFoundError
 from nareg.unlearning import CertifiedGPR
-from nareg.unlearning.propagation import device as devices
-from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.base import Change
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -97,36 +94,6 @@ def propagation(n: int, degree: float, features: int, exponent: float, batches: 
     print(f"memory at the peak: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20:.1f} GiB")
 
 
-def batches(n: int, device: str, runs: int = 5) -> None:
-    """Seconds of requests in compiled loops and pushed on a device, transfers counted, in turn."""
-    import torch
-
-    rng = np.random.default_rng(0)
-    graph = nareg.graphs.power_law(n, exponent=3.0, mean_degree=14.2, rng=rng)
-    X = rng.standard_normal((n, 128))
-    here, there = (
-        Propagation(LiveGraph(graph), X.copy(), WEIGHTS, np.arange(n // 2), device=where) for where in (None, Device(device))
-    )
-    devices.LARGE["cpu"] = devices.LARGE_ELSEWHERE = 0  # every request, to see which are worth it
-    print(f"\n{n} nodes, {graph.n_edges} edges, F = 128: requests in compiled loops ({numba.get_num_threads()} threads) and "
-          f"pushed on {device} ({torch.get_num_threads()} threads)")  # fmt: skip
-    print("| edges | million additions | compiled, ms | pushed, ms | ratio | largest difference |\n|---|---|---|---|---|---|")
-    for count in (1, 25, 125, 500, 2000):
-        times, additions = [], []
-        for run in range(runs + 1):
-            change = Change(removed=some_edges(here.graph, count, rng))
-            sources, _ = here.scratch.reach(change.touched, here.order - 1)
-            here.scratch.forget(sources)
-            additions.append(kernels.work(here.graph.live, sources) * X.shape[1])
-            pair = [seconds(lambda stored=stored, change=change: stored.update(change), 1)[0] for stored in (here, there)]
-            if run:  # the first compiles
-                times.append(pair)
-        ours, theirs = 1e3 * np.median(times, axis=0)
-        gap = np.abs(here.embedding() - there.embedding()).max()
-        numbers = f"{statistics.median(additions) / 1e6:.1f} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.2f}"
-        print(f"| {count} | {numbers} | {gap:.0e} |", flush=True)
-
-
 def cora(removals: int, device: str | None = None) -> None:
     try:
         data = nareg.datasets.load("cora")
@@ -160,14 +127,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--small", action="store_true")
     parser.add_argument("--products", action="store_true")
-    parser.add_argument("--batches", action="store_true", help="pushes of batches on --device alone")
     parser.add_argument("--threads", type=int, default=numba.get_num_threads())
     parser.add_argument("--device", help="of torch, to compare with")
     arguments = parser.parse_args()
     numba.set_num_threads(arguments.threads)
-    if arguments.batches:
-        batches(16_934 if arguments.small else 169_343, arguments.device or "cpu")
-        return
     if arguments.products:
         propagation(2_449_029, 50.5, 100, 3.3, {1: 20, 1000: 3}, arguments.device)  # largest degree as there
         return
@@ -177,8 +140,6 @@ def main() -> None:
         cora(200)
         if arguments.device is not None:
             cora(200, arguments.device)
-    if arguments.device is not None:
-        batches(16_934 if arguments.small else 169_343, arguments.device)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, inst
 from nareg.errors import CertificateError, DatasetNotFoundError
 from nareg.unlearning.forgetting import checked_weights
 from nareg.unlearning.propagation.base import Change
-from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.residual import ApproximatePropagation
 
@@ -78,8 +77,7 @@ def propagated(data: u.Loaded, edges: np.ndarray, r_max: float, device: str | No
         options = [model.remove_edges([pair]).timings["propagation"] for pair in edges]
         return {"propagation": float(np.median(options)), "waiting": 0}
     stored = ApproximatePropagation(
-        LiveGraph(data.graph), data.features.copy(), checked_weights(2, None), np.sort(data.train), r_max=r_max,
-        device=None if device is None else Device(device),
+        LiveGraph(data.graph), data.features.copy(), checked_weights(2, None), np.sort(data.train), r_max=r_max
     )  # fmt: skip
     seconds = []
     for pair in np.sort(edges, axis=1).astype(np.int64):

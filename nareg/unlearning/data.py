@@ -88,7 +88,7 @@ class Data:
         self.broken = False
         self.gone = np.zeros(graph.n_nodes, dtype=bool) if gone is None else gone
         self.propagation: Embedding = (
-            ApproximatePropagation(graph, features, weights, train, r_max=r_max, device=device)
+            ApproximatePropagation(graph, features, weights, train, r_max=r_max)
             if r_max
             else Propagation(graph, features, weights, train, device=device)
         )

@@ -64,8 +64,8 @@ class CertifiedGPR(KeptModel):
     memory : int, optional
         With ``folder``: bytes for propagation through the whole graph; by default two fifths of those of the embedding.
     device : str, optional
-        A torch device, such as "cuda", which trains in float64 and propagates through the whole graph; a GPU also takes the
-        pushes of large batches. The default is NumPy and compiled loops.
+        A torch device, such as "cuda", which trains in float64 and propagates through the whole graph. The default is NumPy
+        and compiled loops, which also serve requests.
     rng : numpy.random.Generator, optional
         Draws the noise term. The operating system seeds the default, not ``default_rng(0)`` as elsewhere: who knows the seed
         knows the noise term.

@@ -18,7 +18,7 @@ def test_nodes_whose_curvature_vanishes_early_are_not_lost_sight_of(seed, tol, p
     """A third of the nodes are isolated: told apart long before the mean curvature has changed."""
     rng = np.random.default_rng(seed)
     clique = np.ones((33, 33)) - np.eye(33)
-    graph = nareg.Graph(sp.block_diag([clique, clique, np.zeros((34, 34))]).tocsr())
+    graph = nareg.Graph(sp.csr_array(sp.block_diag([sp.csr_array(clique), clique, np.zeros((34, 34))])))
     X, labels, train = rng.standard_normal((100, 50)), rng.integers(0, 3, 100), np.arange(25, 100)
     told = {"lam": 100.0, "kind": "combinatorial", "loss": "ce", "weight_decay": 1e-4, "train": train, "tol": tol}
     found = fit(graph, X, labels, optimizer="lbfgs", preconditioner=preconditioner, **told)

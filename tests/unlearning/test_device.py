@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nareg
 from nareg import graphs
-from nareg.errors import InputError
+from nareg.errors import InputError, TooLargeError
 from nareg.unlearning import CertifiedGPR, verify
 from nareg.unlearning.propagation import exact
 from nareg.unlearning.propagation.base import Change
@@ -78,6 +79,24 @@ def test_residues_are_trained_on_a_device_too(rng):
         for where in ("cpu", None)
     ]
     assert result[0].approximation == pytest.approx(result[1].approximation, rel=1e-6)
+
+
+@pytest.mark.parametrize("when", ["before", "midway"])
+def test_a_propagation_that_does_not_fit_is_refused_and_undone(when, rng, monkeypatch):
+    graph, X, labels, train = pieces(rng)
+    model = CertifiedGPR(device="cpu", rng=np.random.default_rng(1)).fit(graph, X, labels, train)
+    before = model.embedding()
+    edges = np.argwhere(np.triu(graph.adjacency.toarray()))[:3]
+    monkeypatch.setattr(exact, "FULL", 0.0)
+    with pytest.MonkeyPatch.context() as patch:
+        if when == "before":
+            patch.setattr(nareg._checks.os, "sysconf", lambda name: 10)
+        else:
+            patch.setattr(Device, "_matrix", lambda *a: (_ for _ in ()).throw(torch.OutOfMemoryError))
+        with pytest.raises(TooLargeError, match=r"propagation through the whole graph on cpu .*needs about"):
+            model.remove_edges(edges)
+    np.testing.assert_allclose(model.embedding(), before, atol=1e-13)
+    assert model.remove_edges(edges).spent <= model.budget
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,9 +1,7 @@
-"""A torch device for the heavy parts: whole propagations, pushes of large batches, and the training problem."""
+"""A torch device for the heavy parts: propagation through the whole graph, and the training problem."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -12,12 +10,6 @@ import scipy.sparse as sp
 
 from nareg.errors import MissingDependencyError
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
-from nareg.unlearning.propagation.pushes import PushBatch
-
-#: Additions of numbers from which on a push goes to the device: below, starting it takes longer than the compiled loops do. On
-#: the CPU these are faster at every size.
-LARGE = {"cpu": math.inf}
-LARGE_ELSEWHERE = 10**7
 
 
 class Device:
@@ -62,71 +54,41 @@ class Device:
 
         return enough_memory(self._device, int(8 * numbers), what=what, remedy="load the model without device")
 
-    def takes(self, additions: float) -> bool:
-        """Whether a push of so many additions is for the device."""
-        return additions >= LARGE.get(self._device.type, LARGE_ELSEWHERE)
-
-    def push(
-        self, batch: PushBatch, Y: np.ndarray, sent: np.ndarray, gained: np.ndarray, degrees: np.ndarray, weights: np.ndarray
-    ) -> tuple[list[np.ndarray], np.ndarray]:
-        """An exact push. The host waits once, for the results of all levels.
-
-        Parameters
-        ----------
-        batch : PushBatch
-        Y : (k, F) array
-            ``D'^-1 q'_0 - D^-1 q_0`` at the touched nodes.
-        sent : (L, k, F) array
-            ``D^-1 q_l`` before the request, l = 0..L-1.
-        gained : (k, 1) array
-            ``d / d' - 1``.
-        degrees : (K', 1) array
-            ``d'`` of the nodes within L - 1 hops.
-        weights : (L + 1,) array
-
-        Returns
-        -------
-        deltas : list of L - 1 arrays
-            What ``q_1, ..., q_(L-1)`` gain at the nodes within 1, 2, ... hops.
-        total : (K, F) array
-            ``sum_l w_l delta q_l``, l = 1..L.
-        """
-        torch, k = self.torch, len(Y)
-        with self.room("this request", 2 * batch.n_rows * Y.shape[1] + 1.5 * batch.nnz):
-            hops, jumps = [self._matrix(hop) for hop in batch.hops], self._matrix(batch.jumps)
-            Y, sent, gained, degrees = (self.given(array) for array in (Y, sent, gained, degrees))
-            total = torch.zeros((len(batch.nodes), Y.shape[1]), dtype=torch.float64, device=self._device)
-            deltas = []
-            for level, hop in enumerate(hops, start=1):
-                delta = hop @ Y
-                delta[: len(Y)] += Y  # the loops
-                delta[:k] += jumps @ sent[level - 1]
-                total[: len(delta)] += weights[level] * delta
-                if level < len(hops):
-                    deltas.append(delta)
-                    Y = delta / degrees[: len(delta)]
-                    Y[:k] += gained * sent[level]
-            rows = torch.cat([*deltas, total]).cpu().numpy()
-        *parts, last = np.split(rows, np.cumsum([len(delta) for delta in deltas]))
-        return parts, last
-
-    def product(self, matrix: sp.csr_array, Y: np.ndarray) -> np.ndarray:
-        """A sparse matrix times rows; the host waits for it."""
-        with self.room("this request", sum(matrix.shape) * Y.shape[1] + 1.5 * matrix.nnz):
-            rows: np.ndarray = (self._matrix(matrix) @ self.given(Y)).cpu().numpy()
-        return rows
-
     def _matrix(self, matrix: sp.csr_array) -> Any:
         from nareg.gnn.adjacency import csr_tensor
 
         return csr_tensor(matrix, self.torch.float64, self._device)
 
-    def levels(self, graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, first: int, order: int) -> Iterator[np.ndarray]:
-        """``q_l = A D^-1 q_{l-1}`` for l from ``first`` on; ``below`` is ``q_{first-1}``, X for the first level."""
-        with self.room("propagation through the whole graph", 3 * below.size + 3 * graph.n_edges):
+    def propagate(
+        self, graph: LiveGraph, degrees: np.ndarray, below: np.ndarray, first: int, weights: np.ndarray, node: np.ndarray,
+        reserves: list[np.ndarray], total: np.ndarray,
+    ) -> None:  # fmt: skip
+        """Fill ``q_l = A D^-1 q_{l-1}``, l = first..L-1, and their weighted sum with ``q_L``.
+
+        Parameters
+        ----------
+        graph : LiveGraph
+        degrees : (N,) array
+        below : (N, F) array
+            ``q_{first-1}``; X for the first level.
+        first : int
+        weights : (L + 1,) array
+        node : (N,) int array
+            The node of each row of ``total``.
+        reserves : list of (N, F) arrays
+            Written.
+        total : (N, F) array
+            Written: ``sum_l w_l q_l``, l = first..L.
+        """
+        torch = self.torch
+        with self.room("propagation through the whole graph", 4 * below.size + 3 * graph.n_edges):
             A = self._matrix(graph.adjacency(in_order=False))
             d, rows = self.given(degrees)[:, None], self.given(below)
-            for level in range(first, order + 1):
+            whole = torch.zeros_like(rows)
+            for level in range(first, weights.size):
                 rows = rows / (d**0.5 if level == 1 else d)
                 rows = rows + A @ rows  # the loops
-                yield rows.cpu().numpy()
+                whole.add_(rows, alpha=float(weights[level]))
+                if level < weights.size - 1:
+                    torch.from_numpy(reserves[level - 1]).copy_(rows)
+            torch.from_numpy(total).copy_(whole[torch.as_tensor(node, device=self._device)])

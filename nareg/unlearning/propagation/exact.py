@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from nareg.unlearning.propagation import kernels, pushes
+from nareg.unlearning.propagation import kernels
 from nareg.unlearning.propagation.base import Change, Embedding, Scratch
 from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
@@ -108,32 +108,23 @@ class Propagation(Embedding):
 
     def recompute(self, first: int = 1) -> None:
         """Compute the levels from ``first`` on from the one below, and the sum of all."""
-        self._sum[:] = 0
+        device = self._device if self.order else None
+        if device is None:
+            self._sum[:] = 0
+        else:
+            below = self.features if first == 1 else self._reserves[first - 2]
+            device.propagate(self.graph, self._degrees, below, first, self.weights, self._node, self._reserves, self._sum)
         if self.weights[0]:
             kernels.add_rows(self._row, self.features * np.sqrt(self._degrees)[:, None], self.weights[0], self._sum)
-        if self._device is not None and self.order:
-            self._recompute_on(self._device, first)
-            return
-        for level in range(1, self.order):
+        for level in range(1, self.order if device is None else first):
             reserve = self._reserves[level - 1]
             if level >= first:
                 reserve[:] = 0
                 self._push_all(level, self.scratch.itself, 1.0, reserve)
             if self.weights[level]:
                 kernels.add_rows(self._row, reserve, self.weights[level], self._sum)
-        if self.order and self.weights[-1]:
+        if device is None and self.order and self.weights[-1]:
             self._push_all(self.order, self._row, self.weights[-1], self._sum)
-
-    def _recompute_on(self, device: Device, first: int) -> None:
-        for level in range(1, first):
-            if self.weights[level]:
-                kernels.add_rows(self._row, self._reserves[level - 1], self.weights[level], self._sum)
-        below = self.features if first == 1 else self._reserves[first - 2]
-        for level, rows in enumerate(device.levels(self.graph, self._degrees, below, first, self.order), start=first):
-            if level < self.order:
-                self._reserves[level - 1][:] = rows
-            if self.weights[level]:
-                kernels.add_rows(self._row, rows, self.weights[level], self._sum)
 
     def _push_all(self, level: int, place: np.ndarray, weight: float, out: np.ndarray) -> None:
         """Add ``q_l``, from the level below."""
@@ -159,10 +150,6 @@ class Propagation(Embedding):
         if self.weights[0]:
             kernels.add_rows(self._row[nodes], new_roots * new - roots * old, self.weights[0], self._sum)
         touched, Y = nodes, new / new_roots - old / roots
-        if self._device is not None and self.order and self._is_large(self._device, nodes):
-            self._push_on(self._device, change, Y, old / roots, after)
-            self._degrees[nodes] = after
-            return
         for level in range(1, self.order + 1):
             if self._reaches_most(touched, len(change.edges)):
                 self._degrees[nodes] = after
@@ -184,24 +171,6 @@ class Propagation(Embedding):
                 kernels.outflow(touched, delta, reserve, self._degrees[touched], graph.live[touched] + 1.0, Y)
             scratch.forget(touched)
         self._degrees[nodes] = after
-
-    def _is_large(self, device: Device, nodes: np.ndarray) -> bool:
-        """Whether a push from these nodes is for the device, and less than everything."""
-        sources, _ = self.scratch.reach(nodes, self.order - 1)
-        self.scratch.forget(sources)
-        work = kernels.work(self.graph.live, sources)
-        return device.takes(work * self.features.shape[1]) and not self._reaches_most(sources)
-
-    def _push_on(self, device: Device, change: Change, Y: np.ndarray, sent: np.ndarray, after: np.ndarray) -> None:
-        """Push all levels on a device, from what the touched nodes send more, ``Y``, and sent before."""
-        nodes, batch = change.touched, pushes.batch(self.scratch, change, self.order)
-        before = self._degrees[nodes]
-        degrees = self.graph.live[batch.nodes[: batch.hops[-1].shape[1]], None] + 1.0
-        sent = np.stack([sent, *(q[nodes] / before[:, None] for q in self._reserves)])
-        deltas, total = device.push(batch, Y, sent, (before / after - 1)[:, None], degrees, self.weights)
-        for reserve, delta in zip(self._reserves, deltas, strict=True):
-            kernels.add_rows(batch.nodes[: len(delta)], delta, 1.0, reserve)
-        kernels.add_rows(self._row[batch.nodes], total, 1.0, self._sum)
 
     def _reaches_most(self, sources: np.ndarray, n_edges: int = 0) -> bool:
         """Whether a push from these nodes, when so many edges change, would take as long as propagating everything anew."""

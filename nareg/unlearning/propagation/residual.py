@@ -10,11 +10,8 @@ and costs (L + 1) N F numbers for the residues. It leaves an error, which a cert
 from __future__ import annotations
 
 import numpy as np
-import scipy.sparse as sp
 
-from nareg.unlearning.propagation import kernels, pushes
 from nareg.unlearning.propagation.base import Change, Embedding, Scratch
-from nareg.unlearning.propagation.device import Device
 from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.growing import extended
 
@@ -28,8 +25,6 @@ class ApproximatePropagation(Embedding):
         As in :class:`~nareg.unlearning.propagation.exact.Propagation`.
     r_max : float
         More than 0.
-    device : Device, optional
-        For large batches. The host waits once per level: it has to know which residues are above ``r_max``.
     """
 
     exact = False
@@ -42,9 +37,8 @@ class ApproximatePropagation(Embedding):
         train: np.ndarray,
         *,
         r_max: float,
-        device: Device | None = None,
     ) -> None:
-        super().__init__(graph, features, weights, device=device)
+        super().__init__(graph, features, weights)
         self._train, self.r_max = train, r_max
         levels = range(weights.size)
         self._reserves = [np.zeros_like(features) for _ in levels]
@@ -132,18 +126,13 @@ class ApproximatePropagation(Embedding):
 
     def _spread(self, pushed: np.ndarray, sent: np.ndarray, residues: np.ndarray) -> np.ndarray:
         """Add ``A sent`` to residues, and return the nodes that have any of it."""
-        scratch, device = self.scratch, self._device
+        scratch = self.scratch
         reached = scratch.mark(pushed)
         try:
-            if device is None or not device.takes(kernels.work(self.graph.live, pushed) * sent.shape[1]):
-                # straight to the rows of all nodes: what is reached has to be looked at once more anyway
-                scratch.add(pushed, reached, sent, residues, scratch.itself)
-                return reached
-            neighbors = pushes.neighborhoods(self.graph, pushed, scratch.slot, reached.size)
+            # straight to the rows of all nodes: what is reached has to be looked at once more anyway
+            scratch.add(pushed, reached, sent, residues, scratch.itself)
         finally:
             scratch.forget(reached)
-        kernels.add_rows(reached, device.product(sp.csr_array(neighbors.T), sent), 1.0, residues)
-        kernels.add_rows(pushed, sent, 1.0, residues)  # the loops
         return reached
 
     def add_nodes(self, features: np.ndarray) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -24,6 +26,10 @@ from nareg.filters.backends._torch import _device, _engines, _solver  # noqa: E4
 from nareg.filters.backends._torch._passes import DevicePasses, HostPasses  # noqa: E402
 
 METHODS = ("auto", "direct", "cg", "multigrid", "jacobi", "chebyshev")
+#: Where fused kernels can be run: Triton interprets them on the CPU if its environment variable says so.
+KERNELS_RUN_ON = "cuda" if torch.cuda.is_available() else "cpu" if os.environ.get("TRITON_INTERPRET") == "1" else None
+if find_spec("triton") is None:
+    KERNELS_RUN_ON = None
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch finds no CUDA device")
 
 
@@ -41,6 +47,8 @@ def column_errors(x: np.ndarray, reference: np.ndarray) -> np.ndarray:
 def solving_on(where):
     """Solves in an accelerator's way: with its passes, or the CPU's compiled ones in their place. "arrays" is the CPU's own."""
     with pytest.MonkeyPatch.context() as patch:
+        if where == "host":
+            patch.setattr(torch.cuda, "is_available", lambda: False)  # arrays would go there, and compiled loops cannot
         if where != "arrays":
             patch.setattr(_engines, "on_host", lambda device, dtype: False)
             patch.setattr(_solver, "passes_of", {"device": DevicePasses, "host": HostPasses}[where])
@@ -224,42 +232,63 @@ def test_the_host_waits_once_in_so_many_iterations(method, every, grid, rng, mon
     assert len(solution.residuals) == solution.iterations + 1
 
 
-@given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
-@settings(max_examples=20)
-def test_both_passes_compute_the_same(seed, dtype, t):
+class TestPasses:
     """Every pass against its formula on dense matrices, in place and as sums."""
+
+    @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 4, 16)))
+    @settings(max_examples=20)
+    def test_on_the_host_and_on_a_device(self, seed, dtype, t):
+        check_passes(HostPasses, "cpu", seed, dtype, t)
+        check_passes(DevicePasses, "cuda" if torch.cuda.is_available() else "cpu", seed, dtype, t)
+
+    @pytest.mark.skipif(KERNELS_RUN_ON is None, reason="kernels need a CUDA device, or Triton with TRITON_INTERPRET=1")
+    @given(seed=st.integers(0, 10**6), dtype=st.sampled_from((torch.float32, torch.float64)), t=st.sampled_from((1, 3, 16, 37)))
+    @settings(max_examples=20, deadline=None)
+    def test_in_fused_kernels(self, seed, dtype, t):
+        from nareg.filters.backends._torch import _fused
+
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(_fused, "LARGE", 0)
+            check_passes(_fused.FusedPasses, KERNELS_RUN_ON, seed, dtype, t, n_nodes=150)
+            patch.setattr(_fused, "LONGEST", 0)  # products by torch
+            check_passes(_fused.FusedPasses, KERNELS_RUN_ON, seed, dtype, t, n_nodes=150)
+
+
+def check_passes(kind, device, seed, dtype, t, n_nodes=40):
     rng = np.random.default_rng(seed)
-    g = nareg.graphs.erdos_renyi(int(rng.integers(2, 40)), 0.3, rng=rng)
+    g = nareg.graphs.erdos_renyi(int(rng.integers(2, n_nodes)), 0.3, rng=rng)
     dense = g.laplacian().toarray() + np.diag(10 ** rng.uniform(-1, 1, g.n_nodes))
     d = 1 / np.diagonal(dense)
     X, R, P, B = rng.standard_normal((4, g.n_nodes, t))
     alpha, beta = rng.standard_normal((2, t))
-    K = _device.csr(sp.csr_array(dense), torch.device("cpu"), dtype)
-    tolerance = 2e-4 if dtype is torch.float32 else 1e-11
-    for kind in (HostPasses, DevicePasses):
-        passes = kind(K, torch.tensor(d).to(dtype))
-        x, r, p, b = (torch.tensor(V).to(dtype) for V in (X, R, P, B))
-        q, step, turn = torch.empty_like(p), torch.tensor(alpha).to(dtype), torch.tensor(beta).to(dtype)
 
-        def same(got, expected):
-            np.testing.assert_allclose(got, expected, atol=tolerance * np.abs(expected).max())
+    def given(array):
+        return torch.tensor(array).to(device, dtype)
 
-        def squares(V):
-            return np.stack([(V * V * weight[:, None]).sum(0) for weight in (d, np.ones_like(d), d * d)])
+    def same(got, expected):
+        np.testing.assert_allclose(
+            got.cpu(), expected, atol=(2e-4 if dtype is torch.float32 else 1e-11) * np.abs(expected).max()
+        )
 
-        same(passes.squares(b), squares(B))
-        same(passes.product(p, q), (P * (dense @ P)).sum(0))
-        same(q, dense @ P)
-        same(passes.step(x, r, p, q, step), squares(R - alpha * (dense @ P)))
-        same(x, X + alpha * P)
-        same(r, R - alpha * (dense @ P))
-        passes.turn(r, p, turn)
-        same(p, d[:, None] * (R - alpha * (dense @ P)) + beta * P)
-        for scaled in (True, False):
-            y, before = torch.tensor(X).to(dtype), torch.tensor(R).to(dtype)
-            left = B - dense @ X
-            same(passes.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
-            same(before, X + 0.3 * (X - R) + 0.7 * (d[:, None] if scaled else 1.0) * left)
+    def squares(V):
+        return np.stack([(V * V * weight[:, None]).sum(0) for weight in (d, np.ones_like(d), d * d)])
+
+    passes = kind(_device.csr(sp.csr_array(dense), torch.device(device), dtype), given(d))
+    x, r, p, b = (given(V) for V in (X, R, P, B))
+    q = torch.empty_like(p)
+    same(passes.squares(b), squares(B))
+    same(passes.product(p, q), (P * (dense @ P)).sum(0))
+    same(q, dense @ P)
+    same(passes.step(x, r, p, q, given(alpha)), squares(R - alpha * (dense @ P)))
+    same(x, X + alpha * P)
+    same(r, R - alpha * (dense @ P))
+    passes.turn(r, p, given(beta))
+    same(p, d[:, None] * (R - alpha * (dense @ P)) + beta * P)
+    for scaled in (True, False):
+        y, before = given(X), given(R)
+        left = B - dense @ X
+        same(passes.relax(b, y, before, 0.7, 0.3, scaled=scaled)[1:], squares(left)[1:])
+        same(before, X + 0.3 * (X - R) + 0.7 * (d[:, None] if scaled else 1.0) * left)
 
 
 def test_tensors_on_the_cpu_get_the_choices_of_arrays(rng):
@@ -368,6 +397,14 @@ class TestCuda:
             solution = denoise(grid, 1.5, y, method=method)
             assert solution.x.device == y.device
             np.testing.assert_allclose(solution.x.cpu(), dense_filter(grid, np.full(grid.n_nodes, 1.5)) @ Y, atol=1e-6)
+
+    @pytest.mark.parametrize("method", ["cg", "chebyshev"])
+    def test_large_blocks_agree(self, method, rng):
+        """Large enough for kernels, on a graph with short rows and on one with hubs."""
+        for g in (nareg.graphs.grid((160, 160)), nareg.graphs.power_law(25_000, mean_degree=6, rng=rng)):
+            w, Y = 10 ** rng.uniform(-1, 0, g.n_nodes), rng.standard_normal((g.n_nodes, 45))
+            there = denoise(g, w, torch.tensor(Y, device="cuda"), method=method)
+            np.testing.assert_allclose(there.x.cpu(), denoise(g, w, Y, method="cg", backend="scipy").x, atol=1e-6)
 
     def test_arrays_go_there_and_back(self, grid):
         solution = denoise(grid, 1.0, np.ones(grid.n_nodes), backend="torch")

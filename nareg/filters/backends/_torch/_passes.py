@@ -1,16 +1,21 @@
-"""Passes over K and blocks of columns: one torch operation at a time on an accelerator, compiled loops on the CPU.
+"""Passes over K and blocks of columns: torch operations or fused kernels on an accelerator, compiled loops on the CPU.
 
-Both write the same arrays and return the same sums. On the CPU each torch operation would read and write its arrays anew, where
+All write the same arrays and return the same sums. On the CPU each torch operation would read and write its arrays anew, where
 one loop does the work of several: conjugate gradients on a grid of 90,000 nodes took up to 1.8 times as long.
 """
 
 from __future__ import annotations
 
+from functools import cache
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Protocol
 
 import numpy as np
 import torch
+
+#: Nodes from which on kernels are compiled for an accelerator, which takes a second or two once.
+MANY = 20_000
 
 
 class Passes(Protocol):
@@ -111,7 +116,20 @@ class HostPasses:
 
 def passes_of(K: torch.Tensor, inverse_diagonal: torch.Tensor) -> Passes:
     """The passes for the device of K."""
-    return (HostPasses if K.device.type == "cpu" else DevicePasses)(K, inverse_diagonal)
+    if K.device.type == "cpu":
+        return HostPasses(K, inverse_diagonal)
+    kind = DevicePasses if K.shape[0] < MANY else _passes_on(K.device)
+    return kind(K, inverse_diagonal)
+
+
+@cache
+def _passes_on(device: torch.device) -> type[DevicePasses]:
+    """Fused kernels where they compile."""
+    if find_spec("triton") is None:
+        return DevicePasses
+    from nareg.filters.backends._torch import _fused
+
+    return _fused.FusedPasses if _fused.compiles(device) else DevicePasses
 
 
 def _kernels() -> ModuleType:
