@@ -379,7 +379,7 @@ def _indices(name: str, part: Any, n_nodes: int) -> np.ndarray:
 
 
 def checked_device(name: str | torch.device) -> torch.device:
-    """The device of this name, if it is on this machine."""
+    """The device of this name, if it is on this machine; of "cuda" the current one, with its index as tensors have it."""
     try:
         device = torch.device(name)
     except (RuntimeError, TypeError):
@@ -392,4 +392,4 @@ def checked_device(name: str | torch.device) -> torch.device:
     if (device.index or 0) >= count:
         last = "cuda:0" if count == 1 else f"cuda:0 to cuda:{count - 1}"
         raise InputError(f"device is {str(name)!r} but torch sees {count} CUDA GPU{'s' * (count > 1)} here: pass {last}.")
-    return device
+    return torch.device("cuda", torch.cuda.current_device()) if device.type == "cuda" and device.index is None else device
