@@ -47,7 +47,7 @@ MLP, GCN, GAT, SGC, S2GC, APPNP = "MLP", "GCN", "GAT", "SGC", "S2GC", "APPNP"
 GLP, IRLS, NGC, RNGC = "GLP", "IRLS", "NGC", "RNGC"
 EXACT, ADAPTIVE = "NGC exact", "node-adaptive"
 #: The truncated series divided by its gain at the eigenvalue 1.
-UNIT, ROBUST_UNIT = "NGC, unit gain", "RNGC, unit gain"
+UNIT, ROBUST_UNIT = "NGC of unit gain", "RNGC of unit gain"
 #: The eight models of the published comparison, and ours.
 EIGHT = (MLP, GCN, GAT, GLP, S2GC, IRLS, NGC, RNGC)
 ALL = (MLP, GCN, GAT, SGC, S2GC, APPNP, GLP, IRLS, NGC, RNGC, EXACT, ADAPTIVE)
