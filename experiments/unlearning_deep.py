@@ -1,4 +1,7 @@
-"""Heads without a certificate: a perceptron (Table 2), ChebNetII (Table 14), and adversarial edges behind them (Figure 6)."""
+"""Heads without a certificate: a perceptron (Table 2), ChebNetII (Table 14), and adversarial edges behind them (Figure 6).
+
+ogbn-papers100M (Table 2) runs alone, where the memory is there: ``--set kinds=perceptron --set datasets=ogbn-papers100M``.
+"""
 
 from __future__ import annotations
 
@@ -10,15 +13,17 @@ import numpy as np
 
 from experiments import _unlearning as u
 from experiments._figure import Figure, Point, Row, Verdict, chosen, grade, instead
+from nareg import _checks
 from nareg.errors import DatasetNotFoundError
 from nareg.graph import Graph
 from nareg.unlearning.peers.deep import DeepGPR
 
 PERCEPTRON, CHEBYSHEV, ADVERSARIAL = "perceptron", "ChebNetII", "adversarial edges"
 BASES = {PERCEPTRON: "gpr", CHEBYSHEV: "chebyshev", ADVERSARIAL: "gpr"}
+PAPERS = "ogbn-papers100M"
 #: Data set and edges per request, of a made-up graph too.
 SETS = {
-    PERCEPTRON: {"made up, products' size": 1000, "ogbn-products": 1000},
+    PERCEPTRON: {"made up, products' size": 1000, "ogbn-products": 1000, PAPERS: 2000},
     CHEBYSHEV: {"made up, arxiv's size": 25, "ogbn-arxiv": 25},
     ADVERSARIAL: {"cora": 100},
 }
@@ -38,6 +43,7 @@ class Settings:
     """Five batches of edges; on Cora 500 adversarial ones by the hundred, ``trials`` times (the paper: larger graphs)."""
 
     kinds: tuple[str, ...] = (ADVERSARIAL, CHEBYSHEV, PERCEPTRON)
+    datasets: tuple[str, ...] = tuple(sorted({name for sets in SETS.values() for name in sets} - {PAPERS}))
     batches: int = 5
     trials: int = 5
     hidden: int = 256
@@ -49,9 +55,11 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
+    for name in s.datasets:
+        _checks.choice("datasets", name, [known for sets in SETS.values() for known in sets])
     return [
         {"what": what, "dataset": dataset, "method": method, "trial": trial}
-        for what in s.kinds for dataset in SETS[what] for trial in range(s.trials if what == ADVERSARIAL else 1)
+        for what in s.kinds for dataset in SETS[what] if dataset in s.datasets for trial in range(s.trials if what == ADVERSARIAL else 1)
         for method in (u.OURS, u.RETRAINED, *((UNCHANGED, CLEAN) if what == ADVERSARIAL else ()))
     ]  # fmt: skip
 
