@@ -18,6 +18,8 @@ DIGITS = re.compile(r"\d{8}(?:\d{2}){0,3}", re.ASCII)
 #: Numbers of this size in the whole column count from 1970, with so many of them per second: 1973 to 2103.
 EPOCHS = ((1e8, 4.2e9, 1, "seconds"), (1e11, 4.2e12, 10**3, "milliseconds"), (1e14, 4.2e15, 10**6, "microseconds"),
           (1e17, 4.2e18, 10**9, "nanoseconds"))  # fmt: skip
+#: Days since the end of 1899, as spreadsheets keep them, for the years 1990 to 2064; a day's fraction, in minutes, to a second.
+SPREADSHEET, EPOCH_OF_SPREADSHEETS, MINUTE = (32_874, 60_266), -25_569, 1_440
 ISO_REMEDY = "write times as 2024-01-31 10:00"
 
 
@@ -108,7 +110,23 @@ def _numeric(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes)
             exact = [int(label) for label in labels] if all(map(str.isdecimal, labels)) else whole.astype(np.int64)
             ns = np.array(exact, dtype=np.int64) * scale + np.rint((numbers - whole) * scale).astype(np.int64)
             return Times(ns.view("datetime64[ns]"), "UTC")
+    if numbers.min() >= SPREADSHEET[0] and numbers.max() < SPREADSHEET[1]:
+        return _spreadsheet(labels, numbers, column, notes)
     return Times(numbers)
+
+
+def _spreadsheet(labels: np.ndarray, numbers: np.ndarray, column: str, notes: Notes) -> Times:
+    """A spreadsheet's days, if some have a time of day, and that to the minute, or if the column says that it holds dates."""
+    minutes = np.rint(numbers * MINUTE)
+    whole = bool((numbers == np.rint(numbers)).all())
+    if np.abs(numbers * MINUTE - minutes).max() > 1 / 60 or (whole and "date" not in column.casefold()):
+        notes.fact(
+            f"numbers in {column} such as {labels[0]} are taken as they are; if they are a spreadsheet's days, {ISO_REMEDY}"
+        )
+        return Times(numbers)
+    notes.guess(f"numbers in {column} such as {labels[0]} are read as a spreadsheet's days", ISO_REMEDY)
+    since = minutes.astype(np.int64) + EPOCH_OF_SPREADSHEETS * MINUTE
+    return Times((since * 60 * 10**9).view("datetime64[ns]"))
 
 
 def _dated(labels: np.ndarray, dates: list[Date], column: str, line: Callable[[int], str], notes: Notes) -> Times:

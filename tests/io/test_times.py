@@ -57,6 +57,11 @@ def test_numbers_stay_numbers(tmp_path):
         (["20240101", "20240102"], "read as dates", ("2024-01-01", "2024-01-02")),
         (["202401012330", "202401020000"], "read as dates", ("2024-01-01T23:30", "2024-01-02")),
         (["2024010123", "2024010200"], "read as dates", ("2024-01-01T23:00", "2024-01-02")),
+        (
+            ["45292", "45292.04167", "45292.0833333"],
+            "a spreadsheet's days",
+            ("2024-01-01T00:00", "2024-01-01T01:00", "2024-01-01T02:00"),
+        ),
     ],
 )
 def test_numbers_that_are_times(tmp_path, labels, words, expected):
@@ -66,6 +71,16 @@ def test_numbers_that_are_times(tmp_path, labels, words, expected):
     assert table.times == tuple(labels)
     with pytest.raises(InputError, match="write times as 2024-01-31 10:00"):
         read(tmp_path, labels, strict=True)
+
+
+def test_days_of_a_spreadsheet_are_told_from_other_numbers(tmp_path):
+    """Whole days need a column that says so, fractions of a day a time to the minute."""
+    for labels in (["45292", "45293"], ["45292.1", "45292.12345"]):
+        table = read(tmp_path, labels)
+        np.testing.assert_array_equal(table.timestamps, np.array(labels, dtype=float))
+        assert "if they are a spreadsheet's days, write times as 2024-01-31 10:00" in table.notes[0]
+    table = read(tmp_path, ["45292", "45293"], name="Date")
+    np.testing.assert_array_equal(table.timestamps, stamps("2024-01-01", "2024-01-02"))
 
 
 @pytest.mark.parametrize(
