@@ -59,7 +59,8 @@ def points(s: Settings) -> list[Point]:
         _checks.choice("datasets", name, [known for sets in SETS.values() for known in sets])
     return [
         {"what": what, "dataset": dataset, "method": method, "trial": trial}
-        for what in s.kinds for dataset in SETS[what] if dataset in s.datasets for trial in range(s.trials if what == ADVERSARIAL else 1)
+        for what in s.kinds for dataset in SETS[what] if dataset in s.datasets
+        for trial in range(s.trials if what == ADVERSARIAL else 1)
         for method in (u.OURS, u.RETRAINED, *((UNCHANGED, CLEAN) if what == ADVERSARIAL else ()))
     ]  # fmt: skip
 

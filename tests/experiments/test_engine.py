@@ -84,7 +84,15 @@ TINY = {
     },
     "herta-loss": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "slow": 1, "most": 3},
     "herta-large": {"features": (6, 8), "nodes": 300, "classes": 3, "lams": (1.0,), "most": 5},
-    "herta-accuracy": {"datasets": ("cora",), "losses": ("ce",), "lams": (1.0,), "rates": (0.1,), "epochs": 3, "masks": 1},
+    "herta-accuracy": {
+        "datasets": ("cora",),
+        "losses": ("ce",),
+        "lams": (1.0,),
+        "rates": (0.1,),
+        "epochs": 3,
+        "gcn_epochs": 3,
+        "masks": 1,
+    },
     "herta-decay": {"datasets": ("cora",), "losses": ("mse",), "lams": (1.0,), "decays": (0.0, 1.0), "masks": 1},
     "herta-effects": {"datasets": ("cora",), "lams": (1.0,), "masks": 1, "most": 10},
     "herta-sparsifier": {
