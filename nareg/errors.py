@@ -68,17 +68,25 @@ class AmplificationWarning(UserWarning):
         Number of nodes that exceed the limit in the same signal; of a matrix S above 250 nodes, of those that were looked at.
     done : str
         The replacement, and the number of signals with it; empty if there is none.
-    kept : str
+    unchanged : str
         The number of signals whose estimates are those of the given weights; empty if there is none.
     remedy : str
         What to design instead.
     """
 
     def __init__(
-        self, node: int, amplification: float, nodes: int, *, place: str = "", done: str = "", kept: str = "", remedy: str = ""
+        self,
+        node: int,
+        amplification: float,
+        nodes: int,
+        *,
+        place: str = "",
+        done: str = "",
+        unchanged: str = "",
+        remedy: str = "",
     ) -> None:
         self.node, self.amplification, self.nodes = node, amplification, nodes
-        self.done, self.kept, self.remedy = done, kept, remedy
+        self.done, self.unchanged, self.remedy = done, unchanged, remedy
         super().__init__(
             f"with these weights the estimate at {place or f'node {node}'}, not observed, could be {amplification:.3g} times "
             f"the largest reading ({nodes} such nodes); {self.outcome}. {remedy}"
@@ -88,7 +96,7 @@ class AmplificationWarning(UserWarning):
     def outcome(self) -> str:
         """What was done about it."""
         parts = [f"used instead: {self.done}"] if self.done else []
-        return "; ".join([*parts, f"used as they are: {self.kept}"] if self.kept else parts)
+        return "; ".join([*parts, f"used as they are: {self.unchanged}"] if self.unchanged else parts)
 
 
 class DegenerateFitWarning(UserWarning):

@@ -32,12 +32,12 @@ REMEDY = "Design with fit=observed.astype(float), or a larger lower, to choose t
 
 @dataclass
 class Replaced:
-    """Number of signals with replaced weights, or kept above the limit, and the worst bound of the given weights."""
+    """Number of signals with replaced weights, or with given ones above the limit, and the worst bound of the given weights."""
 
     worst: Bound = field(default_factory=Bound)
     averaged: int = 0
     single: int = 0
-    kept: int = 0
+    unchanged: int = 0
 
     def safe(self, system: FilterSystem, seen: np.ndarray, signals: int, solve: Solve) -> FilterSystem:
         """The system, or one with safer weights if its bound exceeds the limit."""
@@ -48,7 +48,7 @@ class Replaced:
             self.worst = given
         if system.w is None:
             if not (given.undetermined and system.penalty.is_laplacian):
-                self.kept += signals
+                self.unchanged += signals
                 return system
         else:
             repaired = averaged(system, seen, solve)
@@ -78,7 +78,7 @@ class Replaced:
             worst.nodes,
             place=base.describe_node(worst.node),
             done=self.note(signals)[2:],
-            kept=f"{self.kept} of {signals} signals" if self.kept else "",
+            unchanged=f"{self.unchanged} of {signals} signals" if self.unchanged else "",
             remedy=_matrix_amplification.REMEDY if matrix else REMEDY,
         )
 

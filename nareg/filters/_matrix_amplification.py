@@ -62,17 +62,17 @@ class Bound:
 
 
 def bound(system: FilterSystem, seen: np.ndarray, solve: Solve) -> Bound:
-    """The largest row sum of ``|H|`` at an unobserved node; above 250 nodes, the largest that was found.
+    """The largest row sum of ``|H|`` at an unobserved node; above 250 nodes, the largest that was seen.
 
     Refused where K is not positive definite. Nothing is said where the solves do not converge.
     """
     if _dominant(system):
         return Bound()
     missing = np.flatnonzero(~seen)
-    found = _all_rows(system, missing) if system.n_nodes <= EXACT_NODES else _some_rows(system, missing, solve)
-    if found is None:
+    measured = _all_rows(system, missing) if system.n_nodes <= EXACT_NODES else _some_rows(system, missing, solve)
+    if measured is None:
         return Bound()
-    nodes, sums, sensitivity = found
+    nodes, sums, sensitivity = measured
     rows = np.zeros(system.n_nodes)
     rows[nodes] = sums
     return Bound.of(rows, LARGEST_AMPLIFICATION, bool((sensitivity[sums > LARGEST_AMPLIFICATION] > LARGEST_SENSITIVITY).any()))

@@ -140,9 +140,9 @@ def interpolate(
         estimates of observed nodes unchanged. Where that is not enough, all nodes take one weight, the geometric mean.
         ``method`` says in how many signals. To avoid it, design with ``fit`` zero at nodes that will not be observed.
 
-        For a matrix S, as that of an edge design, if it could exceed four times the largest reading. Fields that are much
-        larger at some nodes need such estimates, so they are returned. All nodes take one weight where an entry of S that
-        is wrong by 1e-5 of itself would change the estimate entirely. Designs with ``criterion="likelihood"`` avoid that.
+        A matrix S, as that of an edge design, has another limit, four times the largest reading. Fields that are much larger
+        at some nodes need such estimates, and they are returned. In signals where a change of S by 1e-5 of itself would
+        change the estimate entirely, all nodes take one weight instead. Designs with ``criterion="likelihood"`` avoid that.
         Above 250 nodes suspect rows of the filter are looked for, and one may be missed.
 
     Examples

@@ -73,7 +73,7 @@ def test_small_networks_are_told_the_largest_row(seed):
         K = np.diag(observed.astype(float)) + S
         np.testing.assert_allclose(K @ solution.x, np.diag(observed.astype(float)), atol=1e-7)
         assert "one weight" not in solution.method
-        assert all(not message.done and message.kept == "9 of 9 signals" for message in messages)
+        assert all(not message.done and message.unchanged == "9 of 9 signals" for message in messages)
 
 
 @given(st.integers(0, 100_000))
@@ -90,7 +90,7 @@ def test_ties_near_zero_lead_to_one_weight(seed):
         return
     (message,) = messages
     assert message.done == "one weight for all nodes in 12 of 12 signals"
-    assert not message.kept
+    assert not message.unchanged
     own = np.exp(np.mean(np.log(np.diag(S) / graph.laplacian().diagonal())) / 2)
     one = interpolate(graph, own, np.eye(12), observed)
     np.testing.assert_allclose(solution.x, one.x, atol=1e-10)
@@ -183,8 +183,8 @@ def test_a_message_has_what_was_replaced_and_what_was_not(rng):
         solution = prepare(graph, S).interpolate(np.ones((12, 3)), masks)
     (message,) = (entry.message for entry in caught)
     assert message.done == "one weight for all nodes in 1 of 3 signals"
-    assert message.kept == "1 of 3 signals"
-    assert f"; used instead: {message.done}; used as they are: {message.kept}. " in str(message)
+    assert message.unchanged == "1 of 3 signals"
+    assert f"; used instead: {message.done}; used as they are: {message.unchanged}. " in str(message)
     assert solution.method.endswith(message.done)
     assert caught[0].filename == __file__
 
