@@ -56,7 +56,7 @@ class MissingDependencyError(NaregError, ImportError):
 class AmplificationWarning(UserWarning):
     """With the given weights an estimate at an unobserved node could be several times as large as every reading.
 
-    What was returned in its place was computed with other weights at such nodes; the message says which.
+    The message says what was computed with other weights instead, and what was not.
 
     Attributes
     ----------
@@ -65,18 +65,38 @@ class AmplificationWarning(UserWarning):
     amplification : float
         Largest possible estimate there over the largest reading, with the given weights.
     nodes : int
-        Number of nodes that exceed the limit in the same signal.
+        Number of nodes that exceed the limit in the same signal; of a matrix S above 250 nodes, of those that were looked at.
     done : str
-        The replacement, and the number of signals with it.
+        The replacement, and the number of signals with it; empty if there is none.
+    unchanged : str
+        The number of signals whose estimates are those of the given weights; empty if there is none.
+    remedy : str
+        What to design instead.
     """
 
-    def __init__(self, node: int, amplification: float, nodes: int, *, place: str = "", done: str = "") -> None:
-        self.node, self.amplification, self.nodes, self.done = node, amplification, nodes, done
+    def __init__(
+        self,
+        node: int,
+        amplification: float,
+        nodes: int,
+        *,
+        place: str = "",
+        done: str = "",
+        unchanged: str = "",
+        remedy: str = "",
+    ) -> None:
+        self.node, self.amplification, self.nodes = node, amplification, nodes
+        self.done, self.unchanged, self.remedy = done, unchanged, remedy
         super().__init__(
             f"with these weights the estimate at {place or f'node {node}'}, not observed, could be {amplification:.3g} times "
-            f"the largest reading ({nodes} such nodes); used instead: {done}. Design with fit=observed.astype(float), or a "
-            "larger lower, to choose these weights yourself."
+            f"the largest reading ({nodes} such nodes); {self.outcome}. {remedy}"
         )
+
+    @property
+    def outcome(self) -> str:
+        """What was done about it."""
+        parts = [f"used instead: {self.done}"] if self.done else []
+        return "; ".join([*parts, f"used as they are: {self.unchanged}"] if self.unchanged else parts)
 
 
 class DegenerateFitWarning(UserWarning):

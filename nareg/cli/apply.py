@@ -171,7 +171,6 @@ def _warn(warning: warnings.WarningMessage, names: tuple[str, ...]) -> None:
     amplified = warning.message
     errors.print(
         f"[yellow]warning:[/] with these weights the filled-in values of station {escape(repr(names[amplified.node]))} could "
-        f"be {amplified.amplification:.3g} times the largest reading, because its weight is much smaller than its neighbors'. "
-        f"Used instead: {amplified.done}.",
+        f"be {amplified.amplification:.3g} times the largest reading; {amplified.outcome}.",
         soft_wrap=True,
     )

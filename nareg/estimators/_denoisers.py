@@ -200,6 +200,8 @@ class EdgeDenoiser(DesignedFilter):
     -----
     sklearn.exceptions.ConvergenceWarning
         If Ctrl-C ended the design: ``design_`` has the best weights so far.
+    nareg.errors.AmplificationWarning
+        If an estimate in a gap could be far larger than every anomaly (:func:`nareg.filters.interpolate`).
 
     Examples
     --------

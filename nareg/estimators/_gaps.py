@@ -31,7 +31,9 @@ def estimate(graph: Graph, weights: WeightDesign | float, anomalies: np.ndarray)
         usable = _connecting(weights)
         anchored = seen | _without_readings(_parts(graph, usable), seen)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", AmplificationWarning)  # what is done about it is documented for every estimator
+            if not isinstance(weights, WeightDesign) or not weights.has_edge_weights:
+                # what is done about it is documented for every estimator
+                warnings.simplefilter("ignore", AmplificationWarning)
             solution = filters.interpolate(graph, usable, np.where(seen, anomalies, 0.0), anchored)
     if not solution.status.ok:
         raise SolverError(f"the filter did not converge ({solution.status.value}): pass a graph with less extreme weights.")

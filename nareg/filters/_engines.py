@@ -68,6 +68,10 @@ class Engines:
         self._chosen: Literal["cg", "direct", "multigrid"] = "cg"
 
     @cached_property
+    def _definite(self) -> bool:
+        return self.system.w is not None or definite(self.system)
+
+    @cached_property
     def factored(self) -> direct.Factored:
         """The system with a sparse factor."""
         return direct.Factored(self.system)
@@ -92,7 +96,7 @@ class Engines:
         self, method: str, rhs: np.ndarray, *, tol: float, max_iterations: int | None, callback: Callback | None
     ) -> tuple[Iterates, str]:
         """Solve by the method of this name."""
-        if self.system.w is None and not definite(self.system):
+        if not self._definite:
             return Iterates(np.zeros_like(rhs), 0, [1.0], Status.INDEFINITE), method
         if method == "auto":
             return self.auto(rhs, tol, max_iterations, callback)

@@ -128,7 +128,8 @@ def interpolate(
     ------
     SingularSystemError
         If a connected part of the graph (over edges whose weights are not zero) has no observed node; the
-        message names its nodes.
+        message names its nodes. Or if a matrix S, as that of an edge design, makes ``C + S`` indefinite without the missing
+        readings.
 
     Warns
     -----
@@ -138,6 +139,11 @@ def interpolate(
         returned. In those signals unobserved nodes take the mean of their neighbors' ``|w|`` instead, which leaves the
         estimates of observed nodes unchanged. Where that is not enough, all nodes take one weight, the geometric mean.
         ``method`` says in how many signals. To avoid it, design with ``fit`` zero at nodes that will not be observed.
+
+        A matrix S, as that of an edge design, has another limit, four times the largest reading. Fields that are much larger
+        at some nodes need such estimates, and they are returned. In signals where a change of S by 1e-5 of itself would
+        change the estimate entirely, all nodes take one weight instead. Designs with ``criterion="likelihood"`` avoid that.
+        Above 250 nodes suspect rows of the filter are looked for, and one may be missed.
 
     Examples
     --------

@@ -13,7 +13,7 @@ from nareg import _checks
 from nareg._arrays import Array, as_numpy, empty_like, is_tensor
 from nareg._operator import FilterSystem, build, data_term, penalty, refuse_singular
 from nareg.errors import InputError
-from nareg.filters import _amplification
+from nareg.filters import _amplification, _matrix_amplification
 from nareg.filters._engines import METHODS, Backend, Engines, Method, solve
 from nareg.filters._iterate import Callback, Iterates, Stop
 from nareg.filters.backends import BackendLike, Torch, checking, open_backend, open_torch
@@ -106,10 +106,15 @@ class Denoiser:
 
         def solved(pattern: np.ndarray, part: Array) -> Solution:
             columns = 1 if part.ndim == 1 else part.shape[1]
-            system = replaced.safe(self._observed(pattern), pattern, columns, self._quick_solve)
+            near = _Near(self._engines)
+            system = replaced.safe(self._observed(pattern), pattern, columns, near.quick_solve)
             if on_torch is not None:
-                return on_torch.observed(system, pattern).filtered(part, self._stop(callback))
-            return solve(self._engines.near(system), part, self.method, self._tol, self._max_iterations, callback)
+                solution = on_torch.observed(system, pattern).filtered(part, self._stop(callback))
+            else:
+                solution = solve(near.of(system), part, self.method, self._tol, self._max_iterations, callback)
+            if solution.status is Status.INDEFINITE and system.w is None and not pattern.all():
+                _matrix_amplification.refuse_indefinite(system, np.flatnonzero(~pattern))
+            return solution
 
         if seen.ndim == 1:
             parts = [solved(seen, readings)]
@@ -121,7 +126,8 @@ class Denoiser:
                 columns = group.ravel() == p
                 parts.append(solved(patterns[:, p], readings[:, columns]))
                 x[:, columns] = parts[-1].x
-        warning = replaced.warning(self._engines.system.penalty, signals)
+        whole = self._engines.system
+        warning = replaced.warning(whole.penalty, whole.w is None, signals)
         if warning is not None:
             warnings.warn(warning, stacklevel=stacklevel)
         return _joined(parts, x, replaced.note(signals))
@@ -152,8 +158,24 @@ class Denoiser:
         refuse_singular(system)
         return system
 
-    def _quick_solve(self, system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
-        return self._engines.near(system).run("auto", rhs, tol=tol, max_iterations=None, callback=None)[0]
+
+class _Near:
+    """Solvers of the systems of one mask; those of a matrix S are kept, so that its bound and its filter share a factor."""
+
+    def __init__(self, engines: Backend) -> None:
+        self._engines = engines
+        self._last: Backend | None = None
+
+    def of(self, system: FilterSystem) -> Backend:
+        """The solvers of a system."""
+        if system.w is not None:
+            return self._engines.near(system)
+        if self._last is None or self._last.system is not system:
+            self._last = self._engines.near(system)
+        return self._last
+
+    def quick_solve(self, system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
+        return self.of(system).run("auto", rhs, tol=tol, max_iterations=None, callback=None)[0]
 
 
 def prepare(
