@@ -19,8 +19,8 @@ from nareg.results import atomic_write
 #: In the order of the page.
 NODE_ADAPTIVE = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
 GNN = (
-    "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-tuned", "gnn-flips", "gnn-depth", "gnn-attack",
-    "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-interpolation", "gnn-adaptive",
+    "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-dependent", "gnn-tuned", "gnn-flips", "gnn-depth",
+    "gnn-attack", "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-interpolation", "gnn-adaptive",
 )  # fmt: skip
 HERTA = (
     "herta-loss", "herta-large", "herta-accuracy", "herta-decay", "herta-effects", "herta-sparsifier", "herta-cost",

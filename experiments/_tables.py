@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
-from experiments import gnn_adaptive, gnn_depth, gnn_filters, gnn_interpolation, gnn_tuned
+from experiments import gnn_adaptive, gnn_dependent, gnn_depth, gnn_filters, gnn_interpolation, gnn_tuned
 from experiments._figure import Row, chosen, column, mean_and_error
 from experiments.gnn_noise import level_of
 from nareg.gnn.comparison import paired
@@ -85,6 +85,16 @@ def noise(record: dict[str, Any], rows: list[Row], dataset: str) -> str:
     columns = {f"ξ = {level:g}": {"level": level, "kind": "noise"} for level in levels}
     columns["noise alone"] = {"level": levels[-1], "kind": "pure noise"}
     return table(chosen(rows, dataset=dataset), models(s["models"]), columns)
+
+
+def dependent(record: dict[str, Any], rows: list[Row]) -> str:
+    """Models against data sets and kinds of noise, with features and without."""
+    s = record["settings"]
+    columns = {
+        f"{d}, {kind}{', alone' * (what == gnn_dependent.ALONE)}": {"dataset": d, "kind": kind, "what": what}
+        for d in s["datasets"] for kind in s["kinds"] for what in (gnn_dependent.FEATURES, gnn_dependent.ALONE)
+    }  # fmt: skip
+    return table(rows, models(s["models"]), columns)
 
 
 def clean(record: dict[str, Any], rows: list[Row]) -> str:
@@ -271,6 +281,8 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
                 tables |= {f"noise-{d}": noise(record, mine, d) for d in s["datasets"]}
             case "gnn-noise-signed":
                 tables |= {f"signed-{d}": noise(record, mine, d) for d in s["datasets"]}
+            case "gnn-dependent":
+                tables["dependent-table"] = dependent(record, mine)
             case "gnn-tuned":
                 tables |= {"tuned-table": tuned(record, mine), "tuned-grids": grids(record)}
             case "gnn-rows":

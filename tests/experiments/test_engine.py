@@ -51,6 +51,7 @@ TINY = {
         "epochs": 3,
         "rows": "signed-sum",
     },
+    "gnn-dependent": {"datasets": ("cora",), "models": ("MLP", "AirGNN", "NGC"), "runs": 2, "epochs": 3},
     "gnn-tuned": {
         "datasets": ("cora",),
         "models": ("MLP", "GCN", "NGC", "RNGC"),

@@ -22,6 +22,7 @@ NETWORKS = {
     "GCN": lambda: peers.gcn(64, 3, layers="nareg"),
     "GAT": lambda: peers.gat(64, 3, layers="nareg"),
     "APPNP": lambda: peers.appnp(64, 3, layers="nareg"),
+    "AirGNN": lambda: peers.airgnn(64, 3),
     "IRLS": lambda: peers.twirls(64, 3),
     "two NGC layers": lambda: networks.Convolutional(gnn.NGC(64, 8), gnn.NGC(8, 3, solver="chebyshev")),
 }

@@ -410,6 +410,7 @@ CALLS: dict[str, Call] = {
         rtol=1e-5,
         keeps_dtype=True,
     ),
+    "gnn.peers.airgnn": Call(network(lambda: peers.airgnn(4, 3)), rtol=1e-4),
     "gnn.peers.appnp": Call(network(lambda: peers.appnp(4, 3, layers="nareg")), rtol=1e-4),
     "gnn.peers.gcn": Call(network(lambda: peers.gcn(4, 3, layers="nareg")), rtol=1e-4),
     "gnn.peers.glp": Call(network(lambda: peers.glp(4, 3)), rtol=1e-4),
@@ -425,6 +426,7 @@ CALLS: dict[str, Call] = {
     "gnn.peers.similarity_weighted": Call(
         lambda p: {"adjacency": pairs(peers.similarity_weighted(p.graph, p.features).adjacency)}, rtol=1e-6
     ),
+    "gnn.peers.AdaptiveResidual": Call(layer(lambda _: peers.AdaptiveResidual(8, lam=0.3)), rtol=1e-4),
     "gnn.peers.Unfolded": Call(layer(lambda _: peers.Unfolded(8)), rtol=1e-4),
     "herta.Unfold": Call(unfolded, rtol=1e-4),
     "herta.fit": Call(trained, rtol=1e-4),

@@ -17,15 +17,18 @@ from nareg.errors import MissingDependencyError
 from nareg.gnn.networks import Convolutional, FilteredNetwork, Network, Perceptron, PredictThenPropagate
 from nareg.gnn.peers import convolutions
 from nareg.gnn.peers.defenses import LowRankGCN, RobustGCN, cosine, jaccard, similarity_weighted
+from nareg.gnn.peers.residual import AdaptiveResidual
 from nareg.gnn.peers.unfolded import Unfolded
 
 #: Whose convolutions to use.
 Layers: TypeAlias = Literal["auto", "nareg", "pyg"]
 
 __all__ = [
+    "AdaptiveResidual",
     "LowRankGCN",
     "RobustGCN",
     "Unfolded",
+    "airgnn",
     "appnp",
     "cosine",
     "gat",
@@ -116,6 +119,20 @@ def appnp(
     module = layers_of(layers)
     predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
     return PredictThenPropagate(predictor, module.APPNP(K=order, alpha=alpha))
+
+
+def airgnn(
+    in_channels: int,
+    out_channels: int,
+    *,
+    steps: int = 10,
+    lam: float = 0.5,
+    hidden: int = 64,
+    dropout: float = 0.8,
+) -> Network:
+    """AirGNN (Liu et al. 2021): predict, then the steps of :class:`AdaptiveResidual`."""
+    predictor = Perceptron(in_channels, out_channels, (hidden,), dropout)
+    return PredictThenPropagate(predictor, AdaptiveResidual(steps, lam=lam), decay_all=True)
 
 
 def glp(in_channels: int, out_channels: int, *, lam: float = 10.0, hidden: int = 16, dropout: float = 0.5) -> Network:
