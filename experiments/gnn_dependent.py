@@ -19,7 +19,7 @@ from nareg.gnn import ConjugateGradients, noise, propagate
 
 WHITE, DEPENDENT = "white", "dependent"
 FEATURES, ALONE = "features", "pure noise"
-MODELS = (n.MLP, n.GCN, n.S2GC, n.APPNP, n.GLP, n.AIRGNN, n.NGC, n.RNGC)
+MODELS = (n.MLP, n.GCN, n.S2GC, n.APPNP, n.GLP, n.AIRGNN, n.AIRGNN_SMOOTH, n.NGC, n.RNGC)
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Settings:
 
 
 def points(s: Settings) -> list[Point]:
-    n.check_models(s.models, (*n.ALL, n.AIRGNN))
+    n.check_models(s.models, (*n.ALL, n.AIRGNN, n.AIRGNN_SMOOTH))
     levels = {d: [level_of(d, s.level)] for d in s.datasets}
     return n.runs_of(s.datasets, levels, s.runs, kind=s.kinds, what=(FEATURES, ALONE))
 
