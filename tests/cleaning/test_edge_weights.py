@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
 
 import nareg
+from nareg import filters
 from nareg.cleaning import _edge_weights
 from nareg.cleaning._edge_weights import EDGES, anomalies, learn
 from nareg.cleaning._one_weight import one_weight
+from nareg.errors import AmplificationWarning
 from nareg.progress import Progress
+from nareg.results import upper_edges
 
 ROWS, COLUMNS = 4, 5
 
@@ -213,3 +218,17 @@ def test_the_bar_only_moves_on(unlike):
     assert fractions == sorted(fractions)
     assert fractions[-1] == 1.0
     assert any(now.stage.startswith("comparing edge weights") for now in said)
+
+
+def test_estimates_far_above_the_readings_are_left_to_the_comparison(model):
+    """Hidden readings tell what they are worth: clean does not warn of a filter that it may not take."""
+    weights = learn(model, [])
+    first, _ = upper_edges(weights.design.penalty)
+    entries = weights.design.weights.copy()
+    entries[0] = 1e-6
+    entries[20:][first == 0] = [-6e-6, 5e-6]
+    inflating = replace(weights, design=replace(weights.design, weights=entries))
+    y = np.where(np.arange(20)[:, None] == 0, np.nan, model.readings)
+    with pytest.warns(AmplificationWarning):
+        filters.interpolate(model.graph, inflating.design, np.where(np.isfinite(y), y, 0.0), np.isfinite(y))
+    assert np.isfinite(inflating.estimate(y)).all()
