@@ -149,7 +149,8 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         options.append(f"{dataset} {loss}: {shown} (difference {difference:+.1f} ± {error:.1f})")
     for dataset in s.datasets if GCN in s.models else ():
         accuracies = [100 * row["test"] for row in selected(s.masks, rows, dataset=dataset, loss="ce", method=GCN)]
-        options.append(f"{dataset}, a tuned GCN: {np.mean(accuracies):.1f}")
+        if accuracies:
+            options.append(f"{dataset}, a tuned GCN: {np.mean(accuracies):.1f}")
     absent = " and ".join(name for name in PUBLISHED if name not in s.datasets)
     why = "± is the standard error; not worse is what counts here."
     if absent:

@@ -230,7 +230,7 @@ def test_a_device_that_fails_is_not_needed_to_undo(rng, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr("nareg.unlearning.head.solve", failing)
-        patch.setattr("nareg.unlearning.propagation.device.Device.levels", failing)
+        patch.setattr("nareg.unlearning.propagation.device.Device.propagate", failing)
         with pytest.raises(RuntimeError, match="on the device"):
             model.remove_nodes([5])
     np.testing.assert_allclose(model.embedding(), embedding, atol=1e-13)
