@@ -250,11 +250,12 @@ class TestPasses:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(_fused, "LARGE", 0)
             check_passes(_fused.FusedPasses, KERNELS_RUN_ON, seed, dtype, t, n_nodes=150)
+            check_passes(_fused.FusedPasses, KERNELS_RUN_ON, seed, dtype, t, n_nodes=150, by_columns=True)
             patch.setattr(_fused, "LONGEST", 0)  # products by torch
             check_passes(_fused.FusedPasses, KERNELS_RUN_ON, seed, dtype, t, n_nodes=150)
 
 
-def check_passes(kind, device, seed, dtype, t, n_nodes=40):
+def check_passes(kind, device, seed, dtype, t, n_nodes=40, *, by_columns=False):
     rng = np.random.default_rng(seed)
     g = nareg.graphs.erdos_renyi(int(rng.integers(2, n_nodes)), 0.3, rng=rng)
     dense = g.laplacian().toarray() + np.diag(10 ** rng.uniform(-1, 1, g.n_nodes))
@@ -263,7 +264,8 @@ def check_passes(kind, device, seed, dtype, t, n_nodes=40):
     alpha, beta = rng.standard_normal((2, t))
 
     def given(array):
-        return torch.tensor(array).to(device, dtype)
+        there = torch.tensor(array).to(device, dtype)
+        return there.T.contiguous().T if by_columns and there.ndim == 2 else there
 
     def same(got, expected):
         np.testing.assert_allclose(
