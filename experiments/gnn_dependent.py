@@ -14,7 +14,7 @@ import numpy as np
 
 from experiments import _nodes as n
 from experiments._figure import Figure, Point, Row, Verdict
-from experiments.gnn_noise import level_of
+from experiments.gnn_noise import CITATION, level_of
 from nareg.gnn import ConjugateGradients, noise, propagate
 
 WHITE, DEPENDENT = "white", "dependent"
@@ -26,7 +26,7 @@ MODELS = (n.MLP, n.GCN, n.S2GC, n.APPNP, n.GLP, n.AIRGNN, n.AIRGNN_SMOOTH, n.NGC
 class Settings:
     """The noise standard deviation is ``level``, a tenth of it on Pubmed. Rows have length one."""
 
-    datasets: tuple[str, ...] = ("cora",)
+    datasets: tuple[str, ...] = CITATION
     level: float = 0.3
     kinds: tuple[str, ...] = (WHITE, DEPENDENT)
     dependence: float = 8.0

@@ -13,7 +13,10 @@ from experiments._figure import Figure, Point, Row, Verdict
 
 @dataclass(frozen=True)
 class Settings:
-    """``splits``: the paper's random 60 / 20 / 20 by class, and the fixed 48 / 32 / 20 (a run each of the ten)."""
+    """``splits``: the paper's random 60 / 20 / 20 by class, and the fixed 48 / 32 / 20 (a run each of the ten).
+
+    ``epochs``: of all models, and of NGC and RNGC on Wisconsin and Actor, as published.
+    """
 
     datasets: tuple[str, ...] = ("cornell", "texas", "wisconsin", "actor")
     levels: tuple[float, ...] = (0.01, 1.0)
@@ -21,7 +24,7 @@ class Settings:
     splits: tuple[str, ...] = ("random", "fixed")
     models: tuple[str, ...] = (*n.EIGHT, n.ADAPTIVE)
     runs: int = 10
-    epochs: int = 200
+    epochs: tuple[int, int] = (200, 1000)
     seed: int = 0
     device: str | None = None
 
@@ -47,7 +50,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
     defaults = n.Filter(
         16 if small else 2, 1.0 if level < 1 else 1024.0, 1.0 if small else 1e-5, 0.2, 5e-4, hidden=(16,), dropout=0.5
     )
-    return n.trained(dataset, x, s.models, seed, defaults=defaults, epochs=s.epochs, device=s.device, split=split)
+    filters = [m for m in s.models if m in (n.NGC, n.RNGC)]
+    longest = s.epochs[0 if small else 1]
+    rows = n.trained(dataset, x, filters, seed, defaults=defaults, epochs=longest, device=s.device, split=split)
+    others = [m for m in s.models if m not in filters]
+    return rows + n.trained(dataset, x, others, seed, defaults=defaults, epochs=s.epochs[0], device=s.device, split=split)
 
 
 def majority(dataset: str) -> float:
@@ -113,6 +120,6 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
 
 FIGURE = Figure(
     "gnn-heterophily", "Unlike neighbors", Settings(),
-    Settings(datasets=("cornell", "wisconsin"), models=(n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC), runs=2, epochs=60),
+    Settings(datasets=("cornell", "wisconsin"), models=(n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC), runs=2, epochs=(60, 60)),
     points, compute, draw, judge, **n.PARTS,
 )  # fmt: skip
