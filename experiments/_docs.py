@@ -15,6 +15,7 @@ import json
 import re
 import sys
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,11 @@ def _labels(group: str, record: dict[str, Any]) -> dict[str, Any]:
     return {"papers": aims or group in ("gnn", "time"), "header": header}
 
 
+def _on_its_device(settings: Any, record: dict[str, Any]) -> Any:
+    """Full settings, on the device of a record."""
+    return replace(settings, device=record["settings"]["device"]) if "device" in record["settings"] else settings
+
+
 def write(group: str, out: Path, docs: Path) -> None:
     """Put the results of those experiments of a group that were run in full in the documentation."""
     run = [name for name in GROUPS[group] if (out / f"{name}.json").is_file()]
@@ -195,8 +201,8 @@ def write(group: str, out: Path, docs: Path) -> None:
     for name, record in figures.items():
         figure = load(name)
         # full runs of this group take days: others are shown with what they were run with
-        settings = type(figure.full)(**record["settings"]) if group == "time" else figure.full
-        if record["fingerprint"] != fingerprint(figure, settings):
+        settings = type(figure.full)(**record["settings"]) if group == "time" else _on_its_device(figure.full, record)
+        if record["fingerprint"] != fingerprint(figure, settings, record["versions"]):
             raise SystemExit(f"{name} was run with other settings or another source than its figure has: run it again.")
         with Image.open(out / f"{name}.png") as picture:  # 256 colors are enough: a third of the size
             picture.convert("RGB").quantize(256).save(docs / "images" / f"{name}.png", optimize=True)

@@ -59,8 +59,16 @@ def sources() -> dict[str, str]:
     return {name: hashlib.sha256(file.read_bytes()).hexdigest() for name, file in sorted(files.items())}
 
 
-def fingerprint(figure: Figure, settings: Any) -> str:
-    """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, numpy and scipy."""
+def versions(figure: Figure) -> dict[str, str]:
+    """Versions of what shapes the rows, beside the sources."""
+    return {"nareg": nareg.__version__, **{name: version(name) for name in ("numpy", "scipy", *figure.versions)}}
+
+
+def fingerprint(figure: Figure, settings: Any, under: dict[str, str] | None = None) -> str:
+    """Hash of all that shapes the rows: settings, the source of the figure, its helpers and the library, and versions.
+
+    ``under``: versions of another machine, in the place of those here.
+    """
     own = (figure.module, "_figure", *figure.helpers)
     others = tuple(part for part, start in OF_THEIR_OWN.items() if not figure.name.startswith(start))
     apart = tuple(f"nareg/{part}/" for part in (*figure.apart_from, *others))
@@ -72,7 +80,7 @@ def fingerprint(figure: Figure, settings: Any) -> str:
             for name, text in sources().items()
             if name in own or (name.startswith("nareg/") and not name.startswith(apart))
         },
-        "versions": [nareg.__version__, *(version(name) for name in ("numpy", "scipy", *figure.versions))],
+        "versions": list((under or versions(figure)).values()),
     }
     return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 

@@ -20,7 +20,8 @@ from nareg.results import atomic_write
 NODE_ADAPTIVE = ("fig1", "fig2", "fig3", "fig4", "fig5", "fig6", "example", "choices", "beyond", "theory")
 GNN = (
     "gnn-clean", "gnn-rows", "gnn-noise", "gnn-noise-signed", "gnn-dependent", "gnn-tuned", "gnn-flips", "gnn-depth",
-    "gnn-attack", "gnn-heterophily", "gnn-coauthor", "gnn-products", "gnn-filters", "gnn-interpolation", "gnn-adaptive",
+    "gnn-attack", "gnn-heterophily", "gnn-heterophily-long", "gnn-coauthor", "gnn-products", "gnn-filters",
+    "gnn-interpolation", "gnn-adaptive",
 )  # fmt: skip
 HERTA = (
     "herta-loss", "herta-large", "herta-accuracy", "herta-decay", "herta-effects", "herta-sparsifier", "herta-cost",
@@ -209,7 +210,7 @@ def _written(figure: Figure, settings: Any, rows: list[Row], out: Path, quick: b
         "quick": quick,
         "settings": asdict(settings),
         "fingerprint": _engine.fingerprint(figure, settings),
-        "version": nareg.__version__,
+        "versions": _engine.versions(figure),
         "commit": commit(),
         "verdicts": [{**asdict(v), **published[v.claim]} for v in verdicts],
     }

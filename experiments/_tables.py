@@ -71,6 +71,8 @@ def models(names: Iterable[str]) -> dict[str, Keys]:
 def provenance(record: dict[str, Any]) -> str:
     """Where the numbers of a table come from."""
     s, commit = record["settings"], f"seeds from {record['settings']['seed']}, commit `{record['commit']}`"
+    if s.get("device"):
+        commit += ", on a GPU"
     if "repeats" in s:
         return f"Mean of {s['repeats']} repeats; {commit}.\n"
     if record["figure"] == "gnn-products":
@@ -299,6 +301,8 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
                     for split in s["splits"]
                     for kind in s["rows"]
                 }
+            case "gnn-heterophily-long":
+                tables |= {f"heterophily-long-{kind}": heterophily(record, mine, "random", kind) for kind in s["rows"]}
             case "gnn-coauthor":
                 tables["coauthor-table"] = coauthor(record, mine)
             case "gnn-products":

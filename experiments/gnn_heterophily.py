@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from experiments import _nodes as n
-from experiments._figure import Figure, Point, Row, Verdict
+from experiments._figure import Figure, Point, Row, Verdict, chosen
 
 
 @dataclass(frozen=True)
 class Settings:
     """``splits``: the paper's random 60 / 20 / 20 by class, and the fixed 48 / 32 / 20 (a run each of the ten).
 
-    ``epochs``: of all models, and of NGC and RNGC on Wisconsin and Actor, as published.
+    ``filter_epochs``: of NGC and RNGC.
     """
 
     datasets: tuple[str, ...] = ("cornell", "texas", "wisconsin", "actor")
@@ -24,7 +24,8 @@ class Settings:
     splits: tuple[str, ...] = ("random", "fixed")
     models: tuple[str, ...] = (*n.EIGHT, n.ADAPTIVE)
     runs: int = 10
-    epochs: tuple[int, int] = (200, 1000)
+    epochs: int = 200
+    filter_epochs: int = 200
     seed: int = 0
     device: str | None = None
 
@@ -51,10 +52,9 @@ def compute(s: Settings, point: Point) -> list[Row]:
         16 if small else 2, 1.0 if level < 1 else 1024.0, 1.0 if small else 1e-5, 0.2, 5e-4, hidden=(16,), dropout=0.5
     )
     filters = [m for m in s.models if m in (n.NGC, n.RNGC)]
-    longest = s.epochs[0 if small else 1]
-    rows = n.trained(dataset, x, filters, seed, defaults=defaults, epochs=longest, device=s.device, split=split)
+    rows = n.trained(dataset, x, filters, seed, defaults=defaults, epochs=s.filter_epochs, device=s.device, split=split)
     others = [m for m in s.models if m not in filters]
-    return rows + n.trained(dataset, x, others, seed, defaults=defaults, epochs=s.epochs[0], device=s.device, split=split)
+    return rows + n.trained(dataset, x, others, seed, defaults=defaults, epochs=s.epochs, device=s.device, split=split)
 
 
 def majority(dataset: str) -> float:
@@ -90,13 +90,18 @@ def draw(s: Settings, rows: list[Row]) -> Any:
     return figure
 
 
-def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
-    mine = [row for row in rows if row["what"] == "features" and row["split"] == s.splits[0] and row["kind"] == s.rows[-1]]
-    ahead, gaps, drowned, at = [], [], [], []
+def of_the_paper(s: Settings, rows: list[Row]) -> list[Row]:
+    """The rows that are like the paper's: features, its splits, its row normalization."""
+    return [row for row in rows if row["what"] == "features" and row["split"] == s.splits[0] and row["kind"] == s.rows[-1]]
+
+
+def judge_matches(s: Settings, rows: list[Row]) -> Verdict:
+    """RNGC against the best of the others, in every cell."""
+    ahead, gaps = [], []
     others = [m for m in s.models if m in n.EIGHT and m not in (n.NGC, n.RNGC)]
     for dataset in s.datasets:
         for level in s.levels:
-            here = [row for row in mine if row["dataset"] == dataset and row["level"] == level]
+            here = chosen(of_the_paper(s, rows), dataset=dataset, level=level)
             best = max(others, key=lambda m: n.cell(here, model=m).mean)
             rngc = n.cell(here, model=n.RNGC)
             if rngc is None:
@@ -107,19 +112,32 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
             gaps.append(
                 f"{dataset} {level:g}: RNGC {rngc.mean:.1f}, {test.difference:+.1f} ± {test.half_width:.1f} against {best}"
             )
-            if level >= 1:
-                top = max(n.cell(here, model=m).mean for m in s.models if n.cell(here, model=m) is not None)
-                drowned.append(top < majority(dataset) + 3)
-                at.append(f"{dataset}: best model {top:.1f}, largest class {majority(dataset):.1f}")
-    return [
-        Verdict("matches", n.grade(ahead), "; ".join(gaps) + "."),
-        Verdict("noise-one", n.grade(not d for d in drowned), "; ".join(at) + ".",
-                "Cornell and Texas have one and the same feature file in the published data."),
-    ]  # fmt: skip
+    return Verdict("matches", n.grade(ahead), "; ".join(gaps) + ".")
+
+
+def judge_noise(s: Settings, rows: list[Row]) -> Verdict:
+    """Where every model is at the share of the largest class, nothing is compared."""
+    drowned, at = [], []
+    for dataset in s.datasets:
+        for level in (level for level in s.levels if level >= 1):
+            here = chosen(of_the_paper(s, rows), dataset=dataset, level=level)
+            top = max(c.mean for c in (n.cell(here, model=m) for m in s.models) if c is not None)
+            drowned.append(top < majority(dataset) + 3)
+            at.append(f"{dataset}: best model {top:.1f}, largest class {majority(dataset):.1f}")
+    return Verdict(
+        "noise-one", n.grade(not d for d in drowned), "; ".join(at) + ".",
+        "Cornell and Texas have one and the same feature file in the published data.",
+    )  # fmt: skip
+
+
+def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
+    return [judge_matches(s, rows), judge_noise(s, rows)]
 
 
 FIGURE = Figure(
     "gnn-heterophily", "Unlike neighbors", Settings(),
-    Settings(datasets=("cornell", "wisconsin"), models=(n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC), runs=2, epochs=(60, 60)),
+    Settings(
+        datasets=("cornell", "wisconsin"), models=(n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC), runs=2, epochs=60, filter_epochs=60
+    ),
     points, compute, draw, judge, **n.PARTS,
 )  # fmt: skip

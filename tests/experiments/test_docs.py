@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from experiments import _docs
-from experiments._engine import fingerprint, load
+from experiments._engine import fingerprint, load, versions
 from experiments._figure import Finding, claims
 from experiments._main import GROUPS
 
@@ -88,7 +89,7 @@ def test_pages_are_written_from_what_was_run(tmp_path):
         figure = load(name)
         stated = {
             "figure": name, "title": "t", "commit": f"c{k}", "settings": {"seed": k},
-            "fingerprint": fingerprint(figure, figure.full),
+            "fingerprint": fingerprint(figure, figure.full), "versions": versions(figure),
             "verdicts": [{"text": f"claim {k}", "finding": "reproduced", "on": "", "section": "5", "measured": "m", "why": ""}],
         }  # fmt: skip
         (out / f"{name}.json").write_text(json.dumps(stated))
@@ -103,6 +104,31 @@ def test_pages_are_written_from_what_was_run(tmp_path):
     (out / f"{names[1]}.json").write_text(json.dumps(stated))
     with pytest.raises(SystemExit, match="another source"):
         _docs.write("unlearning", out, docs)
+
+
+def test_a_run_on_another_machine_is_shown_with_its_device(tmp_path):
+    docs, out = tmp_path / "docs", tmp_path / "out"
+    out.mkdir()
+    (docs / "images").mkdir(parents=True)
+    (docs / "results").mkdir()
+    (docs / "results" / "gnn.md").write_text("<!-- begin gnn-dependent-runs -->\n<!-- end gnn-dependent-runs -->\n")
+    (docs / "results" / "gnn-reproduction.md").write_text("<!-- begin overview -->\n<!-- end overview -->\n")
+    figure = load("gnn-dependent")
+    there = {**versions(figure), "torch": "2.11.0"}
+    settings = replace(figure.full, device="cuda", datasets=())
+    record = {
+        "figure": "gnn-dependent", "title": "t", "commit": "c", "settings": asdict(replace(figure.full, device="cuda")),
+        "fingerprint": fingerprint(figure, settings, there), "versions": there, "verdicts": [],
+    }  # fmt: skip
+    (out / "gnn-dependent.csv").write_text("dataset,kind,what,model,test\n")
+    Image.new("RGB", (4, 4)).save(out / "gnn-dependent.png")
+    (out / "gnn-dependent.json").write_text(json.dumps(record))
+    with pytest.raises(SystemExit, match="other settings"):
+        _docs.write("gnn", out, docs)
+    record["fingerprint"] = fingerprint(figure, replace(figure.full, device="cuda"), there)
+    (out / "gnn-dependent.json").write_text(json.dumps(record))
+    _docs.write("gnn", out, docs)
+    assert "commit `c`, on a GPU." in (docs / "results" / "gnn.md").read_text()
 
 
 def test_ranking_has_the_mean_over_snrs_and_the_worst():

@@ -64,7 +64,8 @@ TINY = {
     "gnn-flips": {"datasets": ("cora",), "levels": (0.4,), "models": ("MLP", "GCN", "NGC", "RNGC"), "runs": 2, "epochs": 3},
     "gnn-depth": {"datasets": ("cora",), "depths": (1, 3), "levels": (0.0, 1.0), "models": ("NGC",), "runs": 1, "epochs": 3},
     "gnn-attack": {"datasets": ("cora",), "attacks": ("clean", "gadc-25"), "runs": 2, "epochs": 3},
-    "gnn-heterophily": {"datasets": ("cornell",), "runs": 2, "epochs": (3, 3)},
+    "gnn-heterophily": {"datasets": ("cornell",), "runs": 2, "epochs": 3, "filter_epochs": 3},
+    "gnn-heterophily-long": {"datasets": ("wisconsin",), "runs": 2, "epochs": 3, "filter_epochs": 5},
     "gnn-coauthor": {
         "datasets": ("coauthor-cs",),
         "levels": (0.1,),
