@@ -31,6 +31,11 @@ _OGB: dict[str, Any] = {
     "license": "ODC-BY (arxiv, papers100M), Amazon license (products)",
     "citation": "Hu et al. 2020, Open Graph Benchmark",
 }
+_PLATONOV: dict[str, Any] = {
+    "source": "repository yandex-research/heterophilous-graphs, ten fixed splits of 50 / 25 / 25 %",
+    "license": "MIT",
+    "citation": "Platonov et al. 2023, A critical look at the evaluation of GNNs under heterophily",
+}
 _PUBMED = "planetoid/pubmed.npz"
 _PUBMED_DIGEST = "arrays:366df9cc13d914f3eda21425d3f955f590e7549d077f074065e8f989a3dbd277"
 
@@ -196,5 +201,23 @@ ENTRIES = (
         citation="Zeng et al. 2020, GraphSAINT; McAuley, Leskovec 2012",
         how_to_get="run `nareg datasets fetch flickr`, or download the folder Flickr that the repository GraphSAINT/GraphSAINT "
         "points to and name it flickr",
+    ),
+    DatasetInfo(
+        name="amazon-ratings",
+        title="Amazon ratings of products bought together",
+        size="up to 50 MB",
+        shape="24,492 nodes, 93,050 edges, 300 features, 5 classes",
+        files={"heterophilous/amazon_ratings.npz": None},
+        how_to_get="run `nareg datasets fetch amazon-ratings`, or put its data/amazon_ratings.npz in folder heterophilous",
+        **_PLATONOV,
+    ),
+    DatasetInfo(
+        name="roman-empire",
+        title="Words of the article on the Roman Empire",
+        size="up to 50 MB",
+        shape="22,662 nodes, 32,927 edges, 300 features, 18 classes",
+        files={"heterophilous/roman_empire.npz": None},
+        how_to_get="run `nareg datasets fetch roman-empire`, or put its data/roman_empire.npz in folder heterophilous",
+        **_PLATONOV,
     ),
 )

@@ -1,4 +1,4 @@
-"""Loaders of the node classification data sets: prepared ``.npz`` files, OGB's raw CSV files, GraphSAINT's."""
+"""Loaders of the node classification data sets: prepared ``.npz`` files, and the files of OGB, GraphSAINT, Platonov et al."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import gzip
 import json
 import operator
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -108,12 +108,13 @@ def ogb_binary(entry: DatasetInfo, root: Path) -> NodeClassification:
     return _users_own(entry, pairs, features, _classes(labels, label), _ogb_split(parts), data.parent)
 
 
-def _ogb_split(parts: list[Path]) -> tuple[np.ndarray, ...]:
+def _ogb_split(parts: list[Path]) -> tuple[Split]:
     tables = [_table(part, np.int64) for part in parts]
     wide = [part for part, table in zip(parts, tables, strict=True) if table.shape[1] != 1]
     if wide:
         raise DatasetCorruptError(f"{wide[0]} has more than one column: download it again.")
-    return tuple(table[:, 0] for table in tables)
+    train, val, test = (table[:, 0] for table in tables)
+    return ((train, val, test),)
 
 
 def _single(values: np.ndarray) -> np.ndarray:
@@ -151,7 +152,7 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
         if min(numbered, default=0) < 0:
             raise ValueError(f"node {min(numbered)}")
         roles = json.loads(role.read_text())
-        split = tuple(np.sort(_whole(np.array(roles[part]))) for part in ("tr", "va", "te"))
+        train, val, test = (np.sort(_whole(np.array(roles[part]))) for part in ("tr", "va", "te"))
         labels = np.full(features.shape[0], -1, dtype=np.int64)
         labels[list(numbered)] = list(numbered.values())
     except TooLargeError:
@@ -161,11 +162,30 @@ def saint(entry: DatasetInfo, root: Path) -> NodeClassification:
             f"{adjacency.parent}: {', '.join(Path(f).name for f in entry.files)} are not in GraphSAINT's format "
             f"({brief(error)}): download them again."
         ) from None
-    return _users_own(entry, pairs, features, labels, split, adjacency.parent)
+    return _users_own(entry, pairs, features, labels, [(train, val, test)], adjacency.parent)
+
+
+def heterophilous(entry: DatasetInfo, root: Path) -> NodeClassification:
+    """Arrays of the heterophilous graphs of Platonov et al.: one ``.npz``, ten splits; nothing is unpickled."""
+    (path,) = _present(entry, root)
+    try:
+        with open_npz(path) as archive:
+            pairs, features = _whole(archive.read("edges")), _single(archive.read("node_features"))
+            labels = archive.read("node_labels").astype(np.float64)
+            masks = {f"{part}_masks": archive.read(f"{part}_masks").astype(bool) for part in ("train", "val", "test")}
+            splits = _splits(masks)
+    except TooLargeError:
+        raise
+    except UNREADABLE as error:
+        raise DatasetCorruptError(f"{path} does not hold a heterophilous graph ({brief(error)}): download it again.") from None
+    return _users_own(entry, pairs, features, _classes(labels, path), splits, path.parent)
 
 
 #: By name; all others are prepared files.
-LOADERS = {"ogbn-arxiv": ogb, "ogbn-products": ogb, "ogbn-papers100M": ogb_binary, "flickr": saint}
+LOADERS = {
+    "ogbn-arxiv": ogb, "ogbn-products": ogb, "ogbn-papers100M": ogb_binary, "flickr": saint,
+    "amazon-ratings": heterophilous, "roman-empire": heterophilous,
+}  # fmt: skip
 
 
 def _present(entry: DatasetInfo, root: Path) -> list[Path]:
@@ -177,17 +197,17 @@ def _present(entry: DatasetInfo, root: Path) -> list[Path]:
 
 
 def _users_own(
-    entry: DatasetInfo, pairs: np.ndarray, features: np.ndarray, labels: np.ndarray, split: tuple[np.ndarray, ...], folder: Path
+    entry: DatasetInfo, pairs: np.ndarray, features: np.ndarray, labels: np.ndarray, splits: Sequence[Split], folder: Path
 ) -> NodeClassification:
     """Build a data set from a user's download and check that its parts fit; edge directions are ignored."""
     n = len(features) if features.ndim else 0
     shaped = pairs.ndim == features.ndim == 2 and pairs.shape[1] == 2 and labels.shape == (n,) and np.isfinite(features).all()
-    if not shaped or any(part.ndim != 1 for part in split):
+    if not shaped or any(part.ndim != 1 for split in splits for part in split):
         raise DatasetCorruptError(f"{folder}: edges, features and labels do not belong together: download them again.")
-    nodes, numbers = np.concatenate(split), np.concatenate([pairs.ravel(), *split])
-    # there are no more classes than nodes, and no node is in two parts
+    numbers = np.concatenate([pairs.ravel(), *(part for split in splits for part in split)])
+    # there are no more classes than nodes, and no node is in two parts of a split
     classified = 0 <= labels.max(initial=-1) < n and labels.min(initial=0) >= -1
-    apart = np.unique(nodes).size == nodes.size
+    apart = all(np.unique(nodes).size == nodes.size for nodes in map(np.concatenate, splits))
     if not (classified and apart and numbers.min(initial=0) >= 0 and numbers.max(initial=-1) < n):
         raise DatasetCorruptError(f"{folder}: edges, labels and splits do not belong together: download them again.")
     pairs = pairs[pairs[:, 0] != pairs[:, 1]]
@@ -200,7 +220,7 @@ def _users_own(
         features=features,
         labels=labels,
         n_classes=int(labels.max()) + 1,
-        splits=((split[0], split[1], split[2]),),
+        splits=tuple(splits),
         source=entry.source,
         license=entry.license,
         citation=entry.citation,

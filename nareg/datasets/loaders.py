@@ -27,6 +27,7 @@ SensorName = Literal[
 GraphName = Literal[
     "cora", "citeseer", "pubmed", "cornell", "texas", "wisconsin", "actor", "amazon-photo", "coauthor-cs", "coauthor-physics",
     "metattack-cora", "metattack-citeseer", "metattack-pubmed", "flickr", "ogbn-arxiv", "ogbn-products", "ogbn-papers100M",
+    "amazon-ratings", "roman-empire",
 ]  # fmt: skip
 
 

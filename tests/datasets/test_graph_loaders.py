@@ -90,7 +90,20 @@ def write_flickr(root, features, edges=EDGES, labels=LABELS):
     (folder / "role.json").write_text(json.dumps(roles))
 
 
-WRITERS = {"ogbn-arxiv": write_arxiv, "ogbn-papers100M": write_papers, "flickr": write_flickr}
+def write_ratings(root, features, edges=EDGES, labels=LABELS):
+    """In the layout of Platonov et al.: arrays of one file, a line of masks per split."""
+    folder = root / "heterophilous"
+    folder.mkdir(parents=True, exist_ok=True)
+    masks = {}
+    for part, nodes in zip(("train", "val", "test"), SPLIT.values(), strict=True):
+        masks[f"{part}_masks"] = np.isin(np.arange(len(labels)), nodes)[None]
+    np.savez(folder / "amazon_ratings.npz", edges=np.array(edges), node_features=features, node_labels=labels, **masks)
+
+
+WRITERS = {
+    "ogbn-arxiv": write_arxiv, "ogbn-papers100M": write_papers, "flickr": write_flickr, "amazon-ratings": write_ratings,
+}  # fmt: skip
+FOLDERS = {name: name.replace("-", "_") for name in WRITERS} | {"amazon-ratings": "heterophilous"}
 
 
 @pytest.fixture
@@ -113,7 +126,7 @@ def test_a_users_own_download_is_read(name, features, tmp_path):
 
 @pytest.mark.parametrize("name", WRITERS)
 def test_parts_that_do_not_fit_are_refused(name, features, tmp_path):
-    write, folder = WRITERS[name], str(tmp_path / name.replace("-", "_"))
+    write, folder = WRITERS[name], str(tmp_path / FOLDERS[name])
     wrongs = (
         {"features": features[:4]},
         {"features": np.where(features == features[0, 0], np.nan, features)},
@@ -183,6 +196,16 @@ def test_files_of_another_kind_are_refused(broken, features, tmp_path):
         nareg.datasets.load("flickr", root=tmp_path)
 
 
+def test_masks_of_another_length_are_refused(features, tmp_path):
+    write_ratings(tmp_path, features)
+    path = tmp_path / "heterophilous" / "amazon_ratings.npz"
+    with np.load(path) as archive:
+        parts = dict(archive)
+    np.savez(path, **(parts | {"test_masks": np.zeros((2, 5), dtype=bool)}))
+    with pytest.raises(DatasetCorruptError, match=r"does not hold a heterophilous graph .*: download it again"):
+        nareg.datasets.load("amazon-ratings", root=tmp_path)
+
+
 @pytest.mark.parametrize("broken", ["data.npz", "node-label.npz"])
 def test_arrays_of_another_kind_are_refused(broken, features, tmp_path):
     write_papers(tmp_path, features)
@@ -216,12 +239,13 @@ class Hostile:
         ("flickr", "adj_full.npz"),
         ("ogbn-papers100M", "raw/data.npz"),
         ("ogbn-papers100M", "raw/node-label.npz"),
+        ("amazon-ratings", "amazon_ratings.npz"),
     ],
 )
 def test_nothing_is_unpickled(name, file, features, tmp_path):
     """A download that would run code if it were unpickled is refused, and runs none."""
     WRITERS[name](tmp_path, features)
-    path, mark = tmp_path / name.replace("-", "_") / file, tmp_path / "unpickled"
+    path, mark = tmp_path / FOLDERS[name] / file, tmp_path / "unpickled"
     hostile = np.array([Hostile(mark)], dtype=object)
     if path.suffix == ".npy":
         np.save(path, hostile)
@@ -236,7 +260,7 @@ def test_nothing_is_unpickled(name, file, features, tmp_path):
 @pytest.mark.parametrize("name", WRITERS)
 def test_a_file_that_is_missing_is_named(name, features, tmp_path):
     WRITERS[name](tmp_path, features)
-    gone = next(path for path in sorted((tmp_path / name.replace("-", "_")).rglob("*")) if path.is_file())
+    gone = next(path for path in sorted((tmp_path / FOLDERS[name]).rglob("*")) if path.is_file())
     gone.unlink()
     with pytest.raises(DatasetNotFoundError, match=gone.name):
         nareg.datasets.load(name, root=tmp_path)

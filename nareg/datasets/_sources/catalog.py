@@ -11,7 +11,7 @@ from nareg.datasets._sources.delivery import (
     Deliver,
     as_they_are,
     converted,
-    flickr,
+    counted,
     from_package,
     radomeh_archive,
     unpacked,
@@ -136,7 +136,12 @@ def _flickr() -> Source:
         "role.json": "1htXCtuktuCW8TR8KiKfrFDAxUgekQoV7",
     }
     address = "https://drive.usercontent.google.com/download?id={}&confirm=t"
-    return Source(tuple(Remote(file, address.format(number), limit=800 * _MB) for file, number in numbers.items()), flickr)
+    return Source(tuple(Remote(file, address.format(number), limit=800 * _MB) for file, number in numbers.items()), counted)
+
+
+def _heterophilous(file: str) -> Source:
+    commit = "a431395582e929d88271309716bea4fe24ce6318"
+    return Source((_github("yandex-research/heterophilous-graphs", commit, f"data/{file}"),), counted)
 
 
 #: By name of the data set.
@@ -164,6 +169,8 @@ SOURCES = {
     "coauthor-physics": _shchur("ms_academic_phy.npz"),
     **{f"metattack-{name}": _metattack(name) for name in ("cora", "citeseer", "pubmed")},
     "flickr": _flickr(),
+    "amazon-ratings": _heterophilous("amazon_ratings.npz"),
+    "roman-empire": _heterophilous("roman_empire.npz"),
     "ogbn-arxiv": _ogb("arxiv.zip", 400),
     "ogbn-products": _ogb("products.zip", 3000),
 }

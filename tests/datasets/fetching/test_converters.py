@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import zipfile
 
 import numpy as np
@@ -19,7 +20,7 @@ from nareg._array_files import read_npz
 from nareg._sparse_files import stored
 from nareg.datasets import _digests, fetching
 from nareg.datasets._sources import geom_gcn, graphs, ogb, planetoid, shchur
-from nareg.datasets._sources.delivery import FLICKR
+from nareg.datasets._sources.delivery import SIZES
 from nareg.errors import DatasetCorruptError
 
 # -- Geom-GCN ------------------------------------------------------------------------------------------------
@@ -308,10 +309,31 @@ def test_flickr(site, tmp_path, monkeypatch, rng):
     with pytest.raises(DatasetCorruptError, match=r"has digest \(12, \d+, 5\), expected \(89250, 449878, 500\)"):
         nareg.datasets.fetch("flickr", tmp_path / "data")
     assert not list((tmp_path / "data").iterdir())
-    monkeypatch.setattr("nareg.datasets._sources.delivery.FLICKR", (n, adjacency.nnz // 2, 5))
+    monkeypatch.setitem(SIZES, "flickr", (n, adjacency.nnz // 2, 5))
     nareg.datasets.fetch("flickr", tmp_path / "data")
     assert nareg.datasets.load("flickr", root=tmp_path / "data").graph.n_edges == adjacency.nnz // 2
-    assert FLICKR == (89_250, 449_878, 500)
+
+
+@pytest.mark.parametrize(("name", "size"), [("amazon-ratings", (24_492, 93_050, 300)), ("roman-empire", (22_662, 32_927, 300))])
+def test_heterophilous_graphs(name, size, site, tmp_path, monkeypatch, rng):
+    raw = tmp_path / "raw"
+    raw.mkdir()
+    n = 8
+    edges = np.array([[0, 1], [1, 2], [5, 3], [4, 6]])
+    masks = {"train": np.arange(n) < 4, "val": np.arange(n) == 4, "test": np.arange(n) > 4}
+    np.savez(
+        raw / f"{name.replace('-', '_')}.npz", edges=edges, node_features=rng.standard_normal((n, 3)).astype(np.float32),
+        node_labels=np.arange(n) % 3, **{f"{part}_masks": np.stack([mask, mask]) for part, mask in masks.items()},
+    )  # fmt: skip
+    site.serve(monkeypatch, name, raw)
+    with pytest.raises(DatasetCorruptError, match=re.escape(f"has digest (8, 4, 3), expected {size}")):
+        nareg.datasets.fetch(name, tmp_path / "data")
+    assert not list((tmp_path / "data").iterdir())
+    monkeypatch.setitem(SIZES, name, (8, 4, 3))
+    nareg.datasets.fetch(name, tmp_path / "data")
+    data = nareg.datasets.load(name, root=tmp_path / "data")
+    assert len(data.splits) == 2
+    assert data.splits[1][2].tolist() == [5, 6, 7]
 
 
 # -- parts ---------------------------------------------------------------------------------------------------
