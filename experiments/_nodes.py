@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -188,9 +188,14 @@ def cell(rows: list[Row], **keys: Any) -> Any:
 
 def check_models(models: Sequence[str], known: Sequence[str] = ALL) -> None:
     """Refuse unknown names."""
-    unknown = [name for name in models if name not in known]
+    check_names("models", models, known)
+
+
+def check_names(setting: str, names: Sequence[str], known: Iterable[str]) -> None:
+    """Refuse names that a setting does not have."""
+    unknown = [name for name in names if name not in known]
     if unknown:
-        raise InputError(f"models holds {unknown[0]!r}: choose from {', '.join(known)}.")
+        raise InputError(f"{setting} holds {unknown[0]!r}: choose from {', '.join(known)}.")
 
 
 def published(table: str) -> dict[str, Any]:

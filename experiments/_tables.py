@@ -160,8 +160,10 @@ def by_level(s: Mapping[str, Any], alone: str) -> dict[str, Keys]:
 
 
 def flips(record: dict[str, Any], rows: list[Row], kind: str) -> str:
-    """Models against probabilities of a flip."""
-    return table(chosen(rows, kind=kind), models(record["settings"]["models"]), by_level(record["settings"], "flips alone"))
+    """Models against probabilities of a flip, as far as they were run with this reading."""
+    mine = chosen(rows, kind=kind)
+    columns = {name: keys for name, keys in by_level(record["settings"], "flips alone").items() if chosen(mine, **keys)}
+    return table(mine, models(m for m in record["settings"]["models"] if chosen(mine, model=m)), columns)
 
 
 def depth(record: dict[str, Any], rows: list[Row], kind: str) -> str:
@@ -290,7 +292,7 @@ def parts(figures: Mapping[str, dict[str, Any]], rows: Mapping[str, list[Row]]) 
             case "gnn-rows":
                 tables["rows-table"] = row_normalization(record, mine)
             case "gnn-flips":
-                tables |= {f"flips-{kind}": flips(record, mine, kind) for kind in s["rows"]}
+                tables |= {f"flips-{kind}": flips(record, mine, kind) for kind in s["readings"]}
             case "gnn-depth":
                 tables |= {f"depth-{kind}": depth(record, mine, kind) for kind in s["rows"]}
             case "gnn-attack":

@@ -57,9 +57,17 @@ def add_gaussian(x: ArrayLike, level: float, rng: np.random.Generator) -> np.nda
 
 
 def flip(x: ArrayLike, probability: float, rng: np.random.Generator) -> np.ndarray:
-    """``|x - m|`` with m one with this probability, else zero, independent for every entry: binary features flip."""
+    """Zero becomes one and anything else becomes zero, with this probability, independently for every entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nareg.gnn import noise
+    >>> noise.flip([[0.0, 1.0, 0.3]], 1.0, np.random.default_rng(0))
+    array([[1., 0., 0.]])
+    """
     array = _checks.floats("x", x, ndim=(2,))
     probability = _checks.number("probability", probability, low=0, high=1)
     flipped = _checks.generator(rng).random(array.shape, dtype=np.float32) < probability
-    noisy: np.ndarray = np.where(flipped, np.abs(1 - array), array)
+    noisy: np.ndarray = np.where(flipped, (array == 0).astype(array.dtype), array)
     return noisy
