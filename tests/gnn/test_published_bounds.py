@@ -7,8 +7,11 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import minimize
+from scipy.special import log_softmax
 
 from nareg import graphs
+from nareg.errors import InputError
 from nareg.gnn import Adjacency
 from nareg.gnn import published_bounds as b
 from nareg.gnn.adjacency import NORMALIZATIONS
@@ -63,3 +66,45 @@ def test_published_bound_is_below_the_mean() -> None:
     drawn = float(((dense(Adjacency(g), 32.0, 16) @ noise) ** 2).sum())
     assert drawn == pytest.approx(mean, rel=0.2)
     assert b.published_noise(g, sigma=1.0, d=100.0, **filtered) < min(mean, drawn)
+
+
+@pytest.mark.parametrize("normalization", NORMALIZATIONS)
+def test_noisy_training_bounds_the_excess_of_the_clean_loss(normalization) -> None:
+    rng = np.random.default_rng(4)
+    n, F, R, sigma, train = 40, 3, 2.0, 0.5, np.arange(0, 40, 2)
+    adjacency = Adjacency(random_graph(n, 1), normalization=normalization)
+    A_S = dense(adjacency, 4.0, 6)
+    classes = rng.integers(0, 2, n)
+    X = np.eye(F)[classes] + 0.3 * rng.standard_normal((n, F))
+
+    def loss(w: np.ndarray, features: np.ndarray) -> float:
+        logits = (A_S @ features)[train] @ w.reshape(F, 2)
+        return float(-log_softmax(logits, axis=1)[np.arange(train.size), classes[train]].mean())
+
+    def trained(features: np.ndarray) -> np.ndarray:
+        ball = {"type": "ineq", "fun": lambda w: R**2 - w @ w}
+        return minimize(loss, np.zeros(2 * F), args=(features,), method="SLSQP", constraints=ball, tol=1e-12).x
+
+    least = loss(trained(X), X)
+    excess, furthest = [], []
+    for _ in range(30):
+        noisy = X + sigma * rng.standard_normal((n, F))
+        w = trained(noisy)
+        excess.append(loss(w, X) - least)
+        furthest.append(abs(loss(w, noisy) - loss(w, X)))
+    bound = b.noisy_training(
+        adjacency, n_features=F, sigma=sigma, radius=R, lam=4.0, order=6, train=np.isin(np.arange(n), train)
+    )
+    assert bound == pytest.approx(2 * np.sqrt(2) * R * sigma * np.sqrt(F * (A_S[train] ** 2).sum() / train.size))
+    assert 1e-4 < np.mean(excess) <= bound
+    assert min(excess) > -1e-8
+    assert 0.01 * bound < np.mean(furthest) <= bound / 2
+
+
+def test_noisy_training_counts_the_training_nodes_alone() -> None:
+    star = Adjacency(sp.csr_array(np.array([[0.0, 1, 1, 1], [1, 0, 0, 0], [1, 0, 0, 0], [1, 0, 0, 0]])))
+    options = {"n_features": 1, "sigma": 1.0, "radius": 1.0, "lam": 4.0, "order": 8}
+    hub, leaf = (b.noisy_training(star, train=np.arange(4) == node, **options) for node in (0, 1))
+    assert hub != pytest.approx(leaf)
+    with pytest.raises(InputError, match="train"):
+        b.noisy_training(star, train=[True, False], **options)

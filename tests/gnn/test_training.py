@@ -275,6 +275,7 @@ def test_noise_and_rows():
     flipped = noise.flip(np.eye(300), 0.2, rng)
     assert set(np.unique(flipped)) == {0.0, 1.0}
     assert (flipped != np.eye(300)).mean() == pytest.approx(0.2, abs=0.01)
+    np.testing.assert_array_equal(noise.flip([[0, 0.3, -2, 1]], 1, rng), [[1, 0, 0, 0]])
     np.testing.assert_array_equal(noise.normalize_rows(np.zeros((2, 3)), "signed-sum"), 0)
 
 
