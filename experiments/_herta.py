@@ -30,16 +30,19 @@ PARTS: dict[str, Any] = {"helpers": ("_herta",), "apart_from": ("design", "basel
 
 #: What :class:`nareg.herta.Optimizer` takes beyond a name.
 OPTIMIZER_SETTINGS = {field.name for field in fields(herta.Optimizer)} - {"name"}
+#: Data sets with "the standard training split" (Section 6); the others have 80 % of their nodes at random.
+STANDARD = ("ogbn-arxiv", "flickr")
 
 
 @dataclass(frozen=True, eq=False)
 class Loaded:
-    """A data set as the trainer takes it."""
+    """A data set as the trainer takes it; ``split``: its own training, validation and test nodes, where those are meant."""
 
     graph: Any
     features: Any
     labels: np.ndarray
     device: str | None = None
+    split: tuple[np.ndarray, ...] | None = None
 
     @property
     def n_classes(self) -> int:
@@ -52,7 +55,9 @@ class Loaded:
         return int(self.features.shape[1])
 
     def parts(self, shares: tuple[float, ...], rng: np.random.Generator) -> list[np.ndarray]:
-        """Random disjoint shares of the labeled nodes."""
+        """Random disjoint shares of the labeled nodes; of a data set with a split, the first parts of that."""
+        if self.split is not None:
+            return [np.sort(part) for part in self.split[: len(shares)]]
         known = rng.permutation(np.flatnonzero(self.labels >= 0))
         ends = [round(share * known.size) for share in np.cumsum((0.0, *shares))]
         return [np.sort(known[a:b]) for a, b in itertools.pairwise(ends)]
@@ -100,7 +105,8 @@ class Loaded:
 def loaded(name: str, device: str | None = None) -> Loaded:
     """A node classification data set, its adjacency prepared once, for trainings on a device (default: the CPU)."""
     data = nareg.datasets.load(name)
-    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels, device)
+    split = data.splits[0] if name in STANDARD else None
+    return Loaded(nareg.gnn.Adjacency(data.graph), data.features, data.labels, device, split)
 
 
 def median(rows: list[Row], key: str) -> float:

@@ -34,7 +34,10 @@ PUBLISHED = ("ogbn-arxiv", "pubmed", "flickr", "cora", "citeseer")
 
 @dataclass(frozen=True)
 class Settings:
-    """80 / 10 / 10 % of the labeled nodes, ``masks`` times at random; the paper's grid. "auto" has lam alone to choose."""
+    """The paper's grid; "auto" has lam alone to choose.
+
+    80 / 10 / 10 % of the labeled nodes, ``masks`` times at random; ogbn-arxiv and Flickr have their own split.
+    """
 
     datasets: tuple[str, ...] = ("cora", "citeseer", "pubmed")
     models: tuple[str, ...] = (UNFOLDED, GCN)

@@ -208,7 +208,8 @@ ENTRIES = (
         size="up to 50 MB",
         shape="24,492 nodes, 93,050 edges, 300 features, 5 classes",
         files={"heterophilous/amazon_ratings.npz": None},
-        how_to_get="run `nareg datasets fetch amazon-ratings`, or put its data/amazon_ratings.npz in folder heterophilous",
+        how_to_get="run `nareg datasets fetch amazon-ratings`, or put data/amazon_ratings.npz of repository "
+        "yandex-research/heterophilous-graphs in folder heterophilous",
         **_PLATONOV,
     ),
     DatasetInfo(
@@ -217,7 +218,8 @@ ENTRIES = (
         size="up to 50 MB",
         shape="22,662 nodes, 32,927 edges, 300 features, 18 classes",
         files={"heterophilous/roman_empire.npz": None},
-        how_to_get="run `nareg datasets fetch roman-empire`, or put its data/roman_empire.npz in folder heterophilous",
+        how_to_get="run `nareg datasets fetch roman-empire`, or put data/roman_empire.npz of repository "
+        "yandex-research/heterophilous-graphs in folder heterophilous",
         **_PLATONOV,
     ),
 )
