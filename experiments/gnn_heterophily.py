@@ -86,7 +86,7 @@ def draw(s: Settings, rows: list[Row]) -> Any:
             axis.set_title(f"{dataset}, {split} split, noise {level:g}", fontsize=9)
     for axis in axes[-1]:
         axis.set_xlabel("test accuracy [%] ± s.d.")
-    axes[0, -1].legend(fontsize=7)
+    figure.legend(*axes[0, -1].get_legend_handles_labels(), loc="outside lower center", ncols=len(s.rows), fontsize=8)
     return figure
 
 
