@@ -12,34 +12,33 @@ from nareg.gnn.adjacency import Adjacency, GraphInput, Normalization, as_adjacen
 class LastGraph:
     """One prepared adjacency, recognized by the identity (and, for tensors, the version) of what it was made of.
 
-    A tensor changed behind torch's back (by ``.data``, or through the NumPy array that it shares) is not noticed.
+    A tensor changed behind torch's back (by ``.data``, or through the NumPy array that it shares) is not noticed. Threads may
+    give a layer different graphs at once: what belongs to one graph is stored, and read, as one object.
     """
 
     def __init__(self) -> None:
-        self._key: tuple[Any, ...] | None = None
-        self._adjacency: Adjacency | None = None
+        #: What recognizes the graph (None: itself), the graph, and what the layer derives from it by a key of its own.
+        self._last: tuple[tuple[Any, ...] | None, Adjacency, dict[Any, Any]] | None = None
         #: Places of the edges of the last ``edge_index`` whose weights required a gradient.
         self._places: tuple[tuple[Any, ...], Any] | None = None
-        #: What a layer derives from this graph, by a key of its own; emptied when another one is given.
-        self.derived: dict[Any, Any] = {}
 
     def get(
         self, graph: GraphInput, edge_weight: Any, n_nodes: int, normalization: Normalization, symmetrize: bool = False
     ) -> Adjacency:
         """The adjacency of this input, prepared anew only if it is another one or was changed."""
+        last = self._last
         if isinstance(graph, Adjacency):
-            if graph is not self._adjacency:
-                self._adjacency, self._key, self.derived = as_adjacency(graph, n_nodes, edge_weight=edge_weight), None, {}
-            return as_adjacency(graph, n_nodes, edge_weight=edge_weight)
+            adjacency = as_adjacency(graph, n_nodes, edge_weight=edge_weight)
+            if last is None or last[1] is not adjacency:
+                self._last = None, adjacency, {}
+            return adjacency
         graph, edge_weight = unwrapped(graph, edge_weight)
         key = key_of(graph, edge_weight, n_nodes, normalization, symmetrize)
-        if not self.knows(key):
-            self._adjacency = as_adjacency(
-                graph, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize
-            )
-            self._key, self.derived = key, {}
-        assert self._adjacency is not None
-        return self._adjacency
+        if last is not None and last[0] == key and None not in key[:2]:
+            return last[1]
+        adjacency = as_adjacency(graph, n_nodes, edge_weight=edge_weight, normalization=normalization, symmetrize=symmetrize)
+        self._last = key, adjacency, {}
+        return adjacency
 
     def get_learned(
         self, graph: GraphInput, edge_weight: Any, n_nodes: int, normalization: Normalization, symmetrize: bool
@@ -50,16 +49,16 @@ class LastGraph:
             return self.get(graph, edge_weight, n_nodes, normalization, symmetrize)
         from nareg.gnn._learned import EdgePlaces, LearnedAdjacency
 
-        key = (object_key(graph), n_nodes)
-        if self._places is None or key[0] is None or self._places[0] != key:
-            self._places = key, EdgePlaces(graph, n_nodes)
-        self._adjacency = self._key = None
-        self.derived = {}
-        return LearnedAdjacency(self._places[1], edge_weight, normalization=normalization, symmetrize=symmetrize)
+        key, places = (object_key(graph), n_nodes), self._places
+        if places is None or key[0] is None or places[0] != key:
+            self._places = places = key, EdgePlaces(graph, n_nodes)
+        self._last = None
+        return LearnedAdjacency(places[1], edge_weight, normalization=normalization, symmetrize=symmetrize)
 
-    def knows(self, key: tuple[Any, ...]) -> bool:
-        """Whether this is the key of the last graph, and that can be recognized."""
-        return self._key == key and None not in key[:2]
+    def derived(self, adjacency: Adjacency) -> dict[Any, Any]:
+        """What the layer derives from this graph, to read and to add to; empty, and not kept, if another one has come since."""
+        last = self._last
+        return last[2] if last is not None and last[1] is adjacency else {}
 
     def __deepcopy__(self, memo: Any) -> LastGraph:
         return LastGraph()

@@ -180,7 +180,7 @@ class RNGC(NGC):
         """The filter of z, perturbed by the layer's input x."""
         out: torch.Tensor = filtered(
             adjacency, z, lam=self.lam, solver=self.solver, eps=self.eps, masked=self.masked, factor=x,
-            memo=self._last.derived.setdefault("memo", {}),
+            memo=self._last.derived(adjacency).setdefault("memo", {}),
         )  # fmt: skip
         return out
 

@@ -178,7 +178,7 @@ class NodeAdaptiveConv(LazyWeight):
         return self._denoised(self._last.get(graph, None, x.shape[0], "sym", self.symmetrize), x)
 
     def _denoised(self, adjacency: Adjacency, x: torch.Tensor) -> torch.Tensor:
-        system = node_adaptive_system(adjacency, x, self.laplacian, self._designed, self._last.derived)
+        system = node_adaptive_system(adjacency, x, self.laplacian, self._designed, self._last.derived(adjacency))
         return in_full_precision(x, lambda z: system.filter(z, self._weights_for(x), self.tol))
 
     def _weights_for(self, x: torch.Tensor) -> torch.Tensor:

@@ -88,9 +88,10 @@ def perturbed_matrix(
     features_key = None if memo is None or getattr(U, "requires_grad", False) else object_key(U)
     exact = isinstance(solver, ConjugateGradients)  # what is checked does not depend on orders and tolerances
     key = (features_key, lam, exact, eps, masked)
-    if memo is not None and features_key is not None and memo.get("key") == key:
-        stored: PerturbedMatrix = memo["perturbed"]
-        return stored
+    if memo is not None and features_key is not None:
+        last: tuple[Any, PerturbedMatrix] | None = memo.get("last")
+        if last is not None and last[0] == key:
+            return last[1]
     with few_threads(U.shape[0]):
         perturbed = (_masked if masked else _low_rank)(adjacency, fixed, eps)
         if exact:
@@ -101,7 +102,7 @@ def perturbed_matrix(
             which = "any" if not adjacency.is_symmetric else "LM" if masked else "SA"
             spectrum.check_series(perturbed.bound, lam, perturbed.operator, fixed, which=which, eps=eps, remedy=remedy)
     if memo is not None and features_key is not None:
-        memo.update(key=key, perturbed=perturbed)
+        memo["last"] = key, perturbed  # as one object: threads share the memo
     return perturbed
 
 

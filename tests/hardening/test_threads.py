@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -116,16 +117,35 @@ def test_an_adjacency_of_graph_networks():
     )
 
 
-def test_a_layer_on_changing_graphs():
-    """A layer keeps its last graph: each thread has another one."""
+@pytest.fixture
+def hasty():
+    """Threads that take turns a thousand times as often."""
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(5e-6)
+    yield
+    sys.setswitchinterval(usual)
+
+
+@pytest.mark.parametrize("name", ["NGC", "RNGC", "GATConv", "Unfolded"])
+@pytest.mark.usefixtures("hasty")
+def test_a_layer_on_changing_graphs(name):
+    """A layer keeps its last graph, and what it derives from it: each thread has others, small ones, again and again."""
     torch = pytest.importorskip("torch")
-    layer = gnn.NGC(THREADS, 3)
-    graphs = [nareg.graphs.sensor(60, rng=np.random.default_rng(seed)) for seed in range(THREADS)]
-    x = torch.as_tensor(Y[:60], dtype=torch.float32)
+    from nareg.gnn.peers.convolutions import GATConv
+    from nareg.gnn.peers.unfolded import Unfolded
+
+    layers = {
+        "NGC": lambda: gnn.NGC(THREADS, 3), "RNGC": lambda: gnn.RNGC(THREADS, 3, eps=0.5),
+        "GATConv": lambda: GATConv(THREADS, 3), "Unfolded": lambda: Unfolded(8, attention=True),
+    }  # fmt: skip
+    layer = layers[name]()
+    graphs = [nareg.graphs.grid((2, 3 + seed)) for seed in range(THREADS // 2)] * 2
+    rows = [torch.as_tensor(Y[k : k + g.n_nodes], dtype=torch.float32) for k, g in enumerate(graphs)]
     with torch.no_grad():
-        alone = [gnn.NGC.forward(layer, x, g) for g in graphs]
-        for _ in range(2):
-            for found, expected in zip(together([lambda g=g: layer(x, g) for g in graphs]), alone, strict=True):
+        alone = [layer(x, g) for x, g in zip(rows, graphs, strict=True)]
+        for _ in range(60):
+            calls = [lambda x=x, g=g: layer(x, g) for x, g in zip(rows, graphs, strict=True)]
+            for found, expected in zip(together(calls), alone, strict=True):
                 torch.testing.assert_close(found, expected)
 
 

@@ -6,6 +6,8 @@ and a scatter per edge). Tests compare them with it, weights copied.
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from nareg.gnn import series
@@ -94,7 +96,7 @@ class GATConv(torch.nn.Module):
     def forward(self, x: torch.Tensor, edge_index: GraphInput, edge_weight: torch.Tensor | None = None) -> torch.Tensor:
         """(N, in_channels) -> (N, heads * out_channels) or (N, out_channels); weights of edges do not enter."""
         adjacency = self._last.get(edge_index, None, x.shape[0], "sym")
-        rows, columns = _pattern(adjacency, x.device, self._last)
+        rows, columns = _pattern(adjacency, x.device, self._last.derived(adjacency))
         H = self.lin(x).view(-1, self.heads, self.out_channels)
         source, target = (H * self.att_src).sum(-1), (H * self.att_dst).sum(-1)
         score = torch.nn.functional.leaky_relu(source[columns] + target[rows], 0.2)
@@ -104,12 +106,12 @@ class GATConv(torch.nn.Module):
         return joined if self.bias is None else joined + self.bias
 
 
-def _pattern(adjacency: Adjacency, device: torch.device, last: LastGraph) -> tuple[torch.Tensor, torch.Tensor]:
+def _pattern(adjacency: Adjacency, device: torch.device, derived: dict[Any, Any]) -> tuple[torch.Tensor, torch.Tensor]:
     """Row and column of every entry of A~, rows in order."""
-    if device not in last.derived:
+    if device not in derived:
         coo = adjacency.matrix.tocoo()
-        last.derived[device] = tuple(torch.as_tensor(part, dtype=torch.int64, device=device) for part in coo.coords)
-    pattern: tuple[torch.Tensor, torch.Tensor] = last.derived[device]
+        derived[device] = tuple(torch.as_tensor(part, dtype=torch.int64, device=device) for part in coo.coords)
+    pattern: tuple[torch.Tensor, torch.Tensor] = derived[device]
     return pattern
 
 

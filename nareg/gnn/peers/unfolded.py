@@ -64,15 +64,15 @@ class Unfolded(torch.nn.Module):
 
     def _plain(self, x: torch.Tensor, adjacency: Adjacency, steps: int) -> torch.Tensor:
         """The steps without attention: a fixed linear map of x."""
-        key = ("plain", self.lam, self.alpha, x.dtype, x.device)
-        if key not in self._last.derived:
+        key, derived = ("plain", self.lam, self.alpha, x.dtype, x.device), self._last.derived(adjacency)
+        if key not in derived:
             A = sp.csr_array(adjacency.raw - sp.diags_array(adjacency.raw.diagonal()))
             inverse = 1 / (1 + self.lam * np.asarray(A.sum(axis=1)).ravel())
             step = (1 - self.alpha) * sp.eye_array(x.shape[0]) + self.alpha * self.lam * sp.diags_array(inverse) @ A
             column = torch.as_tensor(self.alpha * inverse[:, None], dtype=x.dtype, device=x.device)
             matrices = csr_tensor(step, x.dtype, x.device), csr_tensor(step.T, x.dtype, x.device)
-            self._last.derived[key] = (TorchSparse(*matrices), column)
-        M, column = self._last.derived[key]
+            derived[key] = (TorchSparse(*matrices), column)
+        M, column = derived[key]
 
         def iterate(f: torch.Tensor) -> torch.Tensor:
             """Y_0 = f, Y_{k+1} = M Y_k + c f."""
@@ -94,12 +94,12 @@ class Unfolded(torch.nn.Module):
 
     def _reweighted(self, x: torch.Tensor, Y: torch.Tensor, adjacency: Adjacency, steps: int) -> torch.Tensor:
         """Steps with edges weighted by how far their ends are apart at the start."""
-        key = ("edges", x.dtype, x.device)
-        if key not in self._last.derived:
+        key, derived = ("edges", x.dtype, x.device), self._last.derived(adjacency)
+        if key not in derived:
             coo = (adjacency.raw - sp.diags_array(adjacency.raw.diagonal())).tocoo()
             i, j = (torch.as_tensor(part, dtype=torch.int64, device=x.device) for part in coo.coords)
-            self._last.derived[key] = (i, j, torch.as_tensor(coo.data, dtype=x.dtype, device=x.device))
-        i, j, a = self._last.derived[key]
+            derived[key] = (i, j, torch.as_tensor(coo.data, dtype=x.dtype, device=x.device))
+        i, j, a = derived[key]
         far = (Y[i] - Y[j]).pow(2).sum(1).clamp_min(1e-12).sqrt()
         weight = a * torch.where(far < self.tau, torch.ones_like(far), (far / self.tau) ** (self.p - 2)) * (far < self.cut)
         degree = torch.zeros(x.shape[0], dtype=x.dtype, device=x.device).index_add_(0, i, weight)
