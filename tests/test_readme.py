@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from nareg.datasets._sources.catalog import SOURCES
+
 ROOT = Path(__file__).parent.parent
 
 
@@ -19,6 +21,10 @@ def test_readme_example_prints_what_it_says():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     # which factorization is used depends on what is installed
     assert re.sub(r"\[\w+\]", "[]", done.stdout) == re.sub(r"\[\w+\]", "[]", printed)
+
+
+def test_readme_counts_the_data_sets_that_can_be_fetched():
+    assert f"one of {len(SOURCES)} public data sets" in (ROOT / "README.md").read_text()
 
 
 def test_readme_is_read_in_three_minutes():

@@ -10,7 +10,10 @@ import re
 #: Column of station names, the first of these that the table has.
 STATION = ("station", "stationid", "stationname", "id", "name")
 #: Columns that name stations where none of these is there.
-SENSOR = ("sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location")
+SENSOR = (
+    "sensor", "sensorid", "site", "siteid", "node", "nodeid", "device", "deviceid", "location",
+    "messstelle", "standort", "estación", "estacion",
+)  # fmt: skip
 LATITUDE = ("latitude", "lat", "latitud", "breite", "breitengrad")
 LONGITUDE = ("longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad")
 ALTITUDE = ("altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe")

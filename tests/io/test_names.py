@@ -9,7 +9,7 @@ import pytest
 from nareg import io
 from nareg.errors import InputError
 
-NAMES = ["station", "Station ID", "station_id", "ID", "Name", "", "sensor_id", "Site"]
+NAMES = ["station", "Station ID", "station_id", "ID", "Name", "", "sensor_id", "Site", "Messstelle", "Estación"]
 PAIRS = [("latitude", "longitude"), ("Lat", "Lng"), ("LAT", "lon"), ("lat", "Long"), ("lat (deg)", "lon [deg]"), ("X", "y")]
 
 
