@@ -53,11 +53,12 @@ def compute(s: Settings, point: Point) -> list[Row]:
     masked, unit = n.Perturbation(1.0, masked=True), n.Neumann(16, unit_gain=True)
     known[n.RNGC] = recipe(solver=n.Neumann(16), perturbation=masked)
     known[n.UNIT], known[n.ROBUST_UNIT] = recipe(solver=unit), recipe(solver=unit, perturbation=masked)
+    on_cs, on_physics, of_others = s.epochs
     filters = [m for m in s.models if m in FILTERS]
-    longest = s.epochs[physics]
+    longest = on_physics if physics else on_cs
     rows = n.trained(dataset, x, filters, seed, epochs=longest, device=s.device, split=split, chosen_recipes=known)
     others = [m for m in s.models if m not in FILTERS]
-    return rows + n.trained(dataset, x, others, seed, epochs=s.epochs[2], device=s.device, split=split, chosen_recipes=known)
+    return rows + n.trained(dataset, x, others, seed, epochs=of_others, device=s.device, split=split, chosen_recipes=known)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:

@@ -71,10 +71,11 @@ def compute(s: Settings, point: Point) -> list[Row]:
     defaults = PUBLISHED.get((dataset, level), n.Filter(eps=0.1 if dataset == "pubmed" else 1e-5))
     if reading.deep:
         defaults = replace(defaults, order=32, lam=64.0)
+    of_filters, of_others = s.epochs
     filters = [m for m in s.models if m in (n.NGC, n.RNGC)]
-    rows = n.trained(dataset, x, filters, seed, defaults=defaults, epochs=s.epochs[0], device=s.device)
+    rows = n.trained(dataset, x, filters, seed, defaults=defaults, epochs=of_filters, device=s.device)
     others = [m for m in s.models if m not in filters] if point["kind"] == s.readings[0] else []
-    return rows + n.trained(dataset, x, others, seed, defaults=defaults, epochs=s.epochs[1], device=s.device)
+    return rows + n.trained(dataset, x, others, seed, defaults=defaults, epochs=of_others, device=s.device)
 
 
 def draw(s: Settings, rows: list[Row]) -> Any:
