@@ -48,7 +48,7 @@ class Settings:
     levels: tuple[float, ...] = (0.1, 0.2, 0.4)
     readings: tuple[str, ...] = ("deep", "printed")
     models: tuple[str, ...] = (n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC)
-    runs: int = 5
+    runs: int = 40
     epochs: tuple[int, int] = (100, 200)
     seed: int = 0
     device: str | None = None
