@@ -69,11 +69,22 @@ def test_the_largest_eigenvalue_is_bounded_from_above(rng):
             assert bound <= 1.05 * top or L.shape[0] < 20
 
 
-def test_a_guess_that_is_worse_than_none_does_no_harm(rng):
-    """An outer iteration may leave guesses a million times the solution's size."""
+@pytest.mark.parametrize("guess", [1e12, 1e176, 1e308, np.inf, np.nan])
+def test_a_guess_that_is_worse_than_none_does_no_harm(guess, rng):
+    """An outer iteration may leave guesses a million times the solution's size, and a line search some that overflowed."""
     star = sp.csr_array((np.ones(400), (np.zeros(400, int), np.arange(1, 401))), shape=(401, 401))
     L = laplacian_of(nareg.Graph(star + star.T), "combinatorial")
     system, B = System(L, 100.0), torch.as_tensor(rng.standard_normal((401, 2)))
     exact = np.linalg.solve(np.eye(401) + 100 * L.toarray(), B.numpy())
-    found = system.solve(B, tol=1e-9, start=1e12 * torch.ones_like(B)).numpy()
+    found = system.solve(B, tol=1e-9, start=torch.full_like(B, guess)).numpy()
     assert np.abs(found - exact).max() < 1e-7
+
+
+@pytest.mark.parametrize("lam", [5.0, 1e5])
+def test_a_right_hand_side_that_overflowed_is_not_answered_with_numbers(lam, rng):
+    """By a polynomial, and by an approximate Cholesky factor."""
+    system = System(laplacian_of(nareg.graphs.grid((12, 12)), "augmented"), lam)
+    B = torch.as_tensor(rng.standard_normal((144, 2)))
+    start = system.solve(B, tol=1e-3)
+    B[7, 0] = np.nan
+    assert bool(system.solve(B, tol=1e-3, start=start)[:, 0].isnan().any())

@@ -181,13 +181,11 @@ class System:
             return self._solve_from_zero(B.contiguous(), tol)
         R = B - self.product(start, torch.empty_like(start))
         lengths, left = B.norm(dim=0), R.norm(dim=0)
-        ratios = torch.where(left > 0, tol * lengths / left, torch.ones_like(left))
+        ratios = torch.where(left == 0, torch.ones_like(left), tol * lengths / left)  # what overflowed gives NaN
         tightest = float(ratios.min())
         if tightest >= 1:
             return start.clone()
-        if not math.isfinite(tightest):  # a diverged outer iteration sees it by this
-            return torch.full_like(B, math.nan)
-        if tightest <= tol:  # a guess worse than zero
+        if not tightest > tol:  # a guess worse than zero, or one that overflowed, as a line search's first trial may
             return self._solve_from_zero(B.contiguous(), tol)
         return start + self._solve_from_zero(R, tightest)
 
