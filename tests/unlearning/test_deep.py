@@ -9,6 +9,7 @@ import pytest
 
 import nareg
 from nareg.errors import InputError
+from nareg.unlearning import UnlearningTask, evaluate
 from nareg.unlearning.peers.deep import DeepGPR, DeepUpdate
 from tests.unlearning import reference
 
@@ -93,8 +94,9 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
 def _inputs(model):
     import torch
 
-    nodes = model._data.train
-    return model._inputs(model._data, nodes), torch.as_tensor(np.searchsorted(model._data.classes, model._data.labels[nodes]))
+    data = model._data
+    targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[data.train]))
+    return model._inputs(data.propagation, data.train), targets
 
 
 def _residual(network, model):
@@ -171,3 +173,31 @@ def test_ctrl_c_leaves_model_and_data_as_they_were(data, rng, monkeypatch):
 def test_learned_weights_are_not_given():
     with pytest.raises(InputError, match='basis="chebyshev" learns them: pass order'):
         DeepGPR(basis="chebyshev", weights=[0.5, 0.5])
+
+
+@pytest.mark.parametrize(
+    "options", [{"basis": "gpr"}, {"basis": "chebyshev", "order": 3}, {"head": "last-layer"}], ids=["gpr", "chebyshev", "last"]
+)
+def test_the_yardstick_asks_it_about_other_data(options, data):
+    """Scores on a graph of its own are those of its embedding there, and evaluate compares it with its retraining."""
+
+    def fitted(graph, features, labels, train):
+        model = DeepGPR(**options, hidden=8, epochs=30, rng=np.random.default_rng(1))
+        return model.fit(graph, features, labels, train, classes=task.classes)
+
+    labels, train, test = data.labels, np.arange(150), np.arange(150, 200)
+    task = UnlearningTask(data.graph, data.features, labels, train, test, np.arange(0, 10))
+    before, model = (fitted(task.graph, task.features, labels, train) for _ in range(2))
+    np.testing.assert_allclose(model.decision_on(data.graph, data.features), model.decision(), atol=1e-5)
+    np.testing.assert_array_equal(model.decision_on(data.graph, data.features), before.decision_on(data.graph, data.features))
+    first = model.weights_vector()
+    model.remove_nodes(task.removed)
+    graph, features, *_ = task.remaining()
+    np.testing.assert_allclose(model.decision_on(graph, features)[test], model.decision(test), atol=1e-5)
+    assert np.abs(model.weights_vector() - first).max() > 0
+    result = evaluate(model, task, before=before, retrained=fitted(*task.remaining()))
+    assert result.accuracy > 0.6
+    assert result.weight_distance["l2"] > 0
+    assert evaluate(model, task, before=before, retrained=model).fidelity == 1
+    with pytest.raises(InputError, match="features has 7 columns but the model was fitted to 8"):
+        model.decision_on(data.graph, data.features[:, :7])

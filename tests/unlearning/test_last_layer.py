@@ -306,6 +306,25 @@ def test_steps_that_do_not_reach_the_budget_are_followed_by_a_new_noise_term(dat
     assert np.abs(model._last_layer.head.B - noise).min() > 0
 
 
+def test_a_renewed_model_has_a_new_noise_term_on_the_same_hidden_layer(data):
+    """What two versions share cancels between their gradients, and tells whose rows changed (Notes); a new term hides it."""
+    model = fitted(data)
+    before, noise, scores = layer(model), model._last_layer.head.B.copy(), model.decision()
+    certificate = model.renew()
+    assert (certificate.request, certificate.retrained, certificate.count) == ("renew", True, N)
+    assert certificate.spent <= certificate.budget
+    assert_bitwise(layer(model), before)
+    last = model._last_layer
+    assert np.abs(last.head.B - noise).min() > 0
+    assert np.abs(model.decision() - scores).max() > 0
+    A, X = data.graph.adjacency.toarray(), data.features.astype(float)
+    assert np.linalg.norm(gradient(model, A, X, data.labels, TRAIN)) == pytest.approx(certificate.residual, abs=1e-9)
+    model.remove_nodes([70])
+    assert model.renew().count == N - 1
+    with pytest.raises(InputError, match='renew needs a noise term, which head="all" has not'):
+        DeepGPR(epochs=1).fit(data.graph, data.features, data.labels, TRAIN).renew()
+
+
 def test_hidden_nodes_by_a_mask_all_of_them_or_none(data):
     mask = np.isin(np.arange(N), HIDDEN)
     assert_bitwise(layer(fitted(data)), layer(fitted(data, hidden_nodes=mask)))

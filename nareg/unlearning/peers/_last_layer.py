@@ -102,15 +102,15 @@ class LastLayer:
             or np.isin(change.edges, nodes).all(axis=1).any()
         )
 
-    def updated(self, data: Data, trainer: Trainer, rng: np.random.Generator, *, retrain: bool) -> LastLayer:
+    def updated(self, data: Data, trainer: Trainer, rng: np.random.Generator, *, retrain: bool, renew: bool) -> LastLayer:
         """The model of the remaining data: Newton steps on the last layer, or with ``retrain`` both layers from nothing.
 
-        If the steps exceed the budget, the last layer is trained from nothing with a new noise term.
+        With ``renew``, or if the steps exceed the budget, the last layer is trained from nothing with a new noise term.
         """
         training, layer = self.training, self.layer
         if retrain:
             layer = _trained(data, self.hidden_nodes(data), trainer)
-        else:
+        elif not renew:
             with suppress(CertificateError):
                 return replace(self, head=training.adjusted(data, layer, self.head.B, self.head.W))
         try:
@@ -133,6 +133,10 @@ class LastLayer:
         """Scores (K, C) of rows of the embedding; one column for two classes."""
         scores: np.ndarray = self.layer.rows(Z) @ self.head.W
         return scores
+
+    def parameters(self) -> list[np.ndarray]:
+        """Weights and biases of the hidden layer, and the last layer's weights."""
+        return [self.layer.weights, self.layer.biases, self.head.W]
 
 
 def checked_hidden_nodes(value: ArrayLike | None, train: np.ndarray, n_nodes: int, rng: np.random.Generator) -> np.ndarray:

@@ -15,14 +15,18 @@ import numpy as np
 
 from nareg import _checks
 from nareg.errors import InputError, MissingDependencyError, SolverError
+from nareg.graph import Graph
 from nareg.progress import ProgressCallback
 from nareg.typing import ArrayLike, GraphLike, Sparse
+from nareg.unlearning import _arguments
 from nareg.unlearning._interrupts import interrupts_deferred
-from nareg.unlearning._locking import reading, training
+from nareg.unlearning._locking import reading, request, training
 from nareg.unlearning.calibration import checked_guarantee
 from nareg.unlearning.certificate import Certificate
 from nareg.unlearning.data import Data, Request
 from nareg.unlearning.forgetting import Forgetting, checked_weights
+from nareg.unlearning.propagation.base import Change, Embedding
+from nareg.unlearning.propagation.dynamic_graph import LiveGraph
 from nareg.unlearning.propagation.exact import Propagation
 
 try:
@@ -119,8 +123,8 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
       one solves a convex problem (Guo et al. 2020, Theorem 3). The default draws M by coins that do not depend on the data:
       after removals the statement then holds for ``fit`` with the default, too.
     - **What is not.** Choices that you make by looking at the data: M, units, epochs, order, features scaled by statistics of
-      all nodes. The number of training nodes at ``fit``, which is in ``alpha``. Several published versions of a model, which
-      share a noise term until a request retrains. That a request retrained shows that it touched M.
+      all nodes. The number of training nodes at ``fit``, which is in ``alpha``. Several published versions of a model that
+      share a noise term: call :meth:`renew` before each. That a request retrained shows that it touched M.
 
     Examples
     --------
@@ -201,7 +205,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             with self._lock.mutex, interrupts_deferred():
                 self._data, self._last_layer = data, last_layer
             return self
-        network, optimizer = self._trained(self._inputs(data, data.train), self._targets(data), data.classes.size, progress)
+        network, optimizer = self._trained(*self._task(data), data.classes.size, progress)
         with self._lock.mutex, interrupts_deferred():
             self._data, self._network, self._optimizer = data, network, optimizer
         return self
@@ -220,13 +224,24 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         retrain = before.holds(request, data)
         with data.changed(request) as commit:
             propagated = time.perf_counter()
-            after = before.updated(data, self._trainer(data), self._rng, retrain=retrain)
+            after = before.updated(data, self._trainer(data), self._rng, retrain=retrain, renew=request.retrain)
             timings = {"propagation": propagated - start, "training": time.perf_counter() - propagated}
             certificate = after.certificate(data, request, timings, retrained=after.head.B is not before.head.B)
             with interrupts_deferred():
                 self._last_layer = after
                 commit()
         return certificate
+
+    @request
+    def renew(self) -> Certificate:
+        """Train the last layer with a new noise term. Do so before you publish another version of the model.
+
+        A noise term that two versions share cancels between their gradients and reveals what was removed. The hidden layer
+        stays, which holds nothing of that. For ``head="last-layer"``.
+        """
+        if self.head == "all":
+            raise InputError('renew needs a noise term, which head="all" has not: pass head="last-layer".')
+        return self._certify(Request({"request": "renew"}, self.remaining.size, Change(), retrain=True))
 
     def _train_further(self, request: Request) -> DeepUpdate:
         start, data = time.perf_counter(), self._data
@@ -237,7 +252,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             if self.update == "newton":
                 self._newton_step(network, data)
             else:
-                train(network, optimizer, self._inputs(data, data.train), self._targets(data), self.update_epochs, self._seed())
+                train(network, optimizer, *self._task(data), self.update_epochs, self._seed())
             after = self._residual(network, data)
             with interrupts_deferred():
                 self._network, self._optimizer = network, optimizer
@@ -248,13 +263,32 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
     @reading
     def decision(self, nodes: ArrayLike | None = None) -> np.ndarray:
         """Scores (K, C) of these nodes, or all; one column for two classes with ``head="last-layer"``."""
-        index = self._index(nodes)
+        return self._scores(self._data.propagation, self._index(nodes))
+
+    @reading
+    def decision_on(self, graph: GraphLike, features: ArrayLike | Sparse) -> np.ndarray:
+        """Scores (N, C) of the nodes of another graph, with the features of this one; columns as in :meth:`decision`."""
+        other = LiveGraph(graph if isinstance(graph, Graph) else Graph(graph))
+        X = _arguments.features("features", features, other.n_nodes)
+        if X.shape[1] != self._data.n_features:
+            raise InputError(
+                f"features has {X.shape[1]} columns but the model was fitted to {self._data.n_features}: pass as many."
+            )
+        return self._scores(Propagation(other, X, self.weights, np.arange(1)), slice(None))
+
+    @reading
+    def weights_vector(self) -> np.ndarray:
+        """Weights of all layers in one vector, (P,)."""
         if self.head == "last-layer":
-            return self._last_layer.decision(self._data.propagation.embedding(index))
-        inputs = self._inputs(self._data, index)
+            return np.concatenate([part.ravel() for part in self._last_layer.parameters()])
+        return np.concatenate([part.detach().cpu().numpy().ravel() for part in self._network.parameters()]).astype(np.float64)
+
+    def _scores(self, propagation: Embedding, nodes: np.ndarray | slice) -> np.ndarray:
+        if self.head == "last-layer":
+            return self._last_layer.decision(propagation.embedding(nodes))
         self._network.eval()
         with torch.no_grad():
-            scores: np.ndarray = self._network(inputs).cpu().numpy()
+            scores: np.ndarray = self._network(self._inputs(propagation, nodes)).cpu().numpy()
         return scores
 
     def _trained(
@@ -290,7 +324,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
 
     def _objective(self, network: EmbeddingPerceptron, data: Data) -> Objective:
         network.eval()  # no dropout
-        return Objective(network, self._inputs(data, data.train), self._targets(data), self.weight_decay)
+        return Objective(network, *self._task(data), self.weight_decay)
 
     def _residual(self, network: EmbeddingPerceptron, data: Data) -> float:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
@@ -300,9 +334,8 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         parameters = {name: p.detach() for name, p in network.named_parameters()}
         network.load_state_dict(step(self._objective(network, data), parameters), strict=False)
 
-    def _inputs(self, data: Data, nodes: np.ndarray | slice) -> torch.Tensor:
+    def _inputs(self, propagation: Embedding, nodes: np.ndarray | slice) -> torch.Tensor:
         """Z as (1, K, F); for Chebyshev polynomials the powers as (L + 1, K, F)."""
-        propagation = data.propagation
         if self.basis == "gpr":
             rows = propagation.embedding(nodes)[None]
         else:
@@ -310,8 +343,10 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             rows = propagation.powers(nodes)
         return self._tensor(rows)
 
-    def _targets(self, data: Data) -> torch.Tensor:
-        return torch.as_tensor(np.searchsorted(data.classes, data.labels[data.train]), device=self.device)
+    def _task(self, data: Data) -> tuple[torch.Tensor, torch.Tensor]:
+        """Inputs of the training nodes, and the numbers of their classes."""
+        targets = torch.as_tensor(np.searchsorted(data.classes, data.labels[data.train]), device=self.device)
+        return self._inputs(data.propagation, data.train), targets
 
     def _tensor(self, rows: np.ndarray) -> torch.Tensor:
         return torch.as_tensor(rows, dtype=torch.float32, device=self.device)
