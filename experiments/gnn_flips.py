@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from experiments import _nodes as n
-from experiments._figure import Figure, Point, Row, Verdict, chosen
+from experiments._figure import Figure, Point, Row, Verdict, chosen, instead
 from experiments.gnn_noise import CITATION
 from nareg.gnn.noise import RowNormalization
 
@@ -33,9 +33,10 @@ class Reading(NamedTuple):
     deep: bool = False
 
 
+PRINTED = "printed"
 #: "deep" has S = 32 and lambda = 64 in every cell; the paper's table has them for Cora at p = 0.1 alone.
 READINGS = {
-    "deep": Reading(n.noise.flip, "none", deep=True), "printed": Reading(n.noise.flip, "none"),
+    "deep": Reading(n.noise.flip, "none", deep=True), PRINTED: Reading(n.noise.flip, "none"),
     "distance": Reading(distance, "none"), "distance l1": Reading(distance, "l1"), "distance l2": Reading(distance, "l2"),
 }  # fmt: skip
 
@@ -46,7 +47,7 @@ class Settings:
 
     datasets: tuple[str, ...] = CITATION
     levels: tuple[float, ...] = (0.1, 0.2, 0.4)
-    readings: tuple[str, ...] = ("deep", "printed")
+    readings: tuple[str, ...] = ("deep", PRINTED)
     models: tuple[str, ...] = (n.MLP, n.GCN, n.S2GC, n.NGC, n.RNGC)
     runs: int = 40
     epochs: tuple[int, int] = (100, 200)
@@ -107,6 +108,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
     first, *others = s.readings
     verdict = n.judged("table", mine, "gnn-flips", kind=first)
     why = "".join(f" Reading {kind!r}: {n.judged('table', mine, 'gnn-flips', kind=kind).measured}" for kind in others)
+    on = "" if first == PRINTED else "with S and λ other than printed"
     ahead, said = [], []
     for dataset in s.datasets:
         here = chosen(mine, dataset=dataset, level=s.levels[-1], kind=first)
@@ -115,7 +117,7 @@ def judge(s: Settings, rows: list[Row]) -> list[Verdict]:
         ahead.append(test.difference > test.half_width)
         said.append(f"{dataset}: {test.difference:+.1f} ± {test.half_width:.1f} against {rival}")
     return [
-        Verdict("table", verdict.finding, verdict.measured, why.strip()),
+        instead(Verdict("table", verdict.finding, verdict.measured, why.strip()), on),
         Verdict("better", n.grade(ahead), f"RNGC at p = {s.levels[-1]:g}: " + "; ".join(said) + " points (95 %)."),
     ]
 

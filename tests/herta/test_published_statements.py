@@ -1,9 +1,11 @@
-"""Statements of the HERTA paper that do not hold as printed, and one that does: small dense matrices."""
+"""Statements of the HERTA paper that do not hold as printed, and some that do: small dense matrices."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.linalg import eigh
+from scipy.special import logsumexp, softmax
 
 from nareg import graphs
 
@@ -49,3 +51,40 @@ def test_squares_of_near_matrices_are_apart_by_the_condition_number():
     B = turn @ A @ turn.T
     assert psi(A, B) < 3
     assert psi(A @ A, B @ B) > 0.1 * gamma * psi(A, B)
+
+
+def cross_entropy_hessian(F: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """(C, d, C, d), by the definition: ``sum_u (diag(s_u) - s_u s_u^T) x (f_u f_u^T)``."""
+    S = softmax(F @ W, axis=1)
+    coupling = np.einsum("ui,ij->uij", S, np.eye(W.shape[1])) - np.einsum("ui,uj->uij", S, S)
+    return np.einsum("uij,up,uq->ipjq", coupling, F, F)
+
+
+def test_the_hessian_under_cross_entropy_is_a_rescaled_one_for_one_node_and_class_alone(rng):
+    """D.1: (D.11) holds. Classes are coupled, though, and a sum over nodes is no multiple of the squared error's Hessian."""
+    F, W = rng.standard_normal((40, 3)), rng.standard_normal((3, 4))
+    step, i = 1e-4, 1
+    s = softmax(F[:1] @ W, axis=1)[0]
+    one = cross_entropy_hessian(F[:1], W)
+
+    def loss(w):
+        moved = W.copy()
+        moved[:, i] = w
+        Z = F[0] @ moved
+        return logsumexp(Z) - Z[0]
+
+    moves = step * np.eye(3)
+    w = W[:, i]
+    differences = [
+        [(loss(w + a + b) - loss(w + a - b) - loss(w - a + b) + loss(w - a - b)) / (4 * step**2) for b in moves] for a in moves
+    ]
+    np.testing.assert_allclose(one[i, :, i], differences, atol=1e-6)
+    np.testing.assert_allclose(one[i, :, i], (s[i] - s[i] ** 2) * np.outer(F[0], F[0]), rtol=1e-12)
+    np.testing.assert_allclose(one[i, :, 0], -s[i] * s[0] * np.outer(F[0], F[0]), rtol=1e-12)
+    spreads = []
+    for size in (0.0, 1.0, 10.0):
+        values = eigh(cross_entropy_hessian(F, size * W)[i, :, i], F.T @ F, eigvals_only=True)
+        spreads.append(values[-1] / values[0])
+    assert spreads[0] == pytest.approx(1)
+    assert 1.1 < spreads[1] < spreads[2]
+    assert spreads[2] > 2
