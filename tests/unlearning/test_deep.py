@@ -68,7 +68,7 @@ def test_a_newton_step_lowers_the_residual(basis, data, rng):
     assert done.residual_before == pytest.approx(_residual(unchanged, model), rel=1e-4)
     network = unchanged.double()
     inputs, targets = _inputs(model)
-    objective = _gauss_newton.Objective(network.eval(), inputs.double(), targets, 1e-2)
+    objective = _gauss_newton.Objective(network.eval(), inputs.double(), targets, 1e-2, {})
     parameters = {name: p.detach() for name, p in network.named_parameters()}
     sizes = [p.numel() for p in parameters.values()]
 
@@ -99,14 +99,41 @@ def _inputs(model):
     return model._inputs(data.propagation, data.train), targets
 
 
-def _residual(network, model):
+def _residual(network, model, noise=None):
     import torch
 
     network = deepcopy(network).eval()
     inputs, targets = _inputs(model)
     decay = sum((p * p).sum() for p in network.parameters())
-    (torch.nn.functional.cross_entropy(network(inputs), targets) + model.weight_decay / 2 * decay).backward()
+    loss = torch.nn.functional.cross_entropy(network(inputs), targets) + model.weight_decay / 2 * decay
+    if noise is not None:
+        loss = loss + sum((noise[name] * p).sum() for name, p in network.named_parameters()) / len(targets)
+    loss.backward()
     return float(sum((p.grad**2).sum() for p in network.parameters()) ** 0.5)
+
+
+@pytest.mark.parametrize("update", ["epochs", "newton"])
+def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data):
+    """Gradients with and without it differ by B / n_t, n_t the training nodes of the moment; both updates follow the term."""
+    import torch
+
+    options = {"dropout": 0.0, "weight_decay": 1e-2, "epochs": 400, "update": update, "hidden": 6}
+    model = DeepGPR(**options, alpha=2.0, rng=np.random.default_rng(0))
+    model.fit(data.graph, data.features, data.labels, np.arange(150))
+    noise = {name: part.clone() for name, part in model._noise.items()}
+    sizes = torch.cat([part.ravel() for part in noise.values()])
+    assert abs(float(sizes.std()) - 2) < 0.4
+    done = model.remove_nodes(np.arange(20))
+    assert isinstance(done, DeepUpdate)
+    assert 0 < done.residual < done.residual_before
+    torch.testing.assert_close(model._noise, noise)
+    assert done.residual == pytest.approx(_residual(model._network, model, noise), rel=1e-4)
+    # without the term the gradient at the same parameters is longer: they balance it
+    assert _residual(model._network, model) > 2 * done.residual
+    plain = DeepGPR(**options, rng=np.random.default_rng(0)).fit(data.graph, data.features, data.labels, np.arange(150))
+    assert np.abs(plain.weights_vector() - model.weights_vector()).max() > 0.01
+    with pytest.raises(InputError, match='alpha is 1, but with head="last-layer" fit chooses it'):
+        DeepGPR(head="last-layer", alpha=1.0)
 
 
 def test_more_epochs_lower_the_residual_of_a_request(data, rng):

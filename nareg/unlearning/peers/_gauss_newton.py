@@ -6,7 +6,7 @@ what of it is not; Levenberg's damping makes it invertible.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import torch
 from torch.func import functional_call
@@ -20,10 +20,13 @@ DAMPING, GROWTH, ATTEMPTS = 1e-3, 10.0, 6
 
 
 class Objective:
-    """Mean cross-entropy without dropout plus ``weight_decay / 2 ||parameters||^2``."""
+    """Mean cross-entropy without dropout plus ``weight_decay / 2 ||parameters||^2 + <slope, parameters>``."""
 
-    def __init__(self, network: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, weight_decay: float) -> None:
-        self.network, self.inputs, self.targets, self.weight_decay = network, inputs, targets, weight_decay
+    def __init__(
+        self, network: torch.nn.Module, inputs: torch.Tensor, targets: torch.Tensor, weight_decay: float, slope: Parameters
+    ) -> None:
+        self.network, self.inputs, self.targets = network, inputs, targets
+        self.weight_decay, self.slope = weight_decay, slope
 
     def scores(self, parameters: Parameters) -> torch.Tensor:
         scores: torch.Tensor = functional_call(self.network, parameters, (self.inputs,))
@@ -32,12 +35,16 @@ class Objective:
     def value(self, parameters: Parameters) -> float:
         with torch.no_grad():
             decay = sum(float((p * p).sum()) for p in parameters.values())
-            return float(cross_entropy(self.scores(parameters), self.targets)) + self.weight_decay / 2 * decay
+            value = float(cross_entropy(self.scores(parameters), self.targets)) + self.weight_decay / 2 * decay
+            return value + float(inner(self.slope, parameters))
 
     def gradient(self, parameters: Parameters) -> Parameters:
         leaves = _leaves(parameters)
         loss = torch.autograd.grad(cross_entropy(self.scores(leaves), self.targets), list(leaves.values()))
-        return {name: part + self.weight_decay * leaves[name].detach() for name, part in zip(leaves, loss, strict=True)}
+        return {
+            name: part + self.weight_decay * leaves[name].detach() + self.slope[name]
+            for name, part in zip(leaves, loss, strict=True)
+        }
 
     def curvature(self, parameters: Parameters, damping: float) -> Callable[[Parameters], Parameters]:
         """``v -> (J^T H J + (weight_decay + damping) I) v``."""
@@ -75,10 +82,16 @@ def step(objective: Objective, parameters: Parameters) -> Parameters:
 
 def length(v: Parameters) -> float:
     """Euclidean norm over all parameters."""
-    return float(torch.sqrt(_dot(v, v)))
+    return float(torch.sqrt(inner(v, v)))
 
 
-def _dot(a: Parameters, b: Parameters) -> torch.Tensor:
+def over(v: Parameters, number: int) -> Parameters:
+    """All parameters divided by a number."""
+    return {name: part / number for name, part in v.items()}
+
+
+def inner(a: Mapping[str, torch.Tensor], b: Mapping[str, torch.Tensor]) -> torch.Tensor:
+    """Inner product over all parameters."""
     return torch.stack([(a[name] * b[name]).sum() for name in a]).sum()
 
 
@@ -86,14 +99,14 @@ def _solve(times: Callable[[Parameters], Parameters], b: Parameters) -> Paramete
     """Conjugate gradients from zero."""
     x = {name: torch.zeros_like(part) for name, part in b.items()}
     r, p = dict(b), dict(b)
-    squared = first = _dot(b, b)
+    squared = first = inner(b, b)
     for _ in range(PRODUCTS):
         if float(squared) <= TOLERANCE**2 * float(first):
             break
         Ap = times(p)
-        alpha = squared / _dot(p, Ap)
+        alpha = squared / inner(p, Ap)
         x = {name: x[name] + alpha * p[name] for name in x}
         r = {name: r[name] - alpha * Ap[name] for name in r}
-        before, squared = squared, _dot(r, r)
+        before, squared = squared, inner(r, r)
         p = {name: r[name] + squared / before * p[name] for name in r}
     return x

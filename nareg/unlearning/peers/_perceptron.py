@@ -7,6 +7,7 @@ import torch
 from numpy.polynomial import chebyshev
 
 from nareg.progress import Progress, ProgressCallback
+from nareg.unlearning.peers._gauss_newton import Parameters, inner
 
 
 class EmbeddingPerceptron(torch.nn.Module):
@@ -60,14 +61,17 @@ def train(
     epochs: int,
     seed: int,
     progress: ProgressCallback | None = None,
+    *,
+    slope: Parameters,
 ) -> None:
-    """Full-batch steps; torch's global random state is left alone."""
+    """Full-batch steps on the mean cross-entropy plus ``<slope, parameters>``; torch's global random state is left alone."""
     network.train()
+    parameters = dict(network.named_parameters())
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         for epoch in range(1, epochs + 1):
             optimizer.zero_grad()
-            loss = torch.nn.functional.cross_entropy(network(inputs), targets)
+            loss = torch.nn.functional.cross_entropy(network(inputs), targets) + inner(slope, parameters)
             loss.backward()
             optimizer.step()
             if progress is not None:

@@ -35,7 +35,7 @@ except ModuleNotFoundError as error:
     if error.name != "torch":
         raise
     raise MissingDependencyError("nareg.unlearning.peers.deep needs torch: pip install 'nareg[torch]'.") from None
-from nareg.unlearning.peers._gauss_newton import Objective, length, step
+from nareg.unlearning.peers._gauss_newton import Objective, Parameters, length, over, step
 from nareg.unlearning.peers._hidden_layer import HiddenLayer
 from nareg.unlearning.peers._last_layer import LastLayer, checked_hidden_nodes
 from nareg.unlearning.peers._perceptron import EmbeddingPerceptron, chebyshev_mixing, train
@@ -56,8 +56,8 @@ class DeepUpdate:
         Edges or nodes in it.
     residual_before, residual : float
         Length of the gradient, on what remains, of the mean cross-entropy without dropout plus
-        ``weight_decay / 2 ||parameters||^2``: after propagation, and after the update. At an optimum it is 0. Unlike with a
-        convex head no theorem turns it into what the parameters still hold of the removed data.
+        ``weight_decay / 2 ||parameters||^2`` and the noise term: after propagation, and after the update. At an optimum it is
+        0. Unlike with a convex head no theorem turns it into what the parameters still hold of the removed data.
     timings : dict of seconds
         ``"propagation"`` and ``"training"``.
     """
@@ -93,6 +93,9 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         objective is not convex, it is a damped Gauss-Newton step, taken only if it lowers objective and gradient.
     epochs, update_epochs : int
         Full-batch steps of Adam in training, and after a request with ``update="epochs"``.
+    alpha : float
+        With ``head="all"``: standard deviation of the entries of B in a noise term ``<B, parameters> / n_t``, as the paper adds
+        to deep models. ``fit`` draws B, and requests keep it. **It certifies nothing**; 0 by default.
     eps, delta : float
         Of the certificates, as in :class:`~nareg.unlearning.CertifiedGPR`.
     device : str, optional
@@ -152,6 +155,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         update: str = "epochs",
         epochs: int = 200,
         update_epochs: int = 20,
+        alpha: float = 0.0,
         eps: float = 1.0,
         delta: float = 1e-4,
         device: str | None = None,
@@ -172,6 +176,9 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         self.dropout = _checks.number("dropout", dropout, low=0, high=1)
         self.learning_rate = _checks.number("learning_rate", learning_rate, low=0, strict=True)
         self.weight_decay = _checks.number("weight_decay", weight_decay, low=0)
+        self.alpha = _checks.number("alpha", alpha, low=0)
+        if self.alpha and head == "last-layer":
+            raise InputError(f'alpha is {self.alpha:g}, but with head="last-layer" fit chooses it: leave it out.')
         self.eps, self.delta = checked_guarantee(eps, delta)
         self.device = checked_device("cpu" if device is None else device)
         secret = rng is None and head == "last-layer"
@@ -205,9 +212,9 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             with self._lock.mutex, interrupts_deferred():
                 self._data, self._last_layer = data, last_layer
             return self
-        network, optimizer = self._trained(*self._task(data), data.classes.size, progress)
+        network, optimizer, noise = self._trained(*self._task(data), data.classes.size, progress, alpha=self.alpha)
         with self._lock.mutex, interrupts_deferred():
-            self._data, self._network, self._optimizer = data, network, optimizer
+            self._data, self._network, self._optimizer, self._noise = data, network, optimizer, noise
         return self
 
     @property
@@ -252,7 +259,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             if self.update == "newton":
                 self._newton_step(network, data)
             else:
-                train(network, optimizer, *self._task(data), self.update_epochs, self._seed())
+                train(network, optimizer, *self._task(data), self.update_epochs, self._seed(), slope=self._slope(data))
             after = self._residual(network, data)
             with interrupts_deferred():
                 self._network, self._optimizer = network, optimizer
@@ -292,24 +299,30 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
         return scores
 
     def _trained(
-        self, inputs: torch.Tensor, targets: torch.Tensor, n_classes: int, progress: ProgressCallback | None
-    ) -> tuple[EmbeddingPerceptron, torch.optim.Optimizer]:
-        """A perceptron, trained from nothing; a random one without targets."""
+        self, inputs: torch.Tensor, targets: torch.Tensor, n_classes: int, progress: ProgressCallback | None, *, alpha: float
+    ) -> tuple[EmbeddingPerceptron, torch.optim.Optimizer, Parameters]:
+        """A perceptron, trained from nothing, and its B; a random one without targets."""
         mixing = chebyshev_mixing(self.weights.size) if self.basis == "chebyshev" else None
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(self._seed())
             network = EmbeddingPerceptron(inputs.shape[2], self.hidden, n_classes, self.dropout, mixing)
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        train(network, optimizer, inputs, targets, self.epochs if len(targets) else 0, self._seed(), progress)
-        return network, optimizer
+        noise = {
+            name: torch.as_tensor(alpha * self._rng.standard_normal(p.shape), dtype=p.dtype, device=p.device)
+            if alpha else torch.zeros_like(p)
+            for name, p in network.named_parameters()
+        }  # fmt: skip
+        epochs, slope = self.epochs if len(targets) else 0, over(noise, max(len(targets), 1))
+        train(network, optimizer, inputs, targets, epochs, self._seed(), progress, slope=slope)
+        return network, optimizer, noise
 
     def _trainer(self, data: Data, progress: ProgressCallback | None = None) -> Callable[[np.ndarray, np.ndarray], HiddenLayer]:
         """A function that trains a hidden layer on embeddings and labels."""
 
         def trained(Z: np.ndarray, labels: np.ndarray) -> HiddenLayer:
             targets = torch.as_tensor(np.searchsorted(data.classes, labels), device=self.device)
-            network, _ = self._trained(self._tensor(Z[None]), targets, data.classes.size, progress)
+            network, *_ = self._trained(self._tensor(Z[None]), targets, data.classes.size, progress, alpha=0.0)
             layer = HiddenLayer(*network.hidden_layer())
             if not (np.isfinite(layer.weights).all() and np.isfinite(layer.biases).all()):
                 raise SolverError(
@@ -324,7 +337,11 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
 
     def _objective(self, network: EmbeddingPerceptron, data: Data) -> Objective:
         network.eval()  # no dropout
-        return Objective(network, *self._task(data), self.weight_decay)
+        return Objective(network, *self._task(data), self.weight_decay, self._slope(data))
+
+    def _slope(self, data: Data) -> Parameters:
+        """Gradient of the noise term."""
+        return over(self._noise, data.train.size)
 
     def _residual(self, network: EmbeddingPerceptron, data: Data) -> float:
         parameters = {name: p.detach() for name, p in network.named_parameters()}
