@@ -182,6 +182,26 @@ def benchmark(rows: list[Row]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def attacked(rows: list[Row]) -> str:
+    """AUROC of every attack, distance of weights, and peak memory: means over all workloads, of the memory the largest."""
+    from experiments.unlearning_benchmark import ATTACKS  # needs torch
+
+    lines = [
+        f"| data | model | method | {' | '.join(f'{name} (retrained)' for name in ATTACKS)} | weights: L2 | relative | cosine "
+        "| peak memory, MiB |",
+        "|---|---|---|" + "---:|" * (len(ATTACKS) + 4),
+    ]
+    for dataset, kind, method in dict.fromkeys((row["dataset"], row["kind"], row["method"]) for row in rows):
+        mine = chosen(rows, dataset=dataset, kind=kind, method=method)
+        mean = {key: mean_and_error([row[key] for row in mine])[0] for key in mine[0] if isinstance(mine[0][key], float)}
+        attacks = " | ".join(f"{mean[name]:.3f} ({mean[f'reference {name}']:.3f})" for name in ATTACKS)
+        lines.append(
+            f"| {dataset} | {kind} | {method} | {attacks} | {mean['weights l2']:.2g} | {mean['weights relative']:.2g} "
+            f"| {mean['weights cosine']:.4f} | {max(row['peak memory'] for row in mine) / 2**20:.0f} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def _labels(group: str, record: dict[str, Any]) -> dict[str, Any]:
     """Whether claims name their paper, and the heading above them: of one paper, or of several and this project's aims."""
     aims = any(v["section"] == "aim" for v in record["verdicts"])
@@ -223,7 +243,8 @@ def write(group: str, out: Path, docs: Path) -> None:
             for name, record in figures.items()
         }
         if "unlearning-benchmark" in figures:
-            parts["unlearning-benchmark-table"] = benchmark(numbers(out / "unlearning-benchmark.csv"))
+            rows = numbers(out / "unlearning-benchmark.csv")
+            parts |= {"unlearning-benchmark-table": benchmark(rows), "unlearning-benchmark-attacks": attacked(rows)}
     elif group == "time":
         parts |= _time_tables.parts(figures, {name: numbers(out / f"{name}.csv") for name in figures})
     elif "beyond" in figures:
