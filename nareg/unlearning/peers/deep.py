@@ -308,14 +308,17 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             network = EmbeddingPerceptron(inputs.shape[2], self.hidden, n_classes, self.dropout, mixing)
         network.to(self.device)
         optimizer = torch.optim.Adam(network.parameters(), lr=self.learning_rate, weight_decay=self.weight_decay)
-        noise = {
-            name: torch.as_tensor(alpha * self._rng.standard_normal(p.shape), dtype=p.dtype, device=p.device)
-            if alpha else torch.zeros_like(p)
-            for name, p in network.named_parameters()
-        }  # fmt: skip
+        noise = self._drawn(network, alpha)
         epochs, slope = self.epochs if len(targets) else 0, over(noise, max(len(targets), 1))
         train(network, optimizer, inputs, targets, epochs, self._seed(), progress, slope=slope)
         return network, optimizer, noise
+
+    def _drawn(self, network: EmbeddingPerceptron, alpha: float) -> Parameters:
+        """Normal numbers for every parameter; zeros for alpha 0, which takes none from the generator."""
+        parameters = dict(network.named_parameters())
+        if not alpha:
+            return {name: torch.zeros_like(p) for name, p in parameters.items()}
+        return {name: alpha * torch.as_tensor(self._rng.standard_normal(p.shape)).to(p) for name, p in parameters.items()}
 
     def _trainer(self, data: Data, progress: ProgressCallback | None = None) -> Callable[[np.ndarray, np.ndarray], HiddenLayer]:
         """A function that trains a hidden layer on embeddings and labels."""
