@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from experiments import _nodes as n
-from experiments._figure import Figure, Point, Row, Verdict, chosen
+from experiments._figure import Figure, Finding, Point, Row, Verdict, chosen
 
 CITATION = ("cora", "citeseer", "pubmed")
 
@@ -92,6 +92,8 @@ def judge_best(s: Settings, rows: list[Row]) -> Verdict:
             gaps.append(
                 f"{dataset} {level_of(dataset, level):g}: {test.difference:+.1f} ± {test.half_width:.1f} against {rival}"
             )
+    if not holds:
+        return Verdict("best", Finding.NOT_RUN, "RNGC or all of the other six are not among the models.")
     said = f"RNGC is ahead of the best of the other six beyond the 95 % interval in {sum(holds)} of {len(holds)} cells. "
     return Verdict("best", n.grade(holds), said + "; ".join(gaps) + ".", f"Best of all models: {winners(s, rows)}.")
 

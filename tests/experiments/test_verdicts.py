@@ -11,6 +11,8 @@ from experiments import (
     _figure,
     _unlearning,
     fig6,
+    gnn_flips,
+    gnn_noise,
     gnn_products,
     herta_accuracy,
     herta_large,
@@ -66,6 +68,33 @@ def test_ogbn_products_is_not_run_without_its_data_and_judged_with_them():
     behind = products({"MLP": 50.0, "GCN": 70.0, "S2GC": 60.0, "NGC": 65.0, "RNGC": 66.0})
     assert verdict(ahead, "accuracy").finding is Finding.REPRODUCED
     assert verdict(behind, "accuracy").finding is Finding.IN_PART
+
+
+@pytest.mark.parametrize(("models", "run"), [(("NGC", "RNGC"), False), (("MLP", "NGC"), False), (("MLP", "RNGC"), True)])
+def test_rngcs_lead_is_not_judged_without_a_rival(models, run):
+    s = replace(gnn_noise.FIGURE.full, datasets=("cora",), levels=(0.1,), models=models)
+    rows = [
+        {"dataset": "cora", "level": 0.1, "kind": "noise", "model": model, "run": k, "test": lead + k / 10}
+        for model, lead in zip(models, (70.0, 75.0), strict=True) for k in range(3)
+    ]  # fmt: skip
+    found = gnn_noise.judge_best(s, rows)
+    assert found.finding is (Finding.REPRODUCED if run else Finding.NOT_RUN)
+    assert found.measured.endswith(".")
+    assert ". ." not in found.measured
+
+
+def test_flips_come_out_with_other_settings_than_printed():
+    """In part at most where the first reading is not the paper's table, whatever its cells say."""
+    known = gnn_flips.n.published("gnn-flips")["RNGC"]
+    for first, finding in (("deep", Finding.IN_PART), ("printed", Finding.REPRODUCED)):
+        s = replace(gnn_flips.FIGURE.full, readings=(first,), models=("MLP", "GCN", "RNGC"))
+        rows = [
+            {"dataset": d, "level": float(p), "kind": first, "what": "features", "model": model, "run": k,
+             "test": value - 40 * (model != "RNGC") + k / 10}
+            for d, cells in known.items() for p, value in cells.items() for model in s.models for k in range(3)
+        ]  # fmt: skip
+        assert verdict(gnn_flips.judge(s, rows), "table").finding is finding
+        assert verdict(gnn_flips.judge(s, rows), "better").finding is Finding.REPRODUCED
 
 
 def test_a_substitute_is_not_noaa():
