@@ -137,16 +137,18 @@ def _word(cell: str) -> bool:
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
     """The column of readings in a long table."""
-    numeric = [i for i in rest if words[i] not in BESIDE and looks_numeric(table.head(i), comma=table.comma)]
+    possible = [i for i in rest if words[i] not in BESIDE]
+    numeric = [i for i in possible if looks_numeric(table.head(i), comma=table.comma)]
     named = [i for i in rest if words[i] in VALUE]
-    chosen = numeric if len(numeric) == 1 else named if len(named) == 1 else []
+    # the only column that it can be is taken whatever its cells: one that is no number is named with its place
+    chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])
     if not chosen:
-        which = [table.header[i] for i in (numeric or rest)]
+        which = [table.header[i] for i in (numeric or possible or rest)]
         raise InputError(
             f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
             f"({listed(which)}): keep one, named 'value'."
         )
-    others = [table.header[i] for i in rest if i != chosen[0] and words[i] not in BESIDE]
+    others = [table.header[i] for i in possible if i != chosen[0]]
     if others:
         notes.guess(
             f"the readings are in column {table.header[chosen[0]]!r}; left out: {listed(others)}",

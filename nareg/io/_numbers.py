@@ -15,6 +15,8 @@ from nareg.io._vocabulary import MISSING
 SHOWN = 80
 NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 COMMA = re.compile(r"[+-]?(?:\d+,\d*|,\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+#: The sign of the number is in the letter.
+HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)
 UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 
@@ -112,6 +114,8 @@ def _refusal(cell: str) -> str:
         return f"the cell, {cell[:SHOWN]!r} and so on, is not a number"
     if COMMA.fullmatch(cell):
         return f"{cell!r} holds a comma; write a decimal point"
+    if HEMISPHERE.fullmatch(cell):
+        return f"{cell!r} is a number with a mark; write the number alone, and degrees west or south with a minus"
     if UNIT.fullmatch(cell):
         return f"{cell!r} is a number with a unit or a mark; write the number alone"
     return f"{cell!r} is not a number; leave it empty if it is missing"

@@ -17,7 +17,9 @@ SENSOR = (
 LATITUDE = ("latitude", "lat", "latitud", "breite", "breitengrad")
 LONGITUDE = ("longitude", "lon", "lng", "long", "longitud", "länge", "laenge", "längengrad", "laengengrad")
 ALTITUDE = ("altitude", "elevation", "alt", "elev", "altitud", "höhe", "hoehe", "seehöhe", "seehoehe")
-TIME = ("datetime", "timestamp", "time", "date")
+TIME = (
+    "datetime", "timestamp", "time", "date", "obsdatetime", "obstime", "obsdate", "observationtime", "observationdate",
+)  # fmt: skip
 #: Column of the times of day beside one of dates, where hours may stand alone.
 CLOCK = ("time", "timeofday", "hour", "hh", "uhrzeit", "zeit", "stunde", "heure", "hora")
 #: What spreadsheets and pandas call a column without a name.

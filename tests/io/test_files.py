@@ -26,6 +26,13 @@ def test_stations_and_readings_are_matched_by_name(tmp_path):
     assert table.times == ("2014-01-01", "2014-01-02")
 
 
+@pytest.mark.parametrize("cell", ["87.65W", "87.65° W", "33.9 s", "12N"])
+def test_a_hemisphere_in_letters_is_refused_with_the_sign_that_it_stands_for(tmp_path, cell):
+    """The number alone would put a station west of Greenwich as far east of it."""
+    with pytest.raises(InputError, match=r"line 2, column 'longitude': .* and degrees west or south with a minus\."):
+        io.read_stations(write(tmp_path, "s.csv", f"station,latitude,longitude\nA,41.9,{cell}\nB,42,-87\n"))
+
+
 def test_planar_coordinates(tmp_path):
     assert io.read_stations(write(tmp_path, "s.csv", "id,x,y\n1,0,0\n2,1,0\n")).metric == "euclidean"
 

@@ -132,6 +132,9 @@ def test_the_noise_term_of_the_paper_is_kept_and_certifies_nothing(update, data)
     assert _residual(model._network, model) > 2 * done.residual
     plain = DeepGPR(**options, rng=np.random.default_rng(0)).fit(data.graph, data.features, data.labels, np.arange(150))
     assert np.abs(plain.weights_vector() - model.weights_vector()).max() > 0.01
+    # who knows the seed knows the term: the default is not that of the other models
+    first, second = (DeepGPR(alpha=1.0)._rng.integers(2**62) for _ in range(2))
+    assert first != second
     with pytest.raises(InputError, match='alpha is 1, but with head="last-layer" fit chooses it'):
         DeepGPR(head="last-layer", alpha=1.0)
 

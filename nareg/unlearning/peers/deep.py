@@ -101,8 +101,8 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
     device : str, optional
         A torch device for Adam; the CPU by default.
     rng : numpy.random.Generator, optional
-        ``numpy.random.default_rng(0)`` by default. With ``head="last-layer"`` the operating system seeds the default, as for
-        :class:`~nareg.unlearning.CertifiedGPR`: who knows the seed knows the noise term.
+        ``numpy.random.default_rng(0)`` by default. With a noise term (``head="last-layer"``, or ``alpha`` above 0) the
+        operating system seeds the default, as for :class:`~nareg.unlearning.CertifiedGPR`: who knows the seed knows the term.
 
     Attributes
     ----------
@@ -181,7 +181,7 @@ class DeepGPR(Forgetting[DeepUpdate | Certificate]):
             raise InputError(f'alpha is {self.alpha:g}, but with head="last-layer" fit chooses it: leave it out.')
         self.eps, self.delta = checked_guarantee(eps, delta)
         self.device = checked_device("cpu" if device is None else device)
-        secret = rng is None and head == "last-layer"
+        secret = rng is None and (head == "last-layer" or self.alpha > 0)
         self._rng = np.random.default_rng() if secret else _checks.generator(rng)
 
     @training
