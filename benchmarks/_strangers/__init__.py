@@ -1,0 +1,1 @@
+"""Yardsticks for readings that strangers bring; ``benchmarks/strangers.py`` runs them."""

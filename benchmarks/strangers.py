@@ -1,0 +1,99 @@
+"""Files that strangers brought, and what an adversary broke: what is right of each, checked.
+
+    python benchmarks/strangers.py                     the 27 cases and the 18 scripts
+    python benchmarks/strangers.py --cases 13 31       these cases only
+    python benchmarks/strangers.py --adversary 02 14   these scripts only; without numbers all of them
+
+The files lie in ../shared/cases beside the checkout, or where --files says. Every case and every script is a process of its own,
+two at a time; a crash or a timeout is a wrong. What must hold is written down in ``_strangers/cases.py`` and
+``_strangers/adversary.py``. The exit status is 0 where all is right.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+#: Seconds that one case may take.
+LIMIT = 600
+#: Processes at a time.
+WORKERS = 2
+Checks = list[tuple[str, bool]]
+
+
+def one_case(number: str, files: Path) -> Checks:
+    """Judge a case in a process of its own."""
+    threads = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")}
+    environment = {**os.environ, **threads, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    command = [sys.executable, __file__, "--child", number, "--files", str(files)]
+    try:
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return [(f"still running after {LIMIT} s", False)]
+    if done.returncode != 0:
+        last = done.stderr.strip().splitlines()[-1:] or ["no message"]
+        return [(f"ended with {done.returncode}: {last[0]}", False)]
+    return [(text, right) for text, right in json.loads(done.stdout.splitlines()[-1])]
+
+
+def tell(judge: Callable[[str], Checks], names: dict[str, str], what: str) -> bool:
+    """Judge all, print each as it ends, and whether all are right."""
+    print(f"{what}:", flush=True)
+    right = 0
+    with ThreadPoolExecutor(WORKERS) as pool:
+        started = time.perf_counter()
+        waiting = {pool.submit(judge, number): number for number in names}
+        for task in as_completed(waiting):
+            number, checks = waiting[task], task.result()
+            holds = bool(checks) and all(ok for _, ok in checks)
+            right += holds
+            print(f"  {number:4} {'right' if holds else 'WRONG'}  {names[number]}", flush=True)
+            for text, ok in checks:
+                print(f"         {'ok   ' if ok else 'WRONG'}  {text}", flush=True)
+    print(f"{what}: {right} of {len(names)} right, {time.perf_counter() - started:.0f} s\n", flush=True)
+    return right == len(names)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", nargs="*", metavar="CASE", help="only cases; these, or all")
+    parser.add_argument("--adversary", nargs="*", metavar="SCRIPT", help="only scripts; these, or all")
+    parser.add_argument("--files", type=Path, default=ROOT.parent / "shared" / "cases", help="folder of the cases")
+    parser.add_argument("--child", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    sys.path.insert(0, str(ROOT))
+    from _strangers import adversary, cases
+
+    if not (options.files / "README.md").is_file():
+        parser.error(f"{options.files} has no cases: clone beside the folder shared/, or pass --files FOLDER.")
+    if options.child:
+        print(json.dumps(cases.judge(options.child, options.files / options.child)))
+        return
+    titles = {number: title for number, (title, _) in cases.CASES.items()}
+    scripts = {number: script.name for number, script in adversary.SCRIPTS.items()}
+    chosen = {}
+    for name, wanted, all_of in (("cases", options.cases, titles), ("adversary", options.adversary, scripts)):
+        for number in wanted or ():
+            if number not in all_of:
+                parser.error(f"--{name} {number!r} is none; choose from {', '.join(all_of)}.")
+        chosen[name] = all_of if wanted == [] else {number: all_of[number] for number in wanted or ()}
+    if options.cases is None and options.adversary is None:
+        chosen = {"cases": titles, "adversary": scripts}
+    holds = True
+    if chosen["cases"]:
+        holds &= tell(lambda number: one_case(number, options.files), chosen["cases"], "cases")
+    if chosen["adversary"]:
+        holds &= tell(lambda number: adversary.judge(number, options.files), chosen["adversary"], "adversary")
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()
