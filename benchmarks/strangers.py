@@ -4,8 +4,8 @@
     python benchmarks/strangers.py --cases 13 31       these cases only
     python benchmarks/strangers.py --adversary 02 14   these scripts only; without numbers all of them
 
-The files lie in ../shared/cases beside the checkout, or where --files says. Every case and every script is a process of its own,
-two at a time; a crash or a timeout is a wrong. What must hold is written down in ``_strangers/cases.py`` and
+The files lie in ../shared/cases beside the checkout, or where --files says. Every case and every script is a process of its own, two
+at a time; a crash or a timeout is a wrong. What must hold is written down in ``_strangers/cases.py`` and
 ``_strangers/adversary.py``. The exit status is 0 where all is right.
 """
 
@@ -57,7 +57,7 @@ def tell(judge: Callable[[str], Checks], names: dict[str, str], what: str) -> bo
             right += holds
             print(f"  {number:4} {'right' if holds else 'WRONG'}  {names[number]}", flush=True)
             for text, ok in checks:
-                print(f"         {'ok   ' if ok else 'WRONG'}  {text}", flush=True)
+                print(f"         {'ok   ' if ok else 'WRONG'}  {' '.join(text.split())}", flush=True)
     print(f"{what}: {right} of {len(names)} right, {time.perf_counter() - started:.0f} s\n", flush=True)
     return right == len(names)
 

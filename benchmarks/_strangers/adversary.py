@@ -267,11 +267,16 @@ OWN = (
     ("        st.TOL,st.STEPS=tol,steps; cnt[:]=[0,0]\n", STREAM),
 )
 
+#: Links are relative to their own folder: this one would lead nowhere.
+ABSOLUTE = ('Path("adversary-out/sym")', 'Path("adversary-out/sym").absolute()')
+SPARSE = ("weights", "operator", "design", "adjacency", "edge_index", "weights -7", "operator -7")
+DAMAGED = ("lil", "targets", "features", "csr_ptr", "torch_csr", "dia", "edge_index")
+
 SCRIPTS = {
-    "01": Script("01_symlink_folder.py", victim, edits=(('Path("adversary-out/sym")', 'Path("adversary-out/sym").absolute()'),)),
+    "01": Script("01_symlink_folder.py", victim, edits=(ABSOLUTE,)),
     "02": Script("02_fork.py", two_writers, ("store", "folder")),
-    "03": Script("03_bad_csr.py", refused, ("weights", "operator", "design", "adjacency", "edge_index", "weights -7", "operator -7")),
-    "03b": Script("03b_bad_lil_targets.py", refused, ("lil", "targets", "features", "csr_ptr", "torch_csr", "dia", "edge_index")),
+    "03": Script("03_bad_csr.py", refused, SPARSE),
+    "03b": Script("03b_bad_lil_targets.py", refused, DAMAGED),
     "05": Script("05_vrt_geojson.py", own_file),
     "06": Script("06_hdf5_external.py", no_numbers),
     "07": Script("07_workqueue_threads.py", ended, ("denoise", "unlearning")),
