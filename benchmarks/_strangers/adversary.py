@@ -21,7 +21,6 @@ import nareg
 
 #: Seconds that one run may take.
 LIMIT = 300
-ROOT = Path(__file__).resolve().parents[2]
 ERRORS = "|".join(name for name in vars(nareg.errors) if name.endswith("Error"))
 Checks = Iterator[tuple[str, bool]]
 
@@ -91,7 +90,7 @@ def judge(number: str, cases: Path) -> list[tuple[str, bool]]:
 
 
 def _run(path: Path, arguments: str, folder: Path) -> Run:
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])}
+    environment = dict(os.environ)
     # scripts choose their threads, and one is about the layer
     for name in ("NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "NUMBA_THREADING_LAYER"):
         environment.pop(name, None)

@@ -225,9 +225,6 @@ def trace(folder: Path) -> Checks:
 @case("21", "RDB of USGS: site_no, dec_lat_va, tz_cd")
 def rdb(folder: Path) -> Checks:
     seen = clean(folder, readings="readings.rdb")
-    if seen.result is None:
-        yield refusal(seen, "the columns' names", "site_no", "dec_lat_va", "rename")
-        return
     yield shape(seen, 240, 6)
     yield calm(seen)
     times = seen.cleaned.network.readings.timestamps
@@ -338,9 +335,6 @@ def counter(folder: Path) -> Checks:
 @case("52", "SYNOP: numer_sta, date, t")
 def synop(folder: Path) -> Checks:
     seen = clean(folder)
-    if seen.result is None:
-        yield refusal(seen, "the columns numer_sta, date and t", "numer_sta", "rename|station, value")
-        return
     yield shape(seen, 144, 6)
     yield calm(seen)
 

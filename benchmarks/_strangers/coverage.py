@@ -1,0 +1,74 @@
+"""Share of the true values in the 90 % bands of ``nareg.clean``, at readings and at hidden ones: 87 to 93 %."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import nareg
+from _strangers import records
+
+#: Group, kind of field, minutes, stations, times; every row with :data:`SEEDS` records.
+PLAN = (
+    ("rounded", "tenths", 60, 8, 400), ("rounded", "whole", 60, 8, 400), ("rounded", "tenths", 1440, 12, 365),
+    ("few stations", "smooth", 60, 4, 400), ("few stations", "cycle", 60, 5, 400), ("few stations", "smooth", 60, 6, 400),
+    ("5 minutes", "smooth", 5, 5, 1440), ("5 minutes", "cycle", 5, 6, 1440), ("5 minutes", "tenths", 5, 5, 1440),
+)  # fmt: skip
+SEEDS = 6
+LOW, HIGH = 0.87, 0.93
+
+
+@dataclass(frozen=True)
+class Share:
+    """Shares of one record."""
+
+    group: str
+    row: str
+    at_readings: float
+    hidden: float
+
+
+def tasks(quick: bool) -> list[tuple[object, ...]]:
+    return [(*row, 100 + seed) for row in PLAN for seed in range(2 if quick else SEEDS)]
+
+
+def share(group: str, kind: str, minutes: int, stations: int, times: int, seed: int) -> Share:
+    """Hide a tenth of a record, half of it alone and half in runs of six; clean the rest."""
+    record = records.draw(kind, minutes, stations, times, seed)
+    rng = np.random.default_rng(seed)
+    there = np.isfinite(record.readings)
+    hidden = rng.random(there.shape) < 0.05
+    for first in np.argwhere(rng.random(there.shape) < 0.05 / 6):
+        hidden[first[0], first[1] : first[1] + 6] = True
+    hidden &= there
+    left = replace(record, readings=np.where(hidden, np.nan, record.readings))
+    low, high = nareg.clean(*left.frames()).band(0.9)
+    held = (record.truth >= low) & (record.truth <= high)
+    return Share(
+        group,
+        f"{kind}, {minutes} minutes, {stations} stations",
+        float(held[there & ~hidden].mean()),
+        float(held[hidden].mean()),
+    )
+
+
+def table(shares: list[Share]) -> Iterator[tuple[str, bool]]:
+    """A line per kind of record with the standard error over records; the bar is for each group."""
+    for row in dict.fromkeys(one.row for one in shares):
+        yield line(f"  {row}", [one for one in shares if one.row == row])[0], True
+    for group in dict.fromkeys(one.group for one in shares):
+        yield line(group, [one for one in shares if one.group == group])
+
+
+def line(row: str, shares: list[Share]) -> tuple[str, bool]:
+    texts, right = [], True
+    for what, values in (("readings", [one.at_readings for one in shares]), ("hidden", [one.hidden for one in shares])):
+        mean, error = (
+            float(np.mean(values)),
+            float(np.std(values, ddof=1) / np.sqrt(len(values))) if len(values) > 1 else np.nan,
+        )
+        texts.append(f"{what} {mean:6.1%} ± {error:.1%}")
+        right &= LOW <= mean <= HIGH
+    return f"{row:38} {len(shares):3} records   {'   '.join(texts)}", right
