@@ -27,7 +27,8 @@ from nareg.quality import Flag
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
 from nareg.spacetime._em import DynamicsName
 from nareg.spacetime._holdout import hide
-from nareg.spacetime._outliers import absurd, stuck
+from nareg.spacetime._outliers import absurd
+from nareg.spacetime._repeats import stuck
 from nareg.spacetime._transforms import TransformLike
 
 if TYPE_CHECKING:

@@ -13,6 +13,7 @@ from nareg._linear.factorization import Solve, factorize
 from nareg.baselines._masks import patterns
 from nareg.errors import SolverError
 from nareg.graph import Graph
+from nareg.spacetime._holdout import station_order
 
 #: Penalties that are compared, relative to one over the mean degree.
 PENALTIES = tuple(10.0**k for k in (-2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3))
@@ -54,7 +55,9 @@ def _choose(L: sp.csc_array, scale: float, z: np.ndarray, rng: np.random.Generat
     max_times = SAMPLE_LARGE if L.shape[0] > LARGE else SAMPLE
     some = rng.choice(useful, min(max_times, useful.size), replace=False)
     part = z[:, some]
-    out = np.isfinite(part) & (rng.random(part.shape) < SHARE)
+    chance = np.empty(part.shape)
+    chance[station_order(z.T)] = rng.random(part.shape)
+    out = np.isfinite(part) & (chance < SHARE)
     if not out.any():
         return scale
     rest = np.where(out, np.nan, part)

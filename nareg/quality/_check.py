@@ -17,7 +17,6 @@ from nareg.quality._others import others
 from nareg.quality._residuals import FEWEST, Residuals, compute_residuals
 from nareg.quality._results import Quality
 from nareg.spacetime import SpaceTimeModel, SparseSpaceTimeModel, fit
-from nareg.spacetime._outliers import GROSS
 
 #: Tests that need no model, and those of single readings.
 SILENT = (_silent.dead, _silent.stuck)
@@ -61,6 +60,9 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
     A clock is wrong where readings of another time, up to a day before or after, halve the squared differences from that
     prediction, in seven of eight parts of the span. In a field that travels, as in a river, the last station reads late too.
 
+    Where the quantity rests at a bound in more than a quarter of the readings, as rain and sunlight do, only dead and stuck
+    stations and absurd readings are found: what such a station reads elsewhere follows no Gaussian law.
+
     An exchange is found where it fits better by nine standard deviations, more in networks of fewer than 16 stations. It shows
     in how the two places vary, not in their means, which come from the readings. Neighbors that vary alike hide an exchange.
 
@@ -85,6 +87,10 @@ def check(model: SpaceTimeModel, readings: ArrayLike | None = None, *, times: Ar
         raise InputError(f"model is a {type(model).__name__}: pass the result of nareg.spacetime.fit(graph, readings).")
     started = perf_counter()
     residuals = compute_residuals(model, readings, times)
+    if residuals.intermittent:
+        resting = [finding for test in (*SILENT, _single.spikes) for finding in test(residuals)]
+        quality = _quality(residuals, resting, np.zeros(residuals.readings.shape))
+        return replace(quality, timings={"total": perf_counter() - started})
     seen = others(residuals)
     findings = _slow.misplaced(residuals, seen)
     if findings:  # nothing that these stations read, nor their means, must make their neighbors look wrong
@@ -151,10 +157,9 @@ def scores(
 def _quality(residuals: Residuals, findings: list[Finding], background: np.ndarray) -> Quality:
     there = np.isfinite(residuals.readings)
     scores = residuals.by_station(residuals.scores)
-    sizes = np.abs(scores)
     flags = np.full(there.shape, Flag.GOOD, dtype=np.int8)
-    flags[sizes > _single.DOUBTFUL] = Flag.SUSPECT
-    flags[sizes > GROSS] = Flag.BAD
+    flags[residuals.by_station(residuals.spikes_beyond(_single.DOUBTFUL * residuals.limit))] = Flag.SUSPECT
+    flags[residuals.by_station(residuals.spiky | residuals.absurd)] = Flag.BAD
     badness = np.fmax(_single.alone(residuals), background)
     for finding in findings:
         at = (finding.station, finding.columns)

@@ -11,7 +11,8 @@ from numpy.typing import ArrayLike
 
 from nareg.spacetime import SpaceTimeModel
 from nareg.spacetime._inputs import on_grid
-from nareg.spacetime._outliers import GROSS, absurd, deletion_scores, robust_spread, stuck
+from nareg.spacetime._outliers import absurd, deletion_scores, limit_of, robust_spread, spikes
+from nareg.spacetime._repeats import intermittent, stuck
 from nareg.spacetime._smoother import Pass
 from nareg.spacetime._tails import heavy_tailed_pass
 from nareg.spacetime._times import TimeGrid
@@ -46,6 +47,8 @@ class Residuals:
         the neighbors' spread at that time where that is larger than usual: a front is no fault.
     spread : (N,) array
         Robust spread of the deletion residuals, at least 1.
+    limit : float
+        Score from which on a reading that stands out at once is bad; infinite for an intermittent quantity.
     """
 
     model: SpaceTimeModel
@@ -59,6 +62,21 @@ class Residuals:
     done: Pass
     scores: np.ndarray
     spread: np.ndarray
+    limit: float
+
+    @property
+    def intermittent(self) -> bool:
+        """Whether the quantity rests at a bound for much of the time, so that no score of a single reading means a fault."""
+        return bool(np.isinf(self.limit))
+
+    @cached_property
+    def spiky(self) -> np.ndarray:
+        """(rows, N) True for readings that stand out at once, and are neither stuck nor absurd."""
+        return self.spikes_beyond(self.limit)
+
+    def spikes_beyond(self, limit: float) -> np.ndarray:
+        """(rows, N) the same beyond another limit."""
+        return spikes(np.where(self.frozen | self.absurd, np.nan, self.scores), limit)
 
     @property
     def usable(self) -> np.ndarray:
@@ -94,7 +112,7 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
     given = on_grid(model, readings, times, exclude=False)
     grid, rows = given.grid, given.rows - given.offset
     frozen, wild = (_on_grid(test(given.values.T), grid) for test in (stuck, absurd))
-    bad = frozen | wild
+    bad, resting = frozen | wild, intermittent(given.values.T)
     if readings is None:
         bad |= _on_grid(model.excluded.T, grid)
     scale = None
@@ -107,12 +125,13 @@ def compute_residuals(model: SpaceTimeModel, readings: ArrayLike | None = None, 
         spread = np.maximum(robust_spread(np.where(frozen, np.nan, scores)), 1.0)
         scores = scores / spread
         scores = scores / unrest(np.where(frozen | wild, np.nan, scores), model.graph.adjacency)
-        with np.errstate(invalid="ignore"):
-            flagged = (np.abs(scores) > GROSS) | frozen | wild
+        judged = np.where(frozen | wild, np.nan, scores)
+        limit = np.inf if resting else limit_of(judged)
+        flagged = spikes(judged, limit) | frozen | wild
         if (flagged == bad).all():
             break
         bad = flagged
-    return Residuals(model, grid, given.values, rows, given.offset, frozen, wild, bad, done, scores, spread)
+    return Residuals(model, grid, given.values, rows, given.offset, frozen, wild, bad, done, scores, spread, limit)
 
 
 def unrest(scores: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:

@@ -9,15 +9,15 @@ from nareg.quality import _text
 from nareg.quality._finding import Finding
 from nareg.quality._flags import Flag
 from nareg.quality._residuals import FEWEST, Residuals
-from nareg.spacetime._outliers import GROSS, MAD_TO_STD
+from nareg.spacetime._outliers import MAD_TO_STD
 
-#: Readings from here to :data:`GROSS` are suspect.
-DOUBTFUL = 4.0
+#: Readings that stand out are suspect from this share of the limit on.
+DOUBTFUL = 0.8
 #: A station is suspect for its spikes where chance gives so many with at most this probability anywhere in the network.
 CHANCE = 1e-3
 FEWEST_SPIKES = 3
-#: One reading so far off is enough.
-SINGLE = 10.0
+#: One reading so many times the limit off is enough.
+SINGLE = 2.0
 #: Noise so many times the network's median standard deviation is a fault.
 NOISY = 3.0
 #: And so many robust standard deviations of the network's log variances above its median.
@@ -28,8 +28,7 @@ def spikes(residuals: Residuals) -> list[Finding]:
     """Stations with more gross outliers than chance and the rest of the network explain."""
     sizes = np.abs(residuals.by_station(residuals.scores))
     sizes[residuals.by_station(residuals.frozen)] = np.nan
-    with np.errstate(invalid="ignore"):
-        hits = sizes > GROSS
+    hits = residuals.by_station(residuals.spiky | residuals.absurd)
     counts, seen = hits.sum(axis=1), np.isfinite(sizes).sum(axis=1)
     live = seen >= FEWEST
     if not live.any():
@@ -37,9 +36,9 @@ def spikes(residuals: Residuals) -> list[Finding]:
     usual = max(float(np.median(counts[live] / seen[live])), 1e-5)
     findings = []
     for i in np.flatnonzero(live & (counts > 0)):
-        largest = float(np.nanmax(sizes[i]))
+        largest = float(sizes[i, hits[i]].max())
         by_chance = float(poisson.sf(counts[i] - 1, usual * seen[i])) * residuals.n_nodes
-        if largest < SINGLE and (counts[i] < FEWEST_SPIKES or by_chance > CHANCE):
+        if largest < SINGLE * residuals.limit and (counts[i] < FEWEST_SPIKES or by_chance > CHANCE):
             continue
         columns = np.flatnonzero(hits[i])
         off = residuals.gaps[i, columns]

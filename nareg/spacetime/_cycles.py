@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from nareg.errors import InputError
 from nareg.spacetime._cycle_errors import DRAWS, OffsetErrors, of_coefficient, read_together, shown_errors, unit_errors
+from nareg.spacetime._holdout import station_order
 from nareg.spacetime._space import JITTER, Space
 
 DAY, YEAR = 86_400.0, 365.2425 * 86_400.0
@@ -183,7 +184,8 @@ def fit(y: np.ndarray, seconds: np.ndarray, step: float, dated: bool, space: Spa
     apart /= np.sqrt(power or 1.0)
     unit = unit_errors(apart, y, rng)
     alike = _covariance_of(shown_errors(apart, y), read_together(apart, observed.sum(axis=0)), space)
-    parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), rng) for k in range(K)]
+    order = station_order(y)
+    parts = [_shrink(coefficients[k], errors[k], alike, space, of_coefficient(unit, k), order, rng) for k in range(K)]
     return Cycles(names, harmonics, *(np.array(part) for part in zip(*parts, strict=True)))
 
 
@@ -218,6 +220,13 @@ def beside(seconds: np.ndarray, step: float, names: tuple[str, ...]) -> np.ndarr
     return np.column_stack(waves(seconds - seconds[0], span, tuple(free)))
 
 
+def _symmetric_root(whole: np.ndarray) -> np.ndarray:
+    """Root of a correlation matrix, which permutes with its rows."""
+    values, U = np.linalg.eigh(whole)
+    root: np.ndarray = (U * np.sqrt(np.maximum(values, 0.0) + JITTER)) @ U.T
+    return root
+
+
 Shrunk: TypeAlias = tuple[np.ndarray, float, float, np.ndarray, float, np.ndarray, np.ndarray]
 
 
@@ -248,8 +257,9 @@ def _covariance_of(unit: np.ndarray, together: np.ndarray, space: Space) -> np.n
 
 
 def _shrink(
-    b: np.ndarray, error: np.ndarray, alike: np.ndarray, space: Space, unit: np.ndarray, rng: np.random.Generator
-) -> Shrunk:
+    b: np.ndarray, error: np.ndarray, alike: np.ndarray, space: Space, unit: np.ndarray, order: np.ndarray,
+    rng: np.random.Generator,
+) -> Shrunk:  # fmt: skip
     """Coefficients at all stations from noisy ones at some, by the range and variance of largest likelihood.
 
     ``error`` (N,) are variances of the noisy ones, ``alike`` (N, N) is the covariance of their errors over the roots of these.
@@ -262,7 +272,8 @@ def _shrink(
     dual = np.zeros(N)
     if known.size == 0:
         return np.zeros(N), 0.0, 0.0, dual, 0.0, np.zeros(N), np.zeros((N, DRAWS))
-    z, v = b[known], np.maximum(error[known], 1e-12 * max(float(np.mean(b[known] ** 2)), 1e-300))
+    # relative to how they differ: a level far from zero is no error
+    z, v = b[known], np.maximum(error[known], max(1e-12 * float(np.var(b[known])), 1e-300))
     # a station that knows next to nothing of its coefficient sets neither the scale of the errors nor that of the field
     trust, typical = v.min() / v, float(np.median(v))
     common = float(np.average(z, weights=trust))
@@ -304,7 +315,9 @@ def _shrink(
     weighted = signal * cross
     # of the field given the coefficients, and of the network's own, which is estimated with them
     spread = signal - np.einsum("ij,ji->i", weighted, cho_solve(factor, weighted.T)) + (1 - weighted @ ones) ** 2 / ones.sum()
-    fields = np.sqrt(signal) * np.linalg.cholesky(whole + JITTER * np.eye(N)) @ rng.standard_normal((N, DRAWS))
+    white = np.empty((N, DRAWS))
+    white[order] = rng.standard_normal((N, DRAWS))
+    fields = np.sqrt(signal) * _symmetric_root(whole) @ white
     noisy = fields[known] + np.sqrt(v)[:, None] * unit.T[known]
     middle = ones @ noisy / ones.sum()
     errors = fields - middle - weighted @ cho_solve(factor, noisy - middle)

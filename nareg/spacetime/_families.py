@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from nareg.spacetime._holdout import Gain, Judge, silent_times
+from nareg.spacetime._holdout import Gain, Judge, silent_times, station_order
 from nareg.spacetime._parametric import Fitted, Parameters, first_guess, maximize, second_order
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
@@ -64,9 +64,10 @@ def best_family(
     Orders are compared by the hidden readings: jumps of the field look like roughness to the likelihood of a smooth one, and
     the other way round. Another family has to be likelier and to predict these readings better.
     """
-    stations = np.flatnonzero(np.isfinite(np.concatenate(windows)).any(axis=0))
-    if stations.size > MAX_STATIONS:
-        stations = _some_with_neighbors(space, stations, task.rng)
+    readings = np.concatenate(windows)
+    order = station_order(readings)
+    live = order[np.isfinite(readings).any(axis=0)[order]]
+    stations = _some_with_neighbors(space, live, task.rng) if live.size > MAX_STATIONS else np.sort(live)
     part = space.subset(stations) if stations.size < space.n else space
     few = [w[:, stations] for w in windows]
     noise = None if task.noise is None else task.noise[stations]

@@ -23,8 +23,9 @@ from nareg.spacetime._families import windows_of
 from nareg.spacetime._inputs import checked_readings, masked
 from nareg.spacetime._learn import Learned, learn
 from nareg.spacetime._model import SpaceTimeModel
-from nareg.spacetime._outliers import absurd, stuck
+from nareg.spacetime._outliers import absurd
 from nareg.spacetime._parametric import first_guess, maximize
+from nareg.spacetime._repeats import intermittent, stuck
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
@@ -146,7 +147,8 @@ def fit(
         raise InputError("noise and transform are both given, but a transform changes the noise variance: omit one of them.")
     unusable = absurd(y.T) | stuck(y.T) if robust else np.zeros(y.T.shape, dtype=bool)
     calm = np.where(unusable.T, np.nan, y)
-    task = LearningTask(dynamics, variances, robust, generator)
+    # where the quantity rests at a bound, what it does elsewhere is an outlier of every Gaussian model
+    task = LearningTask(dynamics, variances, robust and not intermittent(calm.T), generator)
     if sparse:
         from nareg.spacetime._large.fit import fit_sparse
 

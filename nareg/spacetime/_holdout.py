@@ -11,12 +11,32 @@ from nareg.spacetime._task import FEWEST_HIDDEN
 
 #: Errors are cut at so many robust standard deviations: a broken sensor must not choose a model.
 WINSOR = 5.0
+#: Times whose readings tell the stations apart.
+KEYS = 64
 #: Share of the missing readings at silent times from which on these are imitated.
 MOST = 0.5
 
 
+def station_order(y: np.ndarray) -> np.ndarray:
+    """(N,) stations by their readings (T, N): the same ones wherever their columns stand, in any unit and from any zero.
+
+    What is drawn per station is drawn in this order, so that a permuted table has the same result.
+    """
+    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), KEYS)).astype(int))
+    keys = np.where(np.isfinite(y[rows]), y[rows], -np.inf)
+    return np.lexsort(keys[::-1])
+
+
 def hide(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
-    """(T, N) True for hidden readings: half of them single ones, half in runs as long as the file's own gaps.
+    """(T, N) True for hidden readings, which the order of the stations does not change."""
+    order = station_order(y)
+    hidden = np.empty(y.shape, dtype=bool)
+    hidden[:, order] = _hidden(y[:, order], share, rng)
+    return hidden
+
+
+def _hidden(y: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
+    """Half of the hidden readings are single ones, half lie in runs as long as the file's own gaps.
 
     Where most of what is missing is at times at which no station reads, as many of the runs are of all stations at once.
     """

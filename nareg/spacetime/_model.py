@@ -20,6 +20,7 @@ from nareg.spacetime._base import BaseModel
 from nareg.spacetime._dynamics import Dynamics
 from nareg.spacetime._inputs import GridReadings, on_grid
 from nareg.spacetime._parametric import Parameters
+from nareg.spacetime._repeats import intermittent
 from nareg.spacetime._results import Smoothed
 from nareg.spacetime._smoother import run
 from nareg.spacetime._space import Space
@@ -111,7 +112,7 @@ class SpaceTimeModel(BaseModel):
                 f"backend={library!r} solves for models of the sparse engine only: fit with engine='sparse', or omit backend."
             )
         given = on_grid(self, readings, times, observed, exclude=robust)
-        robust = robust and readings is not None
+        robust = robust and readings is not None and not intermittent(given.values.T)
         return _estimates.smooth(self, given, robust=robust, progress=progress, started=started)
 
     def _forecast(self, steps: int, given: GridReadings, started: float) -> Smoothed:

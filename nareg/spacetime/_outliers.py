@@ -14,12 +14,13 @@ MAD_TO_STD = 1.4826
 ABSURD = 25.0
 #: Readings beyond so many standard deviations of their deletion residual are left out of a fit.
 GROSS = 5.0
-#: Where the median station itself exceeds that in more than this share of its readings, the field has heavy tails, and the
-#: limit rises until it does not.
-USUAL = 1e-3
-#: Runs of one value are stuck where chance gives such a run anywhere in the file with at most this probability.
-CHANCE = 1e-3
-SHORTEST_RUN = 5
+#: Where the median station's scores have heavy tails, the limit rises to what chance exceeds once in so many records. Tails
+#: begin at this quantile, have so many readings at least, and this shape at most.
+EXCEEDED, TAIL, FEWEST_IN_TAIL, HEAVIEST = 100.0, 0.98, 8, 0.9
+#: A spike begins and ends within one step, by this share of its height.
+AT_ONCE = 0.5
+#: Readings are absurd only beyond so many times the largest ones of the median station, and what its tail makes possible.
+TIMES_USUAL = 2.0
 
 
 def deletion_scores(y: np.ndarray, x: np.ndarray, var: np.ndarray, r: np.ndarray) -> np.ndarray:
@@ -43,48 +44,89 @@ def robust_spread(scores: np.ndarray) -> np.ndarray:
 
 def gross(scores: np.ndarray) -> np.ndarray:
     """(T, N) True for the readings to leave out; a station's own spread counts, not what its outliers made of it."""
-    sizes = np.abs(scores / robust_spread(scores))
-    sizes[~np.isfinite(sizes)] = 0.0
-    return sizes > limit_of(sizes[:, (sizes > 0).any(axis=0)])
+    scores = scores / robust_spread(scores)
+    return spikes(scores, limit_of(scores))
 
 
-def limit_of(sizes: np.ndarray) -> float:
-    """From how many standard deviations on a reading is gross, in a network whose scores have these sizes (T, N)."""
-    if not sizes.size:
-        return GROSS
-    return max(GROSS, float(np.median(np.quantile(sizes, 1 - USUAL, axis=0))))
+def limit_of(scores: np.ndarray) -> float:
+    """From how many standard deviations on a reading is gross, in a network with these scores (T, N).
+
+    Beyond its quantile :data:`TAIL` a station's scores follow a generalized Pareto law. Its moments tell which size chance
+    exceeds once in :data:`EXCEEDED` records. The median station decides: spikes of some sensors raise no limit, a quantity
+    with heavy tails does.
+    """
+    limits = []
+    for column in np.abs(scores).T:
+        sizes = column[np.isfinite(column)]
+        threshold = float(np.quantile(sizes, TAIL)) if sizes.size else 0.0
+        excess = sizes[sizes > threshold] - threshold
+        if excess.size < FEWEST_IN_TAIL:
+            continue
+        mean, variance = float(excess.mean()), max(float(excess.var()), 1e-300)
+        shape = float(np.clip((1 - mean**2 / variance) / 2, 0.0, HEAVIEST))
+        expected = excess.size * EXCEEDED
+        growth = np.log(expected) if shape < 1e-6 else (expected**shape - 1) / shape
+        limits.append(threshold + mean * (1 - shape) * growth)
+    return max(GROSS, float(np.median(limits))) if limits else GROSS
+
+
+def spikes(scores: np.ndarray, limit: float) -> np.ndarray:
+    """(T, N) True for scores beyond a limit that begin and end at once, as a rise of the quantity does not.
+
+    Successive scores on one side, the largest of them beyond the limit and all beyond half of it, are one event. Its readings
+    are out where those before and after it differ from its first and last by more than :data:`AT_ONCE` of its height.
+    """
+    result = np.zeros(scores.shape, dtype=bool)
+    for i, column in enumerate(scores.T):
+        rows = np.flatnonzero(np.isfinite(column))
+        values = column[rows]
+        for a, b in _events(values, limit):
+            height = AT_ONCE * float(np.median(np.abs(values[a:b])))
+            before = a == 0 or abs(values[a] - values[a - 1]) > height
+            after = b == rows.size or abs(values[b - 1] - values[b]) > height
+            if before and after and b - a < rows.size:
+                result[rows[a:b], i] = True
+    return result
+
+
+def _events(values: np.ndarray, limit: float) -> list[tuple[int, int]]:
+    """Starts and stops of runs of values on the same side, beyond half of a limit throughout and beyond it somewhere."""
+    side = np.where(np.abs(values) > limit / 2, np.sign(values), 0.0)
+    edges = np.flatnonzero(np.diff(side)) + 1
+    parts = zip([0, *edges.tolist()], [*edges.tolist(), side.size], strict=True)
+    return [(a, b) for a, b in parts if b > a and side[a] and np.abs(values[a:b]).max() > limit]
 
 
 def absurd(y: np.ndarray) -> np.ndarray:
-    """(T, N) True for values that no model should see."""
-    if not np.isfinite(y).any():
-        return np.zeros(y.shape, dtype=bool)
-    silent = ~np.isfinite(y).any(axis=0)
-    shown = np.where(silent, 0.0, y)
-    center = np.nanmedian(shown, axis=0)
-    spread = MAD_TO_STD * np.nanmedian(np.abs(shown - center), axis=0)
-    typical = float(np.median(spread[~silent]))
-    with np.errstate(invalid="ignore"):
-        return np.abs(shown - center) > ABSURD * np.maximum(spread, typical) if typical > 0 else np.zeros(y.shape, dtype=bool)
-
-
-def stuck(y: np.ndarray) -> np.ndarray:
-    """(T, N) True in runs of one value that chance does not explain; missing readings do not end a run."""
+    """(T, N) True for values that no model should see: far beyond what the network reads, from one time to the next."""
+    there = np.isfinite(y)
+    live = there.any(axis=0)
     result = np.zeros(y.shape, dtype=bool)
-    series = [np.flatnonzero(np.isfinite(column)) for column in y.T]
-    repeats = [float(np.mean(np.diff(column[seen]) == 0)) for column, seen in zip(y.T, series, strict=True) if seen.size > 1]
-    if not repeats:
+    if not live.any():
         return result
-    total = sum(seen.size for seen in series)
-    usual = min(max(float(np.median(repeats)), 1 / total), 1 - 1e-9)
-    shortest = max(SHORTEST_RUN, 1 + int(np.ceil(np.log(CHANCE / total) / np.log(usual))))
-    for i, seen in enumerate(series):
-        if seen.size < shortest:
-            continue
-        ends = np.flatnonzero(np.diff(y[seen, i]) != 0)
-        starts = np.concatenate([[0], ends + 1])
-        stops = np.concatenate([ends + 1, [seen.size]])
-        for a, b in zip(starts, stops, strict=True):
-            if b - a >= shortest:
-                result[seen[a:b], i] = True
-    return result
+    scores = np.full(y.shape, np.nan)
+    spreads = np.full(y.shape[1], np.nan)
+    for i in np.flatnonzero(live):
+        series = y[there[:, i], i]
+        scores[there[:, i], i] = series - np.median(series)
+        spreads[i] = _spread(series)
+    positive = spreads[spreads > 0]
+    if not positive.size:
+        return result
+    scores /= np.fmax(spreads, float(np.median(positive)))
+    return spikes(scores, max(ABSURD, _usual(y, scores)))
+
+
+def _usual(y: np.ndarray, scores: np.ndarray) -> float:
+    """Size up to which scores are usual in a network of three stations and more; what repeats exactly out there is a code."""
+    values, counts = np.unique(y[np.abs(scores) > ABSURD], return_counts=True)
+    plain = np.where(np.isin(y, values[counts > 2]), np.nan, scores)
+    largest = [float(np.nanmax(np.abs(column))) for column in plain.T if np.isfinite(column).any()]
+    return TIMES_USUAL * max(float(np.median(largest)), limit_of(plain)) if len(largest) > 2 else 0.0
+
+
+def _spread(series: np.ndarray) -> float:
+    """Robust standard deviation; of the readings that differ from the median where most do not, as with rain."""
+    distance = np.abs(series - np.median(series))
+    middle = float(np.median(distance))
+    return MAD_TO_STD * (middle if middle > 0 or not distance.any() else float(np.median(distance[distance > 0])))

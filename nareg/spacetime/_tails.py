@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nareg.spacetime._dynamics import Dynamics
-from nareg.spacetime._outliers import ABSURD, GROSS, deletion_scores, robust_spread
+from nareg.spacetime._outliers import ABSURD, deletion_scores, limit_of, robust_spread, spikes
 from nareg.spacetime._smoother import Pass, run
 
 #: Passes with Student t steps, whose variances change little after the third; and where they were known for nearly the same
@@ -46,8 +46,8 @@ def robust_pass(
         # a deleted reading is judged with the noise that it would have
         deleted = (y - done.x) / np.sqrt(done.var + r)
         scores = np.where(bad, deleted, scores)
-        with np.errstate(invalid="ignore"):
-            gross = np.abs(scores) > GROSS * np.maximum(robust_spread(scores), 1.0)
+        relative = scores / np.maximum(robust_spread(scores), 1.0)
+        gross = spikes(relative, limit_of(relative))
         if (gross == bad).all():
             break
         bad = gross

@@ -22,6 +22,8 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(15)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 #: Readings whose skewness is below this are not transformed by "auto".
 SKEWED = 0.7
+#: Readings that vary by less than this share of their size are on a straight part of every transform.
+BENT = 0.1
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def named(value: TransformLike, readings: np.ndarray) -> Transform:
 
 def candidates(readings: np.ndarray) -> list[Transform]:
     """Transforms that ``"auto"`` compares: none, and for skewed readings that hardly fall below zero root and logarithm."""
-    if np.ptp(readings) <= 1e-9 * np.abs(readings).max() or skew(readings) < SKEWED or not _nearly_positive(readings):
+    if np.std(readings) <= BENT * np.abs(readings).mean() or skew(readings) < SKEWED or not _nearly_positive(readings):
         return [none()]
     return [none(), named("sqrt", readings), named("log", readings)]
 

@@ -1,0 +1,134 @@
+"""Runs of one value: what a bound, a coarse sensor or a calm explains, and what only a fault does."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nareg.spacetime._repeats import at_bound, bounds, intermittent, stuck, stuck_runs
+
+N, T = 8, 600
+
+
+def field(rng: np.random.Generator, rho: float = 0.95, own: float = 0.4) -> np.ndarray:
+    """(T, N) a shared autoregression and one per station, of variance about one."""
+    steps = rng.standard_normal((T, N + 1)) * np.sqrt(1 - rho**2)
+    z = np.zeros((T, N + 1))
+    z[0] = rng.standard_normal(N + 1)
+    for t in range(1, T):
+        z[t] = rho * z[t - 1] + steps[t]
+    return z[:, :1] + own * z[:, 1:]
+
+
+@pytest.fixture
+def humidity(rng) -> np.ndarray:
+    """Long fogs at 100 %, whole numbers."""
+    return np.round(np.minimum(96 + 6 * field(rng) + rng.standard_normal((T, N)), 100))
+
+
+@pytest.fixture
+def rain(rng) -> np.ndarray:
+    """Dry most of the time; wet stations and dry ones."""
+    wet = field(rng, rho=0.7) + np.linspace(-1.4, -0.2, N)
+    return np.round(np.where(wet > 0, 8 * wet**2, 0.0), 1)
+
+
+@pytest.fixture
+def sunlight(rng) -> np.ndarray:
+    height = np.maximum(np.sin(2 * np.pi * np.arange(T) / 96), 0.0)[:, None]
+    return np.round(800 * height * (1 - 0.4 * np.clip(field(rng, rho=0.9), 0, 2)), 0)
+
+
+def test_a_shared_end_that_readings_return_to_is_a_bound(humidity, rain, sunlight, rng):
+    assert bounds(humidity).high == 100
+    assert bounds(humidity).low == -np.inf
+    assert bounds(rain).low == bounds(sunlight).low == 0
+    free = bounds(np.round(10 + 5 * rng.standard_normal((T, N)), 1))
+    assert (free.low, free.high) == (-np.inf, np.inf)
+
+
+def test_a_code_far_from_all_readings_is_no_bound(rain, rng):
+    rain[rng.random(rain.shape) < 0.01] = -9999.0
+    assert bounds(rain).low in (0, -np.inf)
+    rain[:2, 0], rain[:2, 1] = -9999.0, -9999.0
+    assert not (bounds(rain).low == -9999.0)
+
+
+@pytest.mark.parametrize("kind", ["humidity", "rain", "sunlight"])
+def test_no_run_of_a_healthy_quantity_at_its_bound_is_stuck(kind, request):
+    y = request.getfixturevalue(kind)
+    lengths = [np.diff(np.flatnonzero(np.diff(column) != 0)).max() for column in y.T]
+    assert max(lengths) > 15  # there are long runs
+    assert not stuck(y).any()
+
+
+def test_a_detection_limit_of_one_station_is_no_fault(rng):
+    y = np.round(np.exp(field(rng)), 2)
+    y[:, 3] = np.maximum(y[:, 3], np.quantile(y[:, 3], 0.5))
+    assert at_bound(y)[:, 3].mean() > 0.4
+    assert not stuck(y).any()
+
+
+def test_a_coarse_sensor_is_no_fault(rng):
+    y = np.round(10 + 3 * field(rng, rho=0.995) + 0.05 * rng.standard_normal((T, N)), 2)
+    y[:, 2] = np.round(y[:, 2])
+    assert np.mean(np.diff(y[:, 2]) == 0) > 0.7
+    assert not stuck(y).any()
+
+
+def test_a_drought_that_all_show_is_no_fault(rng):
+    """A river that falls by less than its gauges' step; one of them is coarser than the rest."""
+    y = np.round(1 + 0.3 * np.abs(field(rng)) * (np.arange(T)[:, None] < 300) + 0.02 * np.arange(T)[::-1, None] / T, 2)
+    y[:, 5] = np.round(y[:, 5], 1)
+    assert np.diff(y[320:, 5]).any() <= 1
+    assert not stuck(y).any()
+
+
+@pytest.mark.parametrize("kind", ["humidity", "rain", "sunlight"])
+def test_a_sensor_stuck_away_from_the_bound_is_found(kind, request):
+    y = request.getfixturevalue(kind)
+    inner = np.flatnonzero((y[100:400, 4] > 0) & (y[100:400, 4] < 99))[0] + 100
+    y[inner : inner + 150, 4] = y[inner, 4]
+    found = stuck(y)
+    assert found[inner + 1 : inner + 150, 4].all()
+    assert not np.delete(found, 4, axis=1).any()
+
+
+def test_a_dark_sensor_and_a_clogged_gauge_are_found(sunlight, rain):
+    """At the bound, where the others are far from it: also for a station that is wet while it works."""
+    sunlight[200:500, 1] = 0.0
+    rain[300:, N - 1] = 0.0
+    for y, station in ((sunlight, 1), (rain, N - 1)):
+        runs = stuck_runs(y)
+        assert {run.station for run in runs} == {station}
+        assert sum(run.rows.size for run in runs) > 0.8 * (300 if station == 1 else T - 300)
+
+
+def test_a_single_station_that_is_stuck_is_found_and_at_its_bound_left_alone(humidity, rng):
+    assert not stuck(humidity[:, :1]).any()
+    y = np.round(field(rng, rho=0.5)[:, :1], 2)
+    y[200:300] = y[200]
+    assert stuck(y)[201:300].all()
+
+
+def test_a_constant_station_is_stuck(rng):
+    y = np.round(field(rng), 1)
+    y[:, 0] = 3.3
+    assert stuck(y)[:, 0].all()
+    assert not stuck(y)[:, 1:].any()
+
+
+def test_order_unit_and_zero_change_nothing(rain, humidity, rng):
+    for y in (rain, humidity):
+        y[300:400, 2] = y[299, 2] if y[299, 2] not in (0, 100) else 42.0
+        order = rng.permutation(N)
+        expected = stuck(y)
+        np.testing.assert_array_equal(stuck(y[:, order]), expected[:, order])
+        np.testing.assert_array_equal(stuck(2.0 * y + 64.0), expected)
+
+
+def test_rain_and_sunlight_are_intermittent_and_humidity_is_not(rain, sunlight, rng):
+    assert intermittent(rain)
+    assert intermittent(sunlight)
+    assert not intermittent(np.round(np.minimum(80 + 12 * field(rng), 100)))
+    assert not intermittent(rng.standard_normal((T, N)))
