@@ -12,12 +12,14 @@ from numpy.typing import ArrayLike
 
 from nareg import _checks
 from nareg.cleaning import _compare, _edge_weights, _simple
-from nareg.cleaning._compare import Hidden
+from nareg.cleaning._compare import Hidden, contradicted
 from nareg.cleaning._edge_weights import EDGES, EdgeWeights
 from nareg.cleaning._learn import learn, portion
+from nareg.cleaning._limits import at_end, failed, limits
 from nareg.cleaning._network import NEIGHBORS, ReadingsLike, StationNetwork, StationsLike, assemble
 from nareg.cleaning._results import Cleaned
-from nareg.cleaning._suspects import doubt, in_own_times, note
+from nareg.cleaning._simple import LINE
+from nareg.cleaning._suspects import doubt, in_own_times, note, without_spikes
 from nareg.cleaning._uncertainty import coverage, typical_errors
 from nareg.cleaning._words import number, plural, same_unit
 from nareg.errors import InputError
@@ -52,13 +54,15 @@ class CleanSettings:
     dynamics: DynamicsName = "auto"
     hidden: float = 0.08
     unit: str | None = None
+    lower: float | None = None
+    upper: float | None = None
     rng: np.random.Generator | None = None
 
 
 def clean(
     readings: ReadingsLike, stations: StationsLike = None, *, strict: bool = False, neighbors: int = NEIGHBORS,
     noise: NoiseLike = None, transform: TransformLike = "auto", dynamics: DynamicsName = "auto", hidden: float = 0.08,
-    unit: str | None = None,
+    unit: str | None = None, lower: float | None = None, upper: float | None = None,
     rng: np.random.Generator | None = None, progress: ProgressCallback | None = None,
 ) -> Cleaned:  # fmt: skip
     """Denoise the readings of a sensor network, fill their gaps and flag bad ones. No option is needed.
@@ -86,6 +90,9 @@ def clean(
         Share of the readings that is hidden from all methods, to compare them; 0 to 0.5.
     unit : str, optional
         Unit of the readings, for texts and pictures, such as ``"°C"``. Default: what an xarray array states in ``units``.
+    lower, upper : float, optional
+        Bounds of the quantity, in the unit of the readings, such as 0 and 100 of humidity. Estimates and bands stay inside.
+        Default: the smallest and the largest reading, where many readings of several stations are exactly that.
     rng : numpy.random.Generator, optional
         Chooses the hidden readings. Default: ``numpy.random.default_rng(0)``.
     progress : callable, optional
@@ -110,6 +117,12 @@ def clean(
     and edges together exceed 1,500, where fewer than 20 times have two readings, and where no model is fitted.
     Variation that one station alone shows, at one time, counts as noise, unless ``noise`` is given.
 
+    A reading at a bound of the quantity is its own estimate: there is no noise at a bound. Flags of single readings are not
+    applied, with a note, where a straight line in time predicts the flagged readings twice as well as the model. An estimate
+    beyond all readings by more than their spread is a failed prediction: that of the next best method is used there.
+
+    The order of the columns, the zero of the readings and their unit change nothing, up to rounding.
+
     Examples
     --------
     >>> import numpy as np, pandas as pd, nareg
@@ -123,7 +136,8 @@ def clean(
     True
     """
     network = assemble(readings, stations, strict=strict, neighbors=neighbors)
-    settings = CleanSettings(noise, transform, dynamics, hidden, network.readings.unit if unit is None else unit, rng)
+    unit = network.readings.unit if unit is None else unit
+    settings = CleanSettings(noise, transform, dynamics, hidden, unit, lower, upper, rng)
     return run(network, settings, progress)
 
 
@@ -166,7 +180,7 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     estimates: dict[str, np.ndarray] = {}
     predicted: Smoothed | None = None
     flags = _flags(y, screened | without) if quality is None else quality.flags
-    bad = screened if quality is None else screened | without | (flags == Flag.BAD)
+    bad = screened | without | (flags == Flag.BAD)
     hidden = Hidden.of(chosen, observed, bad)
     if model is not None:
         tick("predicting hidden readings", FITTED)
@@ -179,11 +193,21 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         )
         estimates |= simple
         notes += simple_notes
+    doubted = None if quality is None or predicted is None else contradicted(y, predicted.x, estimates.get(LINE), hidden)
+    if doubted is not None:
+        notes.append(doubted)
+        quality = without_spikes(quality, screened | without)
+        flags, bad = quality.flags, screened | without
+        hidden = Hidden.of(chosen, observed, bad)
+    calm = np.where(bad, np.nan, y)
+    ends, stated = limits(calm, settings.lower, settings.upper)
+    notes += [] if stated is None else [stated]
+    estimates = {name: ends.clip(x) for name, x in estimates.items()}
     edges: EdgeWeights | None = None
     if model is not None and hidden.enough:
         edges = _edge_weights.learn(model, notes, portion(report, PREDICTED, COMPARED, prefix=f"comparing {EDGES}: "))
         if edges is not None:
-            estimates[EDGES] = edges.estimate()
+            estimates[EDGES] = ends.clip(edges.estimate())
     if not hidden.enough and share > 0:
         notes.append(f"Too few readings could be hidden to compare methods: {int(hidden.mask.sum())}.")
     errors = _compare.table(y, estimates if hidden.enough else {}, hidden)
@@ -192,7 +216,14 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     tick("smoothing" if name == MODEL else f"estimating: {name}", COMPARED)
     smoothed: Smoothed | None = None
     shares, stretch, check_line = coverage(y, predicted, hidden)
-    calm = np.where(bad, np.nan, y)
+
+    def estimate(name: str) -> tuple[np.ndarray, np.ndarray]:
+        if name == EDGES and edges is not None:
+            x = edges.estimate(calm, times)
+        else:
+            x = _simple.estimate(name, network.graph, calm, times, rng)
+        return x, _compare.spread(network.graph, y, estimates[name], hidden)
+
     if name == MODEL:
         assert model is not None
         smoothed = model.smooth(calm, times=times, progress=portion(report, COMPARED, 0.99))
@@ -200,11 +231,17 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
     else:
         if model is not None:
             notes.append("The flags come from the space-time model, which is worse here than the method in use: check them.")
-        if name == EDGES and edges is not None:
-            x = edges.estimate(calm, times)
-        else:
-            x = _simple.estimate(name, network.graph, calm, times, rng)
-        std = _compare.spread(network.graph, y, estimates[name], hidden)
+        x, std = estimate(name)
+    replaced = failed(x, std, calm)
+    other = next((other for other in errors.index if other != name), None)
+    if replaced.any() and other is not None:
+        x, std = (np.where(replaced, theirs, mine) for mine, theirs in zip((x, std), estimate(other), strict=True))
+        count, stations = plural(int(replaced.sum()), "estimate"), plural(int(replaced.any(axis=1).sum()), "station")
+        notes.append(
+            f"{count} of {name} at {stations} would be beyond all readings by more than their spread. "
+            f"{other.capitalize()} is used there."
+        )
+    x = np.where(at_end(calm, ends), calm, ends.clip(x))
     follows = note(doubts)
     notes += [] if follows is None else [follows]
     std = np.hypot(std, doubts)
@@ -213,7 +250,8 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         x=_frame(network, x), std=_frame(network, std), flags=_frame(network, flags), model=model,
         edges=None if edges is None else edges.design, quality=quality, errors=errors, method=name, notes=tuple(notes),
         reading_error=np.nan, clean_error=np.nan, coverage=shares,
-        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts, reasons=tuple(reasons),
+        unit=settings.unit, network=network, hidden=hidden.mask, smoothed=smoothed, doubts=doubts,
+        bounds=ends, replaced=replaced, reasons=tuple(reasons),
     )  # fmt: skip
     tick("done", 1.0)
     suspects = set(result.suspects)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from nareg._linear.held_out import standard_error
+from nareg.cleaning._words import number
 from nareg.graph import Graph
 from nareg.spacetime._holdout import robust_scale, winsorized_squares
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 
 #: Fewer hidden readings than this compare and calibrate nothing.
 FEWEST = 20
+#: Flags are doubted by so many hidden readings at least, where a line in time has less than this share of the model's error.
+FEWEST_FLAGGED, CONTRADICTED = 5, 0.5
 #: Standard errors are taken over stations, whose errors follow each other in time, from so many stations on.
 STATIONS = 8
 
@@ -29,11 +32,14 @@ class Hidden:
     ----------
     mask : (N, T) bool array
         Hidden, and not flagged bad.
+    flagged : (N, T) bool array
+        Hidden, and flagged bad.
     gap : (N, T) bool array
         Cells whose reading before or after is missing or hidden too.
     """
 
     mask: np.ndarray
+    flagged: np.ndarray
     gap: np.ndarray
 
     @classmethod
@@ -42,7 +48,7 @@ class Hidden:
         there = observed & ~hidden
         edge = np.zeros((there.shape[0], 1), dtype=bool)
         alone = np.hstack([edge, there[:, :-1]]) & np.hstack([there[:, 1:], edge])
-        return cls(hidden & ~bad, ~alone)
+        return cls(hidden & ~bad, hidden & bad, ~alone)
 
     @property
     def single(self) -> np.ndarray:
@@ -61,10 +67,15 @@ class Hidden:
 
 
 def table(y: np.ndarray, estimates: Mapping[str, np.ndarray], hidden: Hidden) -> pd.DataFrame:
-    """A frame with a row per method, best first: RMSE and MAE at all hidden readings, at single ones, and in gaps."""
+    """A frame with a row per method, best first: RMSE and MAE at hidden readings, single ones, in gaps, and with flagged ones.
+
+    Readings that are flagged bad count in the last columns alone: flags that are wrong hide the errors that they cause.
+    """
     import pandas as pd
 
-    places = {"": hidden.mask, "_single": hidden.single, "_gaps": hidden.in_gaps}
+    places = {
+        "": hidden.mask, "_single": hidden.single, "_gaps": hidden.in_gaps, "_with_flagged": hidden.mask | hidden.flagged,
+    }  # fmt: skip
     rows = {}
     for name, x in estimates.items():
         row = {}
@@ -95,6 +106,24 @@ def excess(y: np.ndarray, mine: np.ndarray, other: np.ndarray, hidden: Hidden) -
         return total, standard_error(difference) / difference.size
     sums = np.bincount(station, weights=difference - total)
     return total, float(np.sqrt(np.sum(sums**2) * groups / (groups - 1)) / difference.size)
+
+
+def contradicted(y: np.ndarray, model: np.ndarray, line: np.ndarray, hidden: Hidden) -> str | None:
+    """Why the flags of hidden readings are wrong, in a sentence, if a straight line in time tells these readings far better.
+
+    A spike is off from the readings before and after it, whatever predicts it. Where a line between these predicts what is
+    flagged, the model is wrong and not the readings.
+    """
+    where = hidden.flagged
+    if int(where.sum()) < FEWEST_FLAGGED:
+        return None
+    errors = [float(np.sqrt(np.mean((x - y)[where] ** 2))) for x in (model, line)]
+    if errors[1] >= CONTRADICTED * errors[0]:
+        return None
+    return (
+        f"The flags are doubtful and not applied: a straight line in time predicts hidden readings that they call bad to "
+        f"±{number(errors[1])}, the space-time model to ±{number(errors[0])}."
+    )
 
 
 def spread(graph: Graph, y: np.ndarray, x: np.ndarray, hidden: Hidden, *, prior: float = 20.0) -> np.ndarray:

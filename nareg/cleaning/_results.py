@@ -15,6 +15,7 @@ from nareg.cleaning._words import number, plural
 from nareg.quality import Flag, Quality
 from nareg.results import WeightDesign
 from nareg.spacetime import Smoothed, SpaceTimeModel, SparseSpaceTimeModel
+from nareg.spacetime._repeats import Bounds
 from nareg.spacetime._tables import dataset_of
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ class Cleaned:
         Suspect stations with their evidence; None above 500 stations, or without a model.
     errors : DataFrame
         RMSE and MAE of every method at readings that were hidden from all of them: ``rmse`` and ``mae`` over all,
-        ``_single`` where the readings before and after were there, ``_gaps`` elsewhere. Best first.
+        ``_single`` where the readings before and after were there, ``_gaps`` elsewhere; ``_with_flagged`` counts those that are
+        flagged bad, too. Best first.
     method : str
         The method that gave ``x``.
     notes : tuple of str
@@ -83,6 +85,8 @@ class Cleaned:
     hidden: np.ndarray = field(repr=False)
     smoothed: Smoothed | None = field(repr=False)
     doubts: np.ndarray = field(repr=False)  # (N, T) how far drifting stations are off
+    bounds: Bounds = field(repr=False)  # what the quantity can be
+    replaced: np.ndarray = field(repr=False)  # (N, T) True where the estimate is another method's
     reasons: tuple[tuple[str, str], ...] = field(repr=False)
     timings: dict[str, float] = field(default_factory=dict, repr=False)
 
@@ -105,13 +109,14 @@ class Cleaned:
         from scipy.stats import norm
 
         reach = float(norm.ppf(0.5 + level / 2))
-        x = self.x.to_numpy().T
-        if self.smoothed is None:
-            ends = reach * self.std.to_numpy().T
-            return x - ends, x + ends
-        low, high = self.smoothed.interval(level)
-        off = reach * self.doubts
-        return np.where(off > 0, x - np.hypot(x - low, off), low), np.where(off > 0, x + np.hypot(high - x, off), high)
+        x, half = self.x.to_numpy().T, reach * self.std.to_numpy().T
+        low, high = x - half, x + half
+        if self.smoothed is not None:
+            off = reach * self.doubts
+            ends = self.smoothed.interval(level)
+            inner = (np.where(off > 0, x + side * np.hypot(x - end, off), end) for side, end in zip((-1, 1), ends, strict=True))
+            low, high = (np.where(self.replaced, own, end) for own, end in zip((low, high), inner, strict=True))
+        return self.bounds.clip(low), self.bounds.clip(high)
 
     def headline(self) -> str:
         """One line: errors of readings and estimate, and the number of suspect stations."""

@@ -9,7 +9,7 @@ import numpy as np
 
 from nareg.cleaning._words import plural
 from nareg.io import Readings
-from nareg.quality import Quality
+from nareg.quality import Flag, Quality
 from nareg.quality._text import time
 
 #: A date, with or without a time of day, as evidence has it.
@@ -26,6 +26,13 @@ def in_own_times(quality: Quality, readings: Readings) -> Quality:
         return DATE.sub(lambda date: labels.get(date[0], date[0]), evidence)
 
     return replace(quality, suspects=tuple(replace(s, evidence=own(s.evidence)) for s in quality.suspects))
+
+
+def without_spikes(quality: Quality, bad: np.ndarray) -> Quality:
+    """The quality without the flags of single readings, (N, T) other ones ``bad``, and without suspects for these."""
+    flags = quality.flags.copy()
+    flags[~bad & (flags == Flag.BAD)] = Flag.GOOD
+    return replace(quality, flags=flags, suspects=tuple(s for s in quality.suspects if s.kind != "spikes"))
 
 
 def doubt(quality: Quality | None, shape: tuple[int, int]) -> np.ndarray:

@@ -48,7 +48,7 @@ class Bounds:
 
 
 @dataclass(frozen=True)
-class Run:
+class RepeatedValue:
     """Readings of one station that repeat one value, from position ``start`` up to ``stop`` of those it has."""
 
     station: int
@@ -115,7 +115,7 @@ def resolution(series: np.ndarray) -> float:
     return float(np.quantile(steps, 0.1)) if steps.size else 0.0
 
 
-def stuck_runs(y: np.ndarray) -> list[Run]:
+def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
     """Runs of one value in readings (T, N) that chance does not explain; missing readings do not end a run."""
     seen = np.isfinite(y)
     total = int(seen.sum())
@@ -131,14 +131,23 @@ def stuck_runs(y: np.ndarray) -> list[Run]:
     result = []
     for kind in (False, True):
         alike = [run for run in runs if odds.bound[run.rows[0], run.station] == kind]
-        excess = np.array([run.evidence - 1 for run in alike if run.evidence > 1])
-        # runs whose repeats are independent have evidence that is exponential: its excess over 1 has a median of log 2
-        inflation = max(1.0, float(np.median(excess)) / np.log(2)) if excess.size >= FEWEST_AT_BOUND else 1.0
         for run in alike:
-            long_enough = run.rows.size >= SHORTEST_RUN and run.evidence > limit * inflation
-            if long_enough and _others_moved(y, run):
-                result.append(replace(run, evidence=run.evidence / inflation))
+            if run.rows.size < SHORTEST_RUN or run.evidence <= limit:
+                continue
+            evidence = run.evidence / _inflation([other for other in alike if other.station != run.station])
+            if evidence > limit and _others_moved(y, run):
+                result.append(replace(run, evidence=evidence))
     return sorted(result, key=lambda run: (run.station, run.rows[0]))
+
+
+def _inflation(runs: list[RepeatedValue]) -> float:
+    """By how much the evidence of usual runs is larger than if their repeats were independent, at least 1.
+
+    It would then be exponential, in steps of the evidence of one repeat: with a mean excess of 1 at most over 1 and a step.
+    """
+    excess = np.sort([run.evidence * (1 - 1 / (run.rows.size - 1)) - 1 for run in runs if run.evidence > 1])
+    usual = excess[: excess.size - excess.size // 20]  # without the longest, which may be faults
+    return max(1.0, float(usual.mean())) if excess.size >= FEWEST_AT_BOUND else 1.0
 
 
 def stuck(y: np.ndarray) -> np.ndarray:
@@ -162,8 +171,8 @@ def _repeats(y: np.ndarray) -> np.ndarray:
 class _Odds:
     """Probability that a healthy station repeats its reading, by class of alike times.
 
-    ``cell`` (T, N) is the class, ``tried`` and ``happened`` (cells, N) count readings and repeats, ``own`` (N,) are the stations'
-    own shares of repeats away from bounds.
+    ``cell`` (T, N) is the class, ``tried`` and ``happened`` (cells, N) count readings and repeats. ``own`` (N,) are the shares
+    of the stations themselves, away from bounds.
     """
 
     y: np.ndarray
@@ -191,7 +200,7 @@ class _Odds:
         own = np.array([_own_share(repeats[:, k], bound[:, k], seen[:, k]) for k in range(N)])
         return cls(y, repeats, bound, scale, cell, tried, happened, own)
 
-    def run(self, i: int, rows: np.ndarray) -> Run:
+    def run(self, i: int, rows: np.ndarray) -> RepeatedValue:
         """The evidence of a run: of the others' repeats, and at a bound of the station's own at other times as well."""
         cells = self.cell[rows[1:], i]
         others = (self.happened.sum(axis=1) - self.happened[:, i] + 1) / (self.tried.sum(axis=1) - self.tried[:, i] + 2)
@@ -201,7 +210,7 @@ class _Odds:
             probability = (happened + PRIOR_READINGS * others) / (tried + PRIOR_READINGS)
         else:
             probability = np.maximum(others, self.own[i])
-        return Run(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
+        return RepeatedValue(i, rows, float(self.y[rows[0], i]), -float(np.log(probability[cells]).sum()))
 
 
 def _of_others(values: np.ndarray) -> np.ndarray:
@@ -252,7 +261,7 @@ def _mad(series: np.ndarray) -> float:
     return float(np.median(np.abs(series - np.median(series)))) if series.size else 0.0
 
 
-def _others_moved(y: np.ndarray, run: Run) -> bool:
+def _others_moved(y: np.ndarray, run: RepeatedValue) -> bool:
     """Whether the others varied during a run by more than the station's step would hide.
 
     Where the quantity itself does not vary, in a drought or a calm, a value that stays is no fault. How much a station varies

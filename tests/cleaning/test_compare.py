@@ -12,7 +12,7 @@ from nareg.cleaning._words import number
 
 
 def everything(y: np.ndarray) -> Hidden:
-    return Hidden(np.isfinite(y), np.zeros(y.shape, dtype=bool))
+    return Hidden(np.isfinite(y), np.zeros(y.shape, dtype=bool), np.zeros(y.shape, dtype=bool))
 
 
 def test_hidden_readings_are_single_where_both_neighbors_in_time_read():
@@ -130,11 +130,13 @@ def test_spread_is_the_error_of_cells_of_the_same_kind(rng):
     x = y + np.where(np.arange(200) % 2, 1.0, 3.0)
     gap = np.broadcast_to(np.arange(200) % 2 == 0, y.shape)
     y[:, 0] = np.nan
-    std = _compare.spread(graph, y, x, Hidden(np.isfinite(y), gap))
+    hidden = Hidden(np.isfinite(y), np.zeros_like(gap), gap)
+    std = _compare.spread(graph, y, x, hidden)
     np.testing.assert_allclose(std[:, 1:], 1.0, rtol=0.01)
     np.testing.assert_allclose(std[:, 0], 3.0, rtol=0.01)
     y[4] = np.nan
-    assert (_compare.spread(graph, y, x, Hidden(np.isfinite(y), gap))[4] > std[4, 0] - 0.1).all()
+    silent = Hidden(np.isfinite(y), np.zeros_like(gap), gap)
+    assert (_compare.spread(graph, y, x, silent)[4] > std[4, 0] - 0.1).all()
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,54 @@
+"""What the quantity can be: its hard bounds, and predictions that lie beyond all readings."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from nareg import _checks
+from nareg.cleaning._words import number
+from nareg.errors import InputError
+from nareg.spacetime._repeats import Bounds, bounds
+
+#: Bounds that everybody knows; another one may be a limit of detection, beyond which the quantity goes on.
+WELL_KNOWN = (0.0, 100.0)
+#: Half width of the band that is judged beside the estimate, in standard deviations.
+REACH = 1.645
+
+
+def limits(y: np.ndarray, lower: float | None, upper: float | None) -> tuple[Bounds, str | None]:
+    """Bounds of readings (N, T) without bad ones: the user's, else those that the readings show, with a note on these."""
+    low, high = (None if end is None else _checks.number(name, end) for name, end in (("lower", lower), ("upper", upper)))
+    shown = bounds(y.T)
+    result = Bounds(shown.low if low is None else low, shown.high if high is None else high)
+    if not result.low < result.high:
+        raise InputError(f"lower is {result.low:g} and upper is {result.high:g}: pass a lower bound below the upper one.")
+    sentences = []
+    for end, given, side, option in ((shown.low, low, "below", "lower"), (shown.high, high, "above", "upper")):
+        if given is not None or not np.isfinite(end):
+            continue
+        share = 100 * float((y == end).sum()) / max(int(np.isfinite(y).sum()), 1)
+        sentence = f"No reading is {side} {number(end)}, and {share:.0f} % are exactly that: estimates stay inside."
+        if end not in WELL_KNOWN:
+            sentence += f" If it is a limit of detection, what lies {side} it is unknown; pass {option}= for another bound."
+        sentences.append(sentence)
+    return result, " ".join(sentences) or None
+
+
+def failed(x: np.ndarray, std: np.ndarray | None, y: np.ndarray) -> np.ndarray:
+    """(N, T) True where an estimate, or an end of its band, is beyond the readings' range by more than their spread.
+
+    ``y`` (N, T) are the readings without bad ones.
+    """
+    seen = y[np.isfinite(y)]
+    if seen.size < 2:
+        return np.zeros(x.shape, dtype=bool)
+    spread = float(seen.std())
+    reach = 0.0 if std is None else REACH * np.nan_to_num(std)
+    beyond: np.ndarray = (x + reach > seen.max() + spread) | (x - reach < seen.min() - spread)
+    return beyond
+
+
+def at_end(y: np.ndarray, ends: Bounds) -> np.ndarray:
+    """(N, T) True for readings at a bound, where there is no noise: it would carry some of them away from it."""
+    at: np.ndarray = (y == ends.low) | (y == ends.high)
+    return at

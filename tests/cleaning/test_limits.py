@@ -1,0 +1,117 @@
+"""What the quantity can be, flags that the readings contradict, and estimates beyond all readings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import nareg
+from nareg.cleaning._compare import Hidden, contradicted
+from nareg.cleaning._limits import failed, limits
+from nareg.errors import InputError
+from nareg.quality import Flag
+
+N, T = 6, 240
+
+
+def field(rng: np.random.Generator, rho: float) -> np.ndarray:
+    """(N, T) shared and own autoregressions."""
+    z = np.zeros((T, N + 1))
+    steps = np.sqrt(1 - rho**2) * rng.standard_normal(z.shape)
+    z[0] = rng.standard_normal(N + 1)
+    for t in range(1, T):
+        z[t] = rho * z[t - 1] + steps[t]
+    return (z[:, :1] + 0.4 * z[:, 1:]).T
+
+
+def tables(y: np.ndarray, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.DataFrame]:
+    names = [f"S{i}" for i in range(len(y))]
+    index = pd.date_range("2024-05-01", periods=y.shape[1], freq="h", name="time")
+    places = pd.DataFrame(47 + rng.random((len(y), 2)), index=names, columns=["latitude", "longitude"])
+    return pd.DataFrame(y.T, index=index, columns=names), places
+
+
+@pytest.mark.slow
+def test_humidity_stays_at_100(rng):
+    """Fog: right readings at the bound are good, and no estimate or band is above it."""
+    truth = np.minimum(95 + 7 * field(rng, 0.95), 100)
+    y = np.clip(np.round(truth + rng.standard_normal(truth.shape)), 0, 100)
+    y[truth == 100] = 100
+    y[rng.random(y.shape) < 0.05] = np.nan
+    cleaned = nareg.clean(*tables(y, rng))
+    assert (y == 100).mean() > 0.2
+    assert (cleaned.flags.to_numpy().T[y == 100] == Flag.GOOD).all()
+    assert cleaned.suspects == ()
+    assert max(cleaned.x.to_numpy().max(), cleaned.band(0.99)[1].max()) <= 100
+    assert any("No reading is above 100" in note for note in cleaned.notes)
+    seen = np.isfinite(y)
+    error, raw = (float(np.sqrt(np.mean((x - truth)[seen] ** 2))) for x in (cleaned.x.to_numpy().T, y))
+    assert error < 1.02 * raw
+
+
+@pytest.mark.slow
+def test_a_user_may_name_the_bounds(rng):
+    y = np.exp(field(rng, 0.9))
+    frames = tables(np.round(y + 0.3 * rng.standard_normal(y.shape), 2), rng)
+    assert nareg.clean(*frames).x.to_numpy().min() < 0
+    cleaned = nareg.clean(*frames, lower=0.0, upper=3.0)
+    assert cleaned.x.to_numpy().min() >= 0
+    assert cleaned.band()[0].min() == 0
+    assert cleaned.band()[1].max() == 3
+
+
+def test_bounds_are_named_and_a_limit_of_detection_is_told_from_a_bound(rng):
+    y = np.round(np.maximum(field(rng, 0.8), -0.5), 2)
+    ends, note = limits(y, None, None)
+    assert ends.low == -0.5
+    assert "limit of detection" in note
+    ends, note = limits(y + 0.5, None, None)
+    assert ends.low == 0.0
+    assert "limit of detection" not in note
+    assert limits(y, -1.0, None)[1] is None
+    with pytest.raises(InputError, match="lower is 5 and upper is 2: pass a lower bound below"):
+        limits(y, 5.0, 2.0)
+    with pytest.raises(InputError, match="lower is nan"):
+        limits(y, float("nan"), None)
+
+
+def test_an_estimate_beyond_all_readings_has_failed(rng):
+    y = rng.standard_normal((3, 50))
+    x = np.zeros((3, 50))
+    assert not failed(x, np.ones_like(x), y).any()
+    x[1, 7] = y.max() + 1.1 * y.std()
+    std = np.zeros_like(x)
+    std[2, 9] = 10.0
+    assert set(zip(*np.nonzero(failed(x, std, y)), strict=True)) == {(1, 7), (2, 9)}
+
+
+def test_flags_that_a_line_contradicts_are_doubted(rng):
+    y = np.cumsum(rng.standard_normal((2, 80)), axis=1)
+    bad = np.zeros(y.shape, dtype=bool)
+    bad[:, ::8] = True
+    hidden = Hidden.of(bad, np.ones_like(bad), bad)
+    line = y + 0.3 * rng.standard_normal(y.shape)
+    assert contradicted(y, y + 5.0, line, hidden).startswith("The flags are doubtful and not applied")
+    assert contradicted(y, y + 0.5, line, hidden) is None
+    few = Hidden.of(bad & (np.arange(80) < 9), np.ones_like(bad), bad)
+    assert contradicted(y, y + 5.0, line, few) is None
+
+
+@pytest.mark.slow
+def test_a_flood_stays_and_both_errors_are_shown(rng):
+    """Waves that travel from gauge to gauge and fade, far above the level of most days."""
+    hours = np.arange(T) - 3 * np.arange(N)[:, None]
+    rise = sum(
+        np.where(hours > s, np.exp(-np.maximum(hours - s, 0) / 14), np.exp(-(((hours - s) / 4.0) ** 2))) for s in (60, 150)
+    )
+    truth = 0.8 + np.linspace(2.2, 1.0, N)[:, None] * rise
+    y = np.round(truth + 0.01 * rng.standard_normal(truth.shape), 2)
+    cleaned = nareg.clean(*tables(y, rng))
+    flags, x = cleaned.flags.to_numpy().T, cleaned.x.to_numpy().T
+    peak = truth > np.quantile(truth, 0.8)
+    assert (flags[peak] == Flag.BAD).mean() <= 0.01
+    assert x.max() > 0.95 * truth.max()
+    assert float(np.sqrt(np.mean((x - truth)[peak] ** 2))) < 0.03
+    assert {"rmse", "rmse_with_flagged"} <= set(cleaned.errors.columns)
+    assert (cleaned.errors["rmse_with_flagged"] >= 0).all()
