@@ -23,6 +23,17 @@ def test_readme_example_prints_what_it_says():
     assert re.sub(r"\[\w+\]", "[]", done.stdout) == re.sub(r"\[\w+\]", "[]", printed)
 
 
+def test_readme_begins_with_the_commands_that_do_all_the_set_up():
+    commands = re.search(r"^## .*?```\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL | re.MULTILINE)[1]
+    assert [line.split("#")[0].strip() for line in commands.splitlines()] == ["make demo", "make test"]
+    makefile = (ROOT / "Makefile").read_text()
+    for target in ("demo", "test"):
+        stamp = re.search(rf"^{target}: (\S+)$", makefile, re.MULTILINE)[1]
+        assert re.search(rf"^{re.escape(stamp)}:.*BIN\)/python$", makefile, re.MULTILINE), (
+            f"make {target} does not set up {stamp}"
+        )
+
+
 def test_readme_counts_the_data_sets_that_can_be_fetched():
     assert f"one of {len(SOURCES)} public data sets" in (ROOT / "README.md").read_text()
 
