@@ -13,6 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, select_autoescap
 from nareg import __version__
 from nareg.cleaning import _pictures
 from nareg.cleaning._words import number, plural
+from nareg.quality._results import events
 from nareg.results import atomic_write
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ def write(cleaned: Cleaned, path: Path) -> Path:
 def _facts(cleaned: Cleaned) -> dict[str, Any]:
     table = cleaned.network.readings
     stations, times = table.values.shape
-    suspects = cleaned.quality.suspects if cleaned.quality is not None else ()
+    suspects = events(cleaned.quality.suspects) if cleaned.quality is not None else ()
     return {
         "cleaned": cleaned,
         "headline": cleaned.headline()[0].upper() + cleaned.headline()[1:],

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from nareg.cli import inputs
-from nareg.cli.inputs import console, errors
+from nareg.cli.inputs import console, errors, print_line, print_suspects
 from nareg.cli.stages import stage_bar
 
 if TYPE_CHECKING:
@@ -119,15 +119,11 @@ def clean(
         console.print(f"[bold]{escape(name)}:[/] {escape(text)}", soft_wrap=True, highlight=False)
     if len(cleaned.errors):
         unit = f", {cleaned.unit}" if cleaned.unit else ""
-        _say(f"errors at {int(cleaned.hidden.sum()):,} readings that were hidden from every method{unit}:")
+        print_line(f"errors at {int(cleaned.hidden.sum()):,} readings that were hidden from every method{unit}:")
         console.print(_table(cleaned))
-    for suspect in cleaned.quality.suspects if cleaned.quality is not None else ():
-        _say(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
-    _say(f"{cleaned.headline()}, report in {out / 'report.html'}")
-
-
-def _say(text: str) -> None:
-    console.print(escape(text), soft_wrap=True, highlight=False)
+    if cleaned.quality is not None:
+        print_suspects(cleaned.quality, "the report")
+    print_line(f"{cleaned.headline()}, report in {out / 'report.html'}")
 
 
 def _table(cleaned: Cleaned) -> Table:

@@ -10,7 +10,7 @@ import typer
 from rich.markup import escape
 
 from nareg.cli import inputs
-from nareg.cli.inputs import errors, print_line
+from nareg.cli.inputs import errors, print_line, print_suspects
 from nareg.cli.options import NEIGHBORS, Neighbors, Strict
 from nareg.cli.stages import stage_bar
 from nareg.errors import InputError
@@ -62,6 +62,6 @@ def explore(
         raise typer.Exit(130) from None
     for note in cleaned.notes[len(unclean.network.notes) :]:
         errors.print(f"[cyan]note:[/] {escape(note)}", soft_wrap=True)
-    for suspect in cleaned.quality.suspects if cleaned.quality is not None else ():
-        print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    if cleaned.quality is not None:
+        print_suspects(cleaned.quality, "the page")
     print_line(f"{cleaned.headline()}, page in {out}: open it in a browser")

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-from rich.console import Console
+from rich.console import Console, ConsoleDimensions
 from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
@@ -16,14 +16,46 @@ from nareg.errors import InputError
 if TYPE_CHECKING:
     from nareg.graph import Graph
     from nareg.io import Readings
+    from nareg.quality import Quality
 
-console = Console()
-errors = Console(stderr=True)
+#: Lines of suspects that a command prints.
+MAX_SUSPECTS = 12
+#: Columns of a pipe or a file, which need no folding.
+UNFOLDED = 10_000
+
+
+class UnfoldedConsole(Console):
+    """A console that folds text and tables only where a terminal, or ``COLUMNS``, sets a width."""
+
+    @property
+    def size(self) -> ConsoleDimensions:
+        """Columns and rows."""
+        size = super().size
+        return size if self.is_terminal or self._width is not None else ConsoleDimensions(UNFOLDED, size.height)
+
+    @size.setter
+    def size(self, new_size: tuple[int, int]) -> None:
+        self._width, self._height = new_size
+
+
+console = UnfoldedConsole()
+errors = UnfoldedConsole(stderr=True)
 
 
 def print_line(text: str) -> None:
     """Print plain text, in one line however narrow the terminal is."""
-    console.print(escape(text), soft_wrap=True)
+    console.print(escape(text), soft_wrap=True, highlight=False)
+
+
+def print_suspects(quality: Quality, rest: str) -> None:
+    """Print a line per suspect station and kind of fault, the longest first; ``rest`` names where the others are."""
+    from nareg.quality._results import events
+
+    found = events(quality.suspects)
+    for suspect in found[:MAX_SUSPECTS]:
+        print_line(f"suspect {suspect.name}, {suspect.kind}: {suspect.evidence}")
+    if len(found) > MAX_SUSPECTS:
+        print_line(f"{len(found) - MAX_SUSPECTS} more suspects: see {rest}")
 
 
 class Center(StrEnum):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -45,6 +46,33 @@ class Suspect:
     size: float = math.nan
 
 
+def events(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
+    """One suspect per station and kind of fault, the longest first; it has the evidence of the longest finding."""
+    found: dict[tuple[int, str], list[Suspect]] = {}
+    for suspect in suspects:
+        found.setdefault((suspect.station, suspect.kind), []).append(suspect)
+    for same in found.values():
+        same.sort(key=_length, reverse=True)
+    return tuple(_event(same) for same in sorted(found.values(), key=lambda same: _length(same[0]), reverse=True))
+
+
+def _length(suspect: Suspect) -> float:
+    """Seconds, or the unit of times that are numbers."""
+    length = np.subtract(suspect.stop, suspect.start)
+    return float(length / np.timedelta64(1, "s") if isinstance(length, np.timedelta64) else length)
+
+
+def _event(same: list[Suspect]) -> Suspect:
+    more = f" {len(same) - 1} more like it." if len(same) > 1 else ""
+    return replace(
+        same[0],
+        score=max(s.score for s in same),
+        start=min(s.start for s in same),
+        stop=max(s.stop for s in same),
+        evidence=same[0].evidence + more,
+    )
+
+
 @dataclass(frozen=True, eq=False)
 class Quality:
     """Flags and scores of readings, and the stations that look faulty.
@@ -76,10 +104,10 @@ class Quality:
         return int((self.flags == flag).sum())
 
     def summary(self) -> str:
-        """Counts of the flags, and one line per suspect."""
+        """Counts of the flags, and one line per suspect station and kind of fault, the longest fault first."""
         counts = ", ".join(f"{self.count(flag):,} {flag.name.lower()}" for flag in Flag if self.count(flag))
         lines = [f"{self.flags.size:,} readings: {counts}"]
         if not self.suspects:
             lines.append("no suspect stations")
-        lines += [f"  {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in self.suspects]
+        lines += [f"  {suspect.name}, {suspect.kind}: {suspect.evidence}" for suspect in events(self.suspects)]
         return "\n".join(lines)
