@@ -20,7 +20,7 @@ from pathlib import Path
 import nareg
 
 #: Seconds that one run may take.
-LIMIT = 300
+LIMIT = 400
 ERRORS = "|".join(name for name in vars(nareg.errors) if name.endswith("Error"))
 Checks = Iterator[tuple[str, bool]]
 

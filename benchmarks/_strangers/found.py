@@ -13,8 +13,8 @@ import numpy as np
 
 import nareg
 from _strangers import records
-from nareg.datasets import FAULTS
 
+FAULTS = ("dead", "stuck", "spiking")
 #: What a suspect may be called.
 NAMES = {"spiking": {"spikes", "noisy"}, "swapped": {"swapped", "unit", "drift"}}
 FILES = 34
