@@ -99,10 +99,13 @@ def clean(
         if variance is not None:
             noise_line(variance, "given")
         settings = CleanSettings(
-            variance, None if transform is TransformOption.none else transform.value, dynamics.value, hidden,
-            network.readings.unit if unit is None else unit,
-            np.random.default_rng(seed),
-        )  # fmt: skip
+            noise=variance,
+            transform=None if transform is TransformOption.none else transform.value,
+            dynamics=dynamics.value,
+            hidden=hidden,
+            unit=network.readings.unit if unit is None else unit,
+            rng=np.random.default_rng(seed),
+        )
         inputs.folder(out)
         with stage_bar() as progress:
             cleaned = run(network, settings, progress)
