@@ -10,8 +10,8 @@ import numpy as np
 import nareg
 from _strangers import records
 
-#: Group, kind of field, minutes, stations, times; every row with :data:`SEEDS` records. The last row has no bar: what one station
-#: alone shows at one time counts as noise, so where a day says little of the next, bands at readings are too wide.
+#: Group, kind of field, minutes, stations, times; every row with :data:`SEEDS` records. The last row has no bar: what one
+#: station alone shows at one time counts as noise, so where a day says little of the next, bands at readings are too wide.
 PLAN = (
     ("rounded", "tenths", 60, 8, 400), ("rounded", "whole", 60, 8, 400), ("rounded", "tenths", 10, 6, 720),
     ("few stations", "smooth", 60, 4, 400), ("few stations", "cycle", 60, 5, 400), ("few stations", "smooth", 60, 6, 400),
