@@ -6,6 +6,7 @@
     python benchmarks/strangers.py --healthy           false suspects on healthy records, simulated and real, 20 minutes
     python benchmarks/strangers.py --coverage          coverage of 90 % bands
     python benchmarks/strangers.py --found             faults that are found
+    python benchmarks/strangers.py --healthy rain 1440 only records that have one of these words
 
 --quick runs fewer and smaller records of the last three. The files lie in ../shared/cases beside the checkout, or where --files
 says. Every case and every script is a process of its own, two at a time; a crash or a timeout is a wrong. The modules of
@@ -29,6 +30,12 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 #: Seconds that one case may take.
 LIMIT = 600
+#: Option to module, function that measures one record, and what it counts.
+BARS = {
+    "healthy": ("healthy", "count", "false suspects"),
+    "coverage": ("coverage", "share", "coverage of bands"),
+    "found": ("faults", "find", "faults found"),
+}
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 #: Processes at a time.
 WORKERS = 2
@@ -66,11 +73,14 @@ def tell(judge: Callable[[str], Checks], names: dict[str, str], what: str) -> bo
     return right == len(names)
 
 
-def measure(name: str, quick: bool) -> bool:
+def measure(name: str, words: list[str], quick: bool) -> bool:
     """Measure a bar on records, print its table, and whether it is kept."""
-    module = importlib.import_module(f"_strangers.{name}")
-    work = {"healthy": "count", "coverage": "share", "found": "find"}[name]
-    tasks, started = module.tasks(quick), time.perf_counter()
+    of, work, _ = BARS[name]
+    module = importlib.import_module(f"_strangers.{of}")
+    tasks = [task for task in module.tasks(quick) if not words or set(words) & {str(part) for part in task}]
+    if not tasks:
+        sys.exit(f"--{name}: no record has a word of {', '.join(words)}")
+    started = time.perf_counter()
     print(f"{name}: {len(tasks)} records", flush=True)
     with ProcessPoolExecutor(WORKERS, mp_context=multiprocessing.get_context("spawn")) as pool:
         waiting = {pool.submit(getattr(module, work), *task): task for task in tasks}
@@ -92,8 +102,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--cases", nargs="*", metavar="CASE", help="only cases; these, or all")
     parser.add_argument("--adversary", nargs="*", metavar="SCRIPT", help="only scripts; these, or all")
-    for name, what in (("healthy", "false suspects"), ("coverage", "coverage of bands"), ("found", "faults found")):
-        parser.add_argument(f"--{name}", action="store_true", help=f"{what} on records with known truth")
+    for name, (_, _, what) in BARS.items():
+        parser.add_argument(f"--{name}", nargs="*", metavar="WORD", help=f"{what} on records of known truth; on these, or all")
     parser.add_argument("--quick", action="store_true", help="fewer and smaller records")
     parser.add_argument("--files", type=Path, default=ROOT.parent / "shared" / "cases", help="folder of the cases")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -102,8 +112,8 @@ def main() -> None:
         os.environ[name] = "1"  # for the processes that follow
     os.environ["PYTHONPATH"] = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     sys.path.insert(0, str(ROOT))
-    bars = [name for name in ("healthy", "coverage", "found") if getattr(options, name)]
-    holds = all([measure(name, options.quick) for name in bars])
+    bars = [name for name in BARS if getattr(options, name) is not None]
+    holds = all([measure(name, getattr(options, name), options.quick) for name in bars])
     from _strangers import adversary, cases
 
     if bars and options.cases is None and options.adversary is None:

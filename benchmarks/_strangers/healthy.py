@@ -85,10 +85,10 @@ def table(counts: list[Count]) -> Iterator[tuple[str, bool]]:
         groups.setdefault(one.row, []).append(one)
     for row in sorted(groups):
         yield line(row, groups[row])
-    for step in STEPS.values():
-        of = [one for one in counts if one.row.startswith(f"{step:10} ")]
+    for title, group in (*((step, (f"{step:10} ",)) for step in STEPS.values()), ("real networks", networks.FIVE)):
+        of = [one for one in counts if one.row.startswith(group)]
         if of:
-            yield line(f"all {step}", of)
+            yield line(f"all {title}", of)
     yield line("all", counts)
 
 
