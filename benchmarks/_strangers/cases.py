@@ -183,7 +183,7 @@ def humid(folder: Path, factor: float = 1.0) -> Checks:
 
 
 case("13", "humidity at 100 in fog")(humid)
-# four stations and 100 times have little to share: no better than the readings is no fault
+# four stations and 100 times have little to share: an estimate about as good as the readings is right
 case("13m", "humidity at 100 in fog, four stations")(partial(humid, factor=1.05))
 
 
