@@ -74,6 +74,7 @@ class Prior:
     r: np.ndarray  # (N,) noise variances
     refinement: Refinement
     fixed_noise: bool  # keep the noise variances as they are
+    least: np.ndarray  # (N,) what they are at least
     basis: np.ndarray | None  # (N, N) orthonormal modes, for "modes"
     support: np.ndarray | None  # (N, N) boolean mask, for "graph"
 
@@ -84,11 +85,15 @@ Watch = Callable[[list[Pass], Estimate], bool]
 
 def refine(
     windows: Sequence[np.ndarray], start: Dynamics, r0: np.ndarray, refinement: Refinement, *, iterations: int,
-    fixed_noise: bool, basis: np.ndarray | None = None, support: np.ndarray | None = None, tol: float = 1e-3,
+    fixed_noise: bool, least: np.ndarray | None = None, basis: np.ndarray | None = None, support: np.ndarray | None = None, tol: float = 1e-3,
     watch: Watch | None = None, tick: Callable[[float], None] | None = None,
 ) -> Estimate:  # fmt: skip
-    """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph"."""
-    prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, basis, support)
+    """At most ``iterations`` of EM; ``basis`` (N, N) orthonormal for "modes", ``support`` (N, N) boolean for "graph".
+
+    Noise variances stay at ``least`` these (N,).
+    """
+    lowest = np.zeros(r0.size) if least is None else np.minimum(least, r0)
+    prior = Prior(start.matrix(), start.Q, start.P0, r0, refinement, fixed_noise, lowest, basis, support)
     now = Estimate(start, r0, [np.ones(len(y)) for y in windows])
     for iteration in range(iterations + 1):
         passes = [
@@ -151,7 +156,7 @@ def _improve(now: Estimate, expected: Expected, passes: list[Pass], prior: Prior
     half = np.linalg.solve(triangle, np.linalg.solve(triangle, Q).T)
     changes.append(float(np.linalg.norm(half - np.eye(n)) / np.sqrt(n)))
     if not prior.fixed_noise:
-        r = (expected.squares + MU * prior.r) / (expected.counts + MU)
+        r = np.maximum((expected.squares + MU * prior.r) / (expected.counts + MU), prior.least)
         changes.append(float(np.abs(np.log(r / now.r)).max()))
         now.r = r
     now.scales = [done.scale for done in passes]

@@ -71,6 +71,7 @@ def best_family(
     part = space.subset(stations) if stations.size < space.n else space
     few = [w[:, stations] for w in windows]
     noise = None if task.noise is None else task.noise[stations]
+    least = None if task.least is None else task.least[stations]
     rows = sum(len(w) for w in windows)
     tick = lambda _: progress.tick(rows)  # noqa: E731
     evaluations = ITERATIONS + WARM * len(part.families) + AGAIN
@@ -81,7 +82,7 @@ def best_family(
     silent = silent_times(few, marks)
 
     def attempt(start: Parameters, iterations: int) -> Fitted:
-        fitted = maximize(few, part, start, fixed_noise=noise is not None, iterations=iterations, tick=tick)
+        fitted = maximize(few, part, start, fixed_noise=noise is not None, iterations=iterations, least=least, tick=tick)
         choices.append((f"{start.family} correlation, order {start.order}", fitted.objective, float("nan")))
         return fitted
 
@@ -134,4 +135,5 @@ def fit_again(
     """The same model on all stations, after readings were left out."""
     rows = sum(len(w) for w in windows)
     iterations, fixed = AGAIN if space.n <= MAX_STATIONS else 2, task.noise is not None
-    return maximize(windows, space, parameters, fixed_noise=fixed, iterations=iterations, tick=lambda _: progress.tick(rows))
+    tick = lambda _: progress.tick(rows)  # noqa: E731
+    return maximize(windows, space, parameters, fixed_noise=fixed, iterations=iterations, least=task.least, tick=tick)

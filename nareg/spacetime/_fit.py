@@ -26,6 +26,7 @@ from nareg.spacetime._model import SpaceTimeModel
 from nareg.spacetime._outliers import absurd
 from nareg.spacetime._parametric import first_guess, maximize
 from nareg.spacetime._repeats import intermittent, stuck
+from nareg.spacetime._resolution import noise_floor
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
@@ -157,7 +158,8 @@ def fit(
     with few_threads(graph.n_nodes):
         law = chosen_transform(transform, calm, grid, space, wanted)
         rows, unit, seasonal = _prepare(calm, grid, law, space, wanted)
-        learned = learn(rows, space, task.of_rows(unit, seasonal.errors_at(grid.seconds)), track)
+        least = noise_floor(calm, rows, law, unit, graph.adjacency)
+        learned = learn(rows, space, task.of_rows(unit, seasonal.errors_at(grid.seconds), least), track)
     estimate = learned.estimate
     field = float(estimate.dynamics.P0.diagonal()[: graph.n_nodes].mean())
     notes = remarks(y, unusable.T, rows, estimate.r, field, graph.names, fixed_noise=variances is not None)

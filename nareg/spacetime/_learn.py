@@ -57,6 +57,7 @@ def learn(y: np.ndarray, space: Space, task: LearningTask, progress: StageClock)
     excluded = np.zeros(y.shape, dtype=bool)
     if task.robust:
         excluded, parameters = _first_outliers(seen, space, parameters, fixed=task.noise is not None)
+        parameters = replace(parameters, log_noise=np.log(task.bounded(parameters.noise)))
     calm = np.where(excluded, np.nan, seen)
     fitted = fit_again([calm[p] for p in parts], space, parameters, task, progress)
     parameters = fitted.parameters

@@ -162,9 +162,9 @@ class Fitted:
 
 def maximize(
     windows: Sequence[np.ndarray], space: Space, start: Parameters, *, fixed_noise: bool, iterations: int,
-    tick: Tick | None = None,
+    least: np.ndarray | None = None, tick: Tick | None = None,
 ) -> Fitted:  # fmt: skip
-    """Maximize the penalized likelihood of the windows, from ``start``."""
+    """Maximize the penalized likelihood of the windows, from ``start``; noise variances are at ``least`` these (N,)."""
     n, p = space.n, start.order
     level = max(float(np.nanvar(np.concatenate(windows))), SMALLEST)
     typical = float(np.log(space.typical_range(start.family)))
@@ -209,9 +209,11 @@ def maximize(
         theta = np.concatenate([theta, start.log_noise])
         bounds += [(float(np.log(level * NOISE_RANGE[0])), float(np.log(level * NOISE_RANGE[1])))] * n
     lower, upper = np.array(bounds).T
+    if not fixed_noise and least is not None:
+        lower[shape:] = np.maximum(lower[shape:], np.log(np.clip(least, 1e-300, level * NOISE_RANGE[1])))
     theta = np.clip(theta, lower, upper)
     options = {"maxiter": iterations, "ftol": 1e-8, "maxfun": 2 * iterations}
-    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=bounds, options=options)
+    minimize(negative, theta, jac=True, method="L-BFGS-B", bounds=np.column_stack([lower, upper]), options=options)
     value, parameters, log_likelihood, size = best[-1]
     return Fitted(parameters, value, log_likelihood, size, [entry[0] for entry in best])
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 FORMAT, STREAM_FORMAT = "nareg-spacetime-3", "nareg-spacetime-stream-3"
 #: Of large networks.
-SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-2", "nareg-spacetime-sparse-stream-2"
+SPARSE_FORMAT, SPARSE_STREAM_FORMAT = "nareg-spacetime-sparse-2", "nareg-spacetime-sparse-stream-3"
 
 
 def save(model: SpaceTimeModel, path: str | os.PathLike[str]) -> None:

@@ -25,11 +25,19 @@ class LearningTask:
     robust: bool  # leave gross outliers out of the fit
     rng: np.random.Generator
     offsets: OffsetErrors | None = None  # of the means and cycles that were removed
+    least: np.ndarray | None = None  # (N,) variances that the noise has at least
 
-    def of_rows(self, unit: float, offsets: OffsetErrors) -> LearningTask:
-        """The same for readings divided by ``unit``, from which uncertain means and cycles were removed."""
+    def of_rows(self, unit: float, offsets: OffsetErrors, least: np.ndarray) -> LearningTask:
+        """The same for readings divided by ``unit``, from which uncertain means and cycles were removed.
+
+        Their noise has at ``least`` these variances (N,), unless it is given.
+        """
         noise = None if self.noise is None else np.maximum(self.noise / unit**2, FLOOR)
-        return replace(self, noise=noise, offsets=offsets)
+        return replace(self, noise=noise, offsets=offsets, least=None if noise is not None else least)
+
+    def bounded(self, noise: np.ndarray) -> np.ndarray:
+        """Noise variances (N,) that are not below the least ones."""
+        return noise if self.least is None else np.maximum(noise, self.least)
 
 
 @dataclass

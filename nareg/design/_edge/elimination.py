@@ -6,8 +6,6 @@ that takes ten times as long as the arithmetic.
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 
 from nareg._linear.factorization import fill_order, superlu
@@ -15,11 +13,15 @@ from nareg.results import symmetric_from_entries
 
 
 class Elimination:
-    """Pattern of L for a matrix with a diagonal and the entries ``(i, j)``, and where its entries are in L."""
+    """Pattern of L for a matrix with a diagonal and the entries ``(i, j)``, and where its entries are in L.
 
-    def __init__(self, n: int, i: np.ndarray, j: np.ndarray) -> None:
-        pattern = symmetric_from_entries(np.ones(n + i.size), i, j)
-        self.order = order = fill_order(pattern)
+    The order of elimination is SuperLU's, unless it is given.
+    """
+
+    def __init__(self, n: int, i: np.ndarray, j: np.ndarray, order: np.ndarray | None = None) -> None:
+        if order is None:
+            order = fill_order(symmetric_from_entries(np.ones(n + i.size), i, j))
+        self.order = order
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n)
         # diagonally dominant: eliminated as it stands, nothing cancels
@@ -35,11 +37,6 @@ class Elimination:
         stored = np.repeat(np.arange(n), np.diff(self.indptr)) * n + self.indices  # sorted: columns, then rows
         wanted = np.minimum(rank[i], rank[j]) * n + np.maximum(rank[i], rank[j])
         self.positions = np.concatenate([self.indptr[rank], np.searchsorted(stored, wanted)])
-
-    @cached_property
-    def compact(self) -> tuple[np.ndarray, np.ndarray]:
-        """``indptr`` and ``indices`` with 32 bits, for loops that wait for memory."""
-        return self.indptr.astype(np.int32), self.indices.astype(np.int32)
 
     def factor(self, entries: np.ndarray) -> tuple[float, np.ndarray] | None:
         """Log-determinant and factor (D on its diagonal); None where a pivot is not positive.

@@ -24,6 +24,7 @@ from nareg.spacetime._large.learning import Memory, shrunk_noise
 from nareg.spacetime._large.likelihood import log_likelihood
 from nareg.spacetime._large.model import ROUGH, THREADS, SparseSpaceTimeModel
 from nareg.spacetime._outliers import deletion_scores, gross
+from nareg.spacetime._resolution import noise_floor
 from nareg.spacetime._results import FitDetails
 from nareg.spacetime._space import Space
 from nareg.spacetime._task import LearningTask, StageClock
@@ -55,7 +56,8 @@ def fit_sparse(
         rows = grid.on_rows(values / unit)
         seasonal = cycles.fit(rows, grid.seconds, grid.step, grid.dated, families[2], wanted)
         rows = rows - seasonal.at(grid.seconds)
-        learned = learn_part(rows, graph, families, task.of_rows(unit, seasonal.errors_at(grid.seconds)), track, pool)
+        task = task.of_rows(unit, seasonal.errors_at(grid.seconds), noise_floor(calm, rows, law, unit, graph.adjacency))
+        learned = learn_part(rows, graph, families, task, track, pool)
         process = learned.process
         excluded = np.zeros(rows.shape, dtype=bool)
         track.enter("noise of every station from all readings", 1.0, ROUNDS + 1)
@@ -65,7 +67,8 @@ def fit_sparse(
             if task.robust:
                 excluded |= gross(deletion_scores(rows, x, var, np.where(excluded, np.inf, process.noise)))
             if task.noise is None:
-                process = replace(process, noise=_station_noise(np.where(excluded, np.nan, rows), x, var, process.noise))
+                noise = _station_noise(np.where(excluded, np.nan, rows), x, var, process.noise)
+                process = replace(process, noise=task.bounded(noise))
             track.tick(1)
         rows = np.where(excluded, np.nan, rows)
         x = mean_of(rows, process, pool, ROUGH, memory)

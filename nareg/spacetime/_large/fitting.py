@@ -101,7 +101,8 @@ def learn_large(
     def fit(readings: Sequence[np.ndarray], start: Process, iterations: int) -> FittedProcess:
         given = [Window(np.ascontiguousarray(part.T), seed) for part, seed in zip(readings, seeds, strict=True)]
         tick = lambda: progress.tick(1.0)  # noqa: E731
-        return learn(given, start, iterations=iterations, fixed_noise=task.noise is not None, pool=pool, tick=tick)
+        fixed = task.noise is not None
+        return learn(given, start, iterations=iterations, fixed_noise=fixed, least=task.least, pool=pool, tick=tick)
 
     progress.enter("first guess from a patch of stations", 0.05, PATCH_ITERATIONS)
     start = first_process(seen, graph, families[2], task)
@@ -143,7 +144,10 @@ def learn_part(
     part = neighborhood(graph.adjacency, counts, STATIONS)
     few = graph.subgraph(part)
     assert task.offsets is not None  # of_rows gave them
-    own = replace(task, noise=None if task.noise is None else task.noise[part], offsets=task.offsets.of(part))
+    own = replace(
+        task, noise=None if task.noise is None else task.noise[part], offsets=task.offsets.of(part),
+        least=None if task.least is None else task.least[part],
+    )  # fmt: skip
     smaller = {k: FieldFamily(few.adjacency, k) for k in families}
     learned = learn_large(y[:, part], few, smaller, own, progress, pool)
     process = learned.process
@@ -152,7 +156,7 @@ def learn_part(
     # the reach is in edges of the graph's mean degree
     scale = float(np.sqrt(graph.adjacency.sum() / n / (few.adjacency.sum() / few.n_nodes or 1.0)))
     field = families[process.field.family.smoothness].at(process.field.reach * scale)
-    whole = Process(field, process.rho, process.variance, everywhere if task.noise is None else task.noise)
+    whole = Process(field, process.rho, process.variance, task.bounded(everywhere) if task.noise is None else task.noise)
     shares = replace(learned.shares, known=counts > 0)
     return replace(learned, fitted=replace(learned.fitted, process=whole), shares=shares)
 
@@ -172,7 +176,7 @@ def first_process(parts: Sequence[np.ndarray], graph: Graph, family: FieldFamily
     guess = first_guess(few, space, "graph", 1, noise)
     fitted = maximize(few, space, guess, fixed_noise=noise is not None, iterations=PATCH_ITERATIONS).parameters
     typical = float(np.exp(np.median(fitted.log_noise)))
-    everywhere = np.full(graph.n_nodes, typical) if task.noise is None else task.noise
+    everywhere = task.bounded(np.full(graph.n_nodes, typical)) if task.noise is None else task.noise
     reach = float(np.clip(np.exp(fitted.log_reach), 0.5, 50.0))
     rho = float(np.clip(np.tanh(fitted.partials[0]), -0.99, 0.995))
     return Process(family.at(reach), rho, float(np.exp(fitted.log_variance)), everywhere)

@@ -5,33 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from nareg._compiled import parallel
-
-
-@parallel
-def solve_each(indptr, indices, factors, rank, B):  # type: ignore[no-untyped-def]
-    """``x_w = K_w^-1 b_w`` for every row of B (W, N), from factors ``L D L^T`` (W, entries) with one pattern.
-
-    One right side per matrix leaves a library's solver, made for many, far from the memory's rate.
-    """
-    W, n = B.shape
-    X = np.empty((W, n))
-    for w in prange(W):
-        x, data = np.empty(n), factors[w]
-        for i in range(n):
-            x[rank[i]] = B[w, i]
-        for j in range(n):
-            value = x[j]
-            for p in range(indptr[j] + 1, indptr[j + 1]):
-                x[indices[p]] -= data[p] * value
-        for j in range(n - 1, -1, -1):
-            total = x[j] / data[indptr[j]]
-            for p in range(indptr[j] + 1, indptr[j + 1]):
-                total -= data[p] * x[indices[p]]
-            x[j] = total
-        for i in range(n):
-            X[w, i] = x[rank[i]]
-    return X
+from nareg._compiled import parallel, serial
 
 
 @parallel
@@ -44,3 +18,131 @@ def pair_sums(i, j, E):  # type: ignore[no-untyped-def]
             total += E[i[e], t] * E[j[e], t]
         out[e] = total
     return out
+
+
+@serial
+def correct(indptr, indices, starts, parents, P, weights, right):  # type: ignore[no-untyped-def]
+    """Condition a Gaussian on readings; covariances on the pattern of L (CSC, sorted, diagonal first), which is chordal.
+
+    The Gaussian is the one of largest entropy with the covariances ``P`` on the pattern: what a block of columns (``starts``)
+    has below it screens it from all later ones. Its precision J then has this pattern, too. Blocks are taken as in a
+    multifrontal factorization of ``J + diag(weights)``, whose pieces of J are made when they are needed.
+
+    Returns the covariances after the readings, ``(J + diag(weights))^-1 right``, and the log-determinants of both precisions.
+    """
+    blocks = starts.size - 1
+    updates = [np.zeros((0, 0)) for _ in range(blocks)]  # what a block's elimination leaves to its parent
+    inverses = [np.zeros((0, 0)) for _ in range(blocks)]
+    slopes = [np.zeros((0, 0)) for _ in range(blocks)]
+    children = [np.zeros(0, np.int64) for _ in range(blocks)]
+    counts = np.zeros(blocks, np.int64)
+    for k in range(blocks):
+        if parents[k] >= 0:
+            counts[parents[k]] += 1
+    for k in range(blocks):
+        children[k] = np.empty(counts[k], np.int64)
+        counts[k] = 0
+    for k in range(blocks):
+        p = parents[k]
+        if p >= 0:
+            children[p][counts[p]] = k
+            counts[p] += 1
+    x = right.copy()
+    before, after = 0.0, 0.0
+    for k in range(blocks):
+        first, w = starts[k], starts[k + 1] - starts[k]
+        a = indptr[first]
+        m = indptr[first + 1] - a
+        below = m - w
+        # covariances, those below first
+        K = np.empty((m, m))
+        for c in range(below):
+            place = indptr[indices[a + w + c]]
+            for r in range(c, below):
+                while indices[place] != indices[a + w + r]:
+                    place += 1
+                K[c, r] = K[r, c] = P[place]
+        for c in range(w):
+            place = indptr[first + c]
+            for r in range(c, w):
+                K[below + r, below + c] = K[below + c, below + r] = P[place + r - c]
+            for r in range(below):
+                K[below + c, r] = K[r, below + c] = P[place + w - c + r]
+        M = np.linalg.cholesky(K)
+        W = M[below:, :below].copy()
+        for c in range(w):  # regression of the block on what is below
+            row = W[c]
+            for i in range(below - 1, -1, -1):
+                value = row[i] / M[i, i]
+                row[i] = value
+                for h in range(i):
+                    row[h] -= value * M[i, h]
+            before -= 2 * np.log(M[below + c, below + c])
+        own = np.ascontiguousarray(M[below:, below:])
+        D = np.linalg.inv(np.dot(own, own.T))
+        WD = np.dot(W.T, D)
+        # the block's piece of J, the block first
+        F = np.empty((m, m))
+        F[:w, :w] = D
+        F[w:, :w] = -WD
+        F[w:, w:] = np.dot(WD, W)
+        for c in range(w):
+            F[c, c] += weights[first + c]
+        for child in children[k]:
+            U = updates[child]
+            size = U.shape[0]
+            start = indptr[starts[child] + 1] - size
+            place = 0
+            where = np.empty(size, np.int64)
+            for r in range(size):
+                while indices[a + place] != indices[start + r]:
+                    place += 1
+                where[r] = place
+            for r in range(size):
+                for c in range(r + 1):
+                    F[where[r], where[c]] += U[r, c]
+            updates[child] = np.zeros((0, 0))
+        A = F[:w, :w].copy()
+        for r in range(w):
+            for c in range(r):
+                A[c, r] = A[r, c]
+        root = np.linalg.cholesky(A)
+        for c in range(w):
+            after += 2 * np.log(root[c, c])
+        inverse = np.ascontiguousarray(np.linalg.inv(A))
+        low = F[w:, :w].copy()
+        B = np.dot(low, inverse)
+        updates[k] = F[w:, w:] - np.dot(B, low.T)
+        inverses[k], slopes[k] = inverse, B
+        for r in range(below):
+            total = 0.0
+            for c in range(w):
+                total += B[r, c] * x[first + c]
+            x[indices[a + w + r]] -= total
+    Z = np.empty_like(P)
+    for k in range(blocks - 1, -1, -1):
+        first, w = starts[k], starts[k + 1] - starts[k]
+        a = indptr[first]
+        below = indptr[first + 1] - a - w
+        inverse, B = inverses[k], slopes[k]
+        V = np.empty((below, below))
+        for c in range(below):
+            place = indptr[indices[a + w + c]]
+            for r in range(c, below):
+                while indices[place] != indices[a + w + r]:
+                    place += 1
+                V[c, r] = V[r, c] = Z[place]
+        VB = np.dot(V, B)
+        top = inverse + np.dot(B.T, VB)
+        for c in range(w):
+            place = indptr[first + c]
+            for r in range(c, w):
+                Z[place + r - c] = top[r, c]
+            for r in range(below):
+                Z[place + w - c + r] = -VB[r, c]
+        mean = np.dot(inverse, x[first : first + w].copy())
+        for c in range(w):
+            for r in range(below):
+                mean[c] -= B[r, c] * x[indices[a + w + r]]
+        x[first : first + w] = mean
+    return Z, x, before, after

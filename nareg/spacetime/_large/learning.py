@@ -93,12 +93,14 @@ def posterior(
 
 
 def learn(
-    windows: Sequence[Window], start: Process, *, iterations: int, fixed_noise: bool,
+    windows: Sequence[Window], start: Process, *, iterations: int, fixed_noise: bool, least: np.ndarray | None = None,
     pool: ThreadPoolExecutor | None = None, tick: Callable[[], None] | None = None,
 ) -> FittedProcess:  # fmt: skip
-    """At most ``iterations`` of scoring from ``start``."""
+    """At most ``iterations`` of scoring from ``start``; noise variances are at ``least`` these (N,)."""
     level = max(float(np.nanvar(np.concatenate([w.y.ravel() for w in windows]))), 1e-12)
     lower, upper = _bounds(start.field.n, level)
+    if least is not None:
+        lower[3:] = np.clip(np.log(np.maximum(least, 1e-300)), lower[3:], upper[3:])
     memories = [Memory() for _ in windows]
     pairs = int(np.clip(CELLS // sum(w.y.size for w in windows), *PAIRS))
     density = eigenvalue_density(start.field.family.L, np.random.default_rng(windows[0].seed))

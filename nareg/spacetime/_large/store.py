@@ -68,22 +68,25 @@ def _shares(a: dict[str, np.ndarray], n: int) -> OffsetShares:
 
 def stream_of(a: dict[str, np.ndarray], facts: dict[str, Any]) -> SparseStream:
     """A stream from the arrays and facts of a file."""
-    from nareg.spacetime._large.stream import MODES, SparseStream
+    from nareg.spacetime._large.markov import POWERS
+    from nareg.spacetime._large.stream import SparseStream
 
     model, own = model_of(a, facts), facts["stream"]
     robust = None if own["robust"] is None else _store.number(own, "robust")
     _store.need(type(own["row"]) is int and own["row"] >= 0, "its row is not valid")
     _store.need(robust is None or robust > 0, "its bound for outliers is not positive")
+    power, n = own["power"], model.n_nodes
+    _store.need(type(power) is int and POWERS[0] <= power <= POWERS[1], "its power of the graph is not valid")
     state = {name.removeprefix("stream_"): a[name] for name in a if name.startswith("stream_")}
-    stream = SparseStream(model, own["row"], robust, state["coverage"], state["start"])
-    n, W = model.n_nodes, len(state["values"])
-    shapes = {
-        "coverage": (n,), "start": (n,), "values": (W, n), "weights": (W, n), "x": (W, n), "informed": (n,), "strikes": (n,),
-        "missing": (n,), "means": (len(state["means"]), n), "pivots": (2, n), "ends": (2, n), "past": (MODES,),
-    }  # fmt: skip
-    kinds = {"strikes": "i", "missing": "b"}
+    order = state["order"]
+    _store.need(order.shape == (n,) and order.dtype.kind == "i", "order has a wrong shape")
+    _store.need(np.array_equal(np.sort(order), np.arange(n)), "order is no order of its stations")
+    stream = SparseStream(model, own["row"], robust, order, power)
+    shapes = {"strikes": (n,), "mean": (n,), "covariance": stream.filter.covariance.shape}
     for name, shape in shapes.items():
-        _store.need(state[name].shape == shape and state[name].dtype.kind == kinds.get(name, "f"), f"{name} has a wrong shape")
+        kind = "i" if name == "strikes" else "f"
+        _store.need(state[name].shape == shape and state[name].dtype.kind == kind, f"{name} has a wrong shape")
         _store.need(bool(np.isfinite(state[name]).all()), f"{name} has a value that is not finite")
     stream.restore(state)
+    _store.need(bool((stream.filter.variance > 0).all()), "a variance is not positive")
     return stream

@@ -122,39 +122,6 @@ class Chains:
         return self.process.rho / (1 - self.process.rho**2)
 
 
-class Forward:
-    """Variances given all readings so far, one time after another."""
-
-    def __init__(self, chains: Chains):
-        self.chains = chains
-        self.pivots: list[np.ndarray] = []  # of the seen and the unseen chain, without what the record's end adds
-        self.ends: list[np.ndarray] = []
-        self.informed = np.zeros(chains.process.field.n)
-        self.missing = np.ones(self.informed.size, dtype=bool)
-
-    def step(self, weights: np.ndarray) -> None:
-        """The next time, with information ``weights`` (N,) of the readings."""
-        chains, prior = self.chains, 1 / self.chains.process.variance
-        informed = chains.weights @ weights
-        pivots, ends = [], []
-        for k, chain in enumerate((chains.seen, chains.unseen)):
-            d = weights + chain.others * informed
-            if not self.pivots:
-                pivots.append(d + chains.at_end * prior)
-                ends.append(np.full(d.size, chains.at_end * prior))
-                continue
-            precision = chains.increments(chain, self.informed, informed)
-            before = self.pivots[k] + chains.at_step * precision
-            pivots.append(d + chains.at_step * precision - (chains.beside * precision) ** 2 / before)
-            ends.append(chains.at_end * precision)
-        self.pivots, self.ends, self.informed, self.missing = pivots, ends, informed, weights == 0
-
-    def variance(self) -> np.ndarray:
-        """(N,) at the last time."""
-        seen, unseen = (1 / (pivot + end) for pivot, end in zip(self.pivots, self.ends, strict=True))
-        return np.where(self.missing, unseen, seen)
-
-
 def _spectra(process: Process, values: np.ndarray, coverage: np.ndarray, rows: slice, share: Share) -> np.ndarray:
     """(F, rows) variances of stations' fields per frequency, for the precisions in time ``values``."""
     low, high = values.min(), values.max()

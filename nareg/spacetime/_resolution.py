@@ -1,0 +1,124 @@
+"""What the noise of readings is at least: their rounding, and what a smooth record shows at its highest frequencies."""
+
+from __future__ import annotations
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.special import comb
+
+from nareg.spacetime._outliers import MAD_TO_STD
+from nareg.spacetime._transforms import Transform
+
+#: Steps between distinct values that differ by less than this share are one, and the commonest one is a resolution where it
+#: makes up at least this share of them; where fewer do, values are far apart and rounding matters little.
+ALIKE, COMMON = 0.01, 0.25
+#: Distinct values are further apart than this share of the largest: less is the rounding of floats, single or double.
+SINGLE, DOUBLE = 2e-7, 1e-12
+#: Fewer distinct values show no resolution of their own.
+FEWEST_VALUES = 4
+#: Orders of differences. Where a first one leaves at least so many times the variance that the last orders do, which agree to
+#: this factor, the field is smooth: an autoregression of first order leaves at most two times as much.
+ORDERS, SMOOTH, LEVEL = (1, 4, 5), 10.0, 1.3
+#: Differences that a variance needs, neighbors that explain a station's, and robust spreads at which they are cut.
+FEWEST, NEIGHBORS, CUT = 30, 5, 4.0
+
+
+def steps(y: np.ndarray) -> np.ndarray:
+    """(N,) commonest step between the distinct values of every station's readings (N, T); 0 where there is none.
+
+    A station with few values has the network's.
+    """
+    found = np.array([_step(row[np.isfinite(row)]) for row in y])
+    usual = float(np.nanmedian(found)) if np.isfinite(found).any() else 0.0
+    return np.where(np.isfinite(found), found, usual)
+
+
+def _step(values: np.ndarray) -> float:
+    """NaN where there are too few distinct values."""
+    if not values.size:
+        return np.nan
+    single = bool((values == values.astype(np.float32)).all())
+    rounding = (SINGLE if single else DOUBLE) * float(np.abs(values).max())
+    gaps = np.diff(np.sort(values))
+    gaps = np.sort(gaps[gaps > rounding])
+    if gaps.size < FEWEST_VALUES - 1:
+        return np.nan
+    alike = np.searchsorted(gaps, gaps * (1 + ALIKE) + 2 * rounding, side="right") - np.arange(gaps.size)
+    k = int(np.argmax(alike))
+    # where equal numbers agree, the smallest step: it comes first
+    return float(np.median(gaps[k : k + alike[k]])) if alike[k] >= max(2, COMMON * gaps.size) else 0.0
+
+
+def rounding_variance(y: np.ndarray, law: Transform) -> np.ndarray:
+    """(N,) variance that rounding to :func:`steps` adds to the transformed readings (N, T)."""
+    step = steps(y)
+    if law.linear or not (step > 0).any():
+        return step**2 / 12
+    low, high = float(np.nanmin(y)), float(np.nanmax(y))
+    half = step[:, None] / 2
+    # a transform need not be defined beyond the readings: there the half of the step inside stands for both
+    below, above = np.clip(y - half, low, high), np.clip(y + half, low, high)
+    width = np.maximum(above - below, 1e-300)
+    spread = (np.asarray(law.forward(above)) - np.asarray(law.forward(below))) * (step[:, None] / width)
+    seen = np.isfinite(y)
+    counts = np.maximum(seen.sum(axis=1), 1)
+    result: np.ndarray = np.where(seen & (step[:, None] > 0), spread**2, 0.0).sum(axis=1) / counts / 12
+    return result
+
+
+def rough_variance(rows: np.ndarray, adjacency: sp.csr_array) -> np.ndarray:
+    """(N,) variance of a smooth record (T, N) that neither time nor neighbors explain; 0 where the record is not smooth.
+
+    Differences of high order cancel a smooth field and keep white noise, ``comb(2k, k)`` times its variance. No autoregression
+    of first or second order describes such a field: it takes the noise for the field's.
+    """
+    n = rows.shape[1]
+    nothing = np.zeros(n)
+    first, *others = (_differences(rows, order) for order in ORDERS)
+    levels = [_variances(d) for d in (first, *others)]
+    able = np.all([np.isfinite(level) for level in levels], axis=0)
+    if not able.any():
+        return nothing
+    before, *last = (float(np.exp(np.log(np.maximum(level[able], 1e-300)).mean())) for level in levels)
+    if before < SMOOTH * last[-1] or max(last) > LEVEL * min(last):
+        return nothing
+    last_differences = others[-1]
+    scale = np.sqrt(levels[-1])
+    with np.errstate(invalid="ignore"):
+        z = np.clip(last_differences, -CUT * scale, CUT * scale)
+    return np.array([_unexplained(z, i, adjacency) if able[i] else 0.0 for i in range(n)])
+
+
+def noise_floor(y: np.ndarray, rows: np.ndarray, law: Transform, unit: float, adjacency: sp.csr_array) -> np.ndarray:
+    """(N,) least noise variances for readings ``y`` (N, T), which are ``rows`` (T, N) on a grid, transformed and over ``unit``."""
+    return np.maximum(rounding_variance(y, law) / unit**2, rough_variance(rows, adjacency))
+
+
+def _differences(rows: np.ndarray, order: int) -> np.ndarray:
+    return np.diff(rows, n=order, axis=0) / np.sqrt(comb(2 * order, order))
+
+
+def _variances(d: np.ndarray) -> np.ndarray:
+    """(N,) robust variances, NaN where there are few differences."""
+    result = np.full(d.shape[1], np.nan)
+    for i, column in enumerate(d.T):
+        seen = column[np.isfinite(column)]
+        if seen.size >= FEWEST:
+            result[i] = (MAD_TO_STD * float(np.median(np.abs(seen)))) ** 2
+    return result
+
+
+def _unexplained(z: np.ndarray, i: int, adjacency: sp.csr_array) -> float:
+    """Variance of the differences ``z`` (T, N) of one station given its neighbors', where enough of them have one."""
+    own = np.isfinite(z[:, i])
+    near, weights = (part[adjacency.indptr[i] : adjacency.indptr[i + 1]] for part in (adjacency.indices, adjacency.data))
+    chosen: list[int] = []
+    rows = own
+    for j in near[np.argsort(-weights, kind="stable")][:NEIGHBORS]:
+        both = rows & np.isfinite(z[:, j])
+        if both.sum() >= FEWEST and 2 * both.sum() >= own.sum() // 2:
+            chosen.append(int(j))
+            rows = both
+    target, others = z[rows, i], z[np.ix_(rows, chosen)]
+    left = target - others @ np.linalg.lstsq(others, target, rcond=None)[0] if chosen else target
+    return float(left @ left) / (left.size - len(chosen))
