@@ -13,7 +13,7 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
-from nareg.quality._others import Others, convolve
+from nareg.quality._others import Others
 from nareg.spacetime._outliers import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
@@ -25,7 +25,7 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 2.0, 7.0
+BEYOND, LEAST = 1.75, 6.0
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -64,31 +64,30 @@ def widths(rows: int) -> list[int]:
 
 
 def scans(seen: Others) -> list[Scan]:
-    """Every shape and width over the residuals."""
-    T, N = seen.weighted.shape
-    live = seen.observed.any(axis=0)
-    constant = convolve(seen.kernel, np.ones((T, N)))
-    information = np.where(live, constant.sum(axis=0), 1.0)
-    total = seen.weighted.sum(axis=0)
+    """Every shape and width over the residuals.
+
+    Shapes begin after the filter's first steps: one that is there from the start is the mean of the rest.
+    """
+    T, N = seen.white.shape
+    whitener, live = seen.whitener, seen.observed.any(axis=0)
+    mean = np.where(seen.observed, whitener.apply(np.ones((T, N))), 0.0)
+    information = np.maximum((mean**2).sum(axis=0), 1e-300)
+    total = (mean * seen.white).sum(axis=0)
     n = next_fast_len(2 * T, real=True)
-    spectra = [rfft(part, n, axis=0) for part in (seen.weighted, constant, seen.observed.astype(float))]
-    whole = np.zeros((n, N))
-    whole[:T], whole[n - T + 1 :] = seen.kernel, seen.kernel[1:][::-1]
-    power = np.maximum(rfft(whole, axis=0).real, 0.0)
-    weights = np.full(len(power), 2.0)
-    weights[0] = 1.0
-    if n % 2 == 0:
-        weights[-1] = 1.0
+    parts = (whitener.adjoint(seen.white), whitener.adjoint(mean), seen.observed.astype(float))
+    spectra = [rfft(part, n, axis=0) for part in parts]
+    filters = rfft(whitener.filter, n, axis=0)
     result = []
     for width in widths(T):
         for name, shape in (("box", np.ones(width)), ("ramp", np.linspace(1 / width, 1, width))):
             U = rfft(shape, n)
-            places = T - width + 1
-            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[:places] for spectrum in spectra[:2])
-            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[:places] / width
-            own = (weights * np.abs(U) ** 2) @ power / n
+            places = np.arange(T - width + 1)
+            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:2])
+            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[: places.size] / width
+            squares = np.cumsum(irfft(filters * U[:, None], n, axis=0)[:T] ** 2, axis=0)
+            own = squares[T - 1 - places]  # the end of the record cuts a shape's last steps off
             variance = own - cross**2 / information
-            good = live & (covered > COVERED) & (variance > 0.05 * own)
+            good = live & (covered > COVERED) & (variance > 0.05 * own) & (places >= whitener.order)[:, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 height = np.where(good, (score - cross * total / information) / variance, 0.0)
                 ratio = np.where(good, height * np.sqrt(variance), 0.0)
@@ -112,7 +111,7 @@ class Lasting:
 
 def lasting(seen: Others) -> tuple[list[Lasting], np.ndarray]:
     """The clearest lasting error of every suspect station, largest first, and the badness (rows, N) of all readings."""
-    T, N = seen.weighted.shape
+    T, N = seen.white.shape
     shapes = scans(seen)
     if not shapes:
         return [], np.zeros((T, N))

@@ -6,7 +6,8 @@ The precision of all readings of a station, given those of the others, is Toepli
 
 so the station's own weight in its smoothed value, and with it the prediction without it, is a convolution. The parametric
 model serves here, for its correlation knows only where stations are: one that learned correlations learns an exchange as well.
-Gaps of the other stations enter as larger noise. The test of any slow error of shape u is ``u' M e / sqrt(u' M u)``.
+Gaps of the other stations enter as larger noise. The test of any slow error of shape u is ``u' M e / sqrt(u' M u)``, and
+``M = F' F`` with the filter F of :mod:`nareg.quality._white`, which knows where the record begins and ends.
 """
 
 from __future__ import annotations
@@ -17,8 +18,11 @@ import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 from nareg.spacetime._smoother import run
 
+#: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
+LARGEST = 5.0
 #: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
 ISOLATED = 2
 
@@ -33,10 +37,10 @@ class Others:
         Field at a station from the other stations' readings, without mean and cycles.
     residual : (rows, N) array
         Reading minus prediction; where there is no usable reading, smoothed value minus prediction.
-    weighted : (rows, N) array
-        ``M e``, zero where there is no usable reading.
-    kernel : (rows, N) array
-        First column of every station's M.
+    white : (rows, N) array
+        ``F e``, of unit variance and independent, at most :data:`LARGEST` in size; zero where there is no usable reading.
+    whitener : Whitener
+        The filters F.
     std : (N,) array
         Of a residual.
     observed : (rows, N) bool array
@@ -45,8 +49,8 @@ class Others:
 
     prediction: np.ndarray
     residual: np.ndarray
-    weighted: np.ndarray
-    kernel: np.ndarray
+    white: np.ndarray
+    whitener: Whitener
     std: np.ndarray
     observed: np.ndarray
 
@@ -69,14 +73,17 @@ def others(residuals: Residuals) -> Others:
     noise = parameters.noise
     usable = residuals.usable
     done = run(np.where(usable, y, np.nan), parameters.dynamics(model.space), noise)
-    conditional, precision = kernels(residuals, noise)
+    conditional = covariances(residuals, noise)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
     near = sum(np.roll(np.pad(residuals.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
     counted = usable.any(axis=0) & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
     residual = np.where(counted, y - prediction, done.x - prediction)
-    weighted = np.where(counted, convolve(precision, residual), 0.0)
-    return Others(prediction, residual, weighted, precision, np.sqrt(conditional[0] + noise), counted)
+    covariance = conditional.copy()
+    covariance[0] += np.where(usable.any(axis=0), noise, 0.0)
+    whitener = Whitener.of(covariance)
+    white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
+    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,16 +143,11 @@ class Spectrum:
         return result
 
 
-def kernels(residuals: Residuals, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, N) autocovariance of a station's field given the others' readings, and inverse of that with its noise."""
+def covariances(residuals: Residuals, noise: np.ndarray) -> np.ndarray:
+    """(rows, N) autocovariance of a station's field given the others' readings."""
     T, N = residuals.y.shape
     spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True))
-    live = spectrum.live
+    result = np.zeros((T, N))
     conditional = np.maximum(1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2, 0.0)
-    own = 1 / (conditional + noise[live][:, None])
-    result = []
-    for part in (conditional, own):
-        columns = np.zeros((T, N))
-        columns[:, live] = irfft(part, spectrum.n, axis=1)[:, :T].T
-        result.append(columns)
-    return result[0], result[1]
+    result[:, spectrum.live] = irfft(conditional, spectrum.n, axis=1)[:, :T].T
+    return result
