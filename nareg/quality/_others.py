@@ -12,6 +12,7 @@ Gaps of the other stations enter as larger noise. The test of any slow error of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,21 +67,26 @@ def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
     return result
 
 
-def others(residuals: Residuals) -> Others:
-    """One pass of the parametric model, and from it every station's prediction without its own readings."""
+def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
+    """One pass of the parametric model, and from it every station's prediction without its own readings.
+
+    Readings of the stations ``without`` are compared with the others', and tell nothing of these.
+    """
     model, y = residuals.model, residuals.y
     parameters = model.parameters
     noise = parameters.noise
     usable = residuals.usable
+    judged = usable.any(axis=0)
+    usable[:, list(without)] = False
     done = run(np.where(usable, y, np.nan), parameters.dynamics(model.space), noise)
-    conditional = covariances(residuals, noise)
+    conditional = covariances(residuals, usable)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
     near = sum(np.roll(np.pad(residuals.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
-    counted = usable.any(axis=0) & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
+    counted = judged & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
     residual = np.where(counted, y - prediction, done.x - prediction)
     covariance = conditional.copy()
-    covariance[0] += np.where(usable.any(axis=0), noise, 0.0)
+    covariance[0] += np.where(judged, noise, 0.0)
     whitener = Whitener.of(covariance)
     white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
     return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted)
@@ -97,6 +103,7 @@ class Spectrum:
     root : (L,) array
         One over the noise's standard deviation, which gaps enlarge.
     W : (L, L) array
+    g : (F,) array
     filtered : (L, F) array
         ``1 / (1 + g L)``.
     excess : (L,) array
@@ -107,14 +114,15 @@ class Spectrum:
     live: np.ndarray
     root: np.ndarray
     W: np.ndarray
+    g: np.ndarray
     filtered: np.ndarray
     excess: np.ndarray
     n: int
 
     @classmethod
-    def of(cls, residuals: Residuals, n: int) -> Spectrum:
+    def of(cls, residuals: Residuals, n: int, usable: np.ndarray | None = None) -> Spectrum:
         parameters = residuals.model.parameters
-        share = residuals.usable.mean(axis=0)
+        share = (residuals.usable if usable is None else usable).mean(axis=0)
         live = np.flatnonzero(share > 0)
         noise = parameters.noise[live]
         inflated = noise / share[live]
@@ -125,7 +133,7 @@ class Spectrum:
         root = 1 / np.sqrt(inflated)
         eigenvalues, W = np.linalg.eigh(root[:, None] * K * root)
         filtered = 1 / (1 + np.maximum(eigenvalues, 0.0)[:, None] * g)
-        return cls(live, root, W, filtered, inflated - noise, n)
+        return cls(live, root, W, g, filtered, inflated - noise, n)
 
     def row(self, a: int) -> np.ndarray:
         """(L, F) spectra between the a-th live station and all."""
@@ -143,11 +151,15 @@ class Spectrum:
         return result
 
 
-def covariances(residuals: Residuals, noise: np.ndarray) -> np.ndarray:
-    """(rows, N) autocovariance of a station's field given the others' readings."""
+def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:
+    """(rows, N) autocovariance of a station's field given the usable readings of the others."""
     T, N = residuals.y.shape
-    spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True))
-    result = np.zeros((T, N))
-    conditional = np.maximum(1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2, 0.0)
-    result[:, spectrum.live] = irfft(conditional, spectrum.n, axis=1)[:, :T].T
+    spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True), usable)
+    live, K = spectrum.live, residuals.model.parameters.covariance(residuals.model.space)
+    conditional = np.empty((N, spectrum.g.size))
+    conditional[live] = 1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2
+    silent = np.setdiff1d(np.arange(N), live)
+    weights = spectrum.W.T @ (spectrum.root[:, None] * K[np.ix_(live, silent)])
+    conditional[silent] = spectrum.g * K[silent, silent][:, None] - spectrum.g**2 * ((weights.T**2) @ spectrum.filtered)
+    result: np.ndarray = irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
     return result

@@ -69,7 +69,7 @@ def _without(residuals: Residuals, stations: list[int]) -> Residuals:
 
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
     """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors."""
-    errors, badness = lasting(seen)
+    errors, badness = lasting(residuals, seen)
     return [_drift(residuals, error) for error in errors], residuals.by_station(badness)
 
 

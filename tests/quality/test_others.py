@@ -144,7 +144,7 @@ def test_heights_are_generalized_least_squares(rng, place):
     start, i = 40 if place == "inside" else 120 - scan.width, 3
     shape = np.zeros(120)
     shape[start : start + scan.width] = np.linspace(1 / scan.width, 1, scan.width)
-    covariance = covariances(residuals, residuals.model.parameters.noise)[:, i]
+    covariance = covariances(residuals, residuals.usable)[:, i]
     C = toeplitz(covariance) + residuals.model.parameters.noise[i] * np.eye(120)
     X = np.column_stack([shape, np.ones(120)])
     expected = np.linalg.solve(X.T @ np.linalg.solve(C, X), X.T @ np.linalg.solve(C, seen.residual[:, i]))[0]
