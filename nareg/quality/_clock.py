@@ -1,7 +1,8 @@
 """A wrong clock: readings that fit the other stations at earlier or later times, as after a reset or in another time zone.
 
-The station's own cycles came from the times in doubt. So what is expected of it has the median of all stations' cycles.
-Weather that passes reaches one station before another, but takes little of the difference away; hence the limit.
+The evidence is a likelihood ratio of whitened residuals, so that slow weather counts once, and it pays for all lags, spans and
+stations that were tried. Cycles of the day have no part in it: a valley that warms late looks like a late clock every day.
+Weather that passes reaches one station after another; a wrong clock has one lag against all others.
 """
 
 from __future__ import annotations
@@ -9,85 +10,142 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.fft import irfft, next_fast_len, rfft
 
-from nareg.quality._others import Others
+from nareg.quality._others import LARGEST, Others
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 from nareg.spacetime._times import TimeGrid
 
-#: Delays up to a day, or so many steps where times are numbers; so many each way are tried.
-DAY, STEPS, TRIED = 86_400.0, 24, 48
-#: Parts of the span; most of them must fit better, and the median part by this share of the squares.
-PARTS, MOST, LEFT = 8, 7, 0.5
-#: The squares fall by so many standard errors at least.
-CLEAR = 4.0
+#: Hours that clocks are off by: those of other zones and of daylight saving, some of which are half, and a day. Where times
+#: are numbers, as many steps as hours of a day.
+HOURS = np.concatenate([np.arange(0.5, 14.5, 0.5), [24.0]])
+STEPS = 24
+#: A lag of so many hours more or less is the same, where steps do not divide it.
+ABOUT = 0.25
+#: Chance that a network without a fault shows a wrong clock, if its model is true.
+CHANCE = 1e-4
+#: Parts of the span; most of them must fit better, and the median part leaves this share of the whitened squares.
+PARTS, MOST, LEFT = 8, 7, 0.7
 #: Readings in the span, at least.
 SHORTEST = 64
-#: Differences count up to so many standard deviations.
-CAP = 6.0
+#: Share of the others that show a lag which must show this one.
+AGREE = 0.75
+#: And so many must show one.
+FEWEST = 2
+#: A correlation of white noise shows a lag beyond so many standard errors.
+SHOWN = 5.0
 
 
 @dataclass(frozen=True)
 class Delay:
     """A station whose labels from ``start`` to ``stop`` are ``steps`` of the grid late.
 
-    The share ``left`` of its squared differences from the others remains then. They fall by ``ratio`` standard errors, and
-    its readings are off by ``size``.
+    ``ratio`` is the evidence in standard deviations, and its readings are off by ``size``.
     """
 
     station: int
     start: int
     stop: int
     steps: int
-    left: float
     ratio: float
     size: float
 
     @property
     def order(self) -> float:
         """How clear the fault is beside others of its kind."""
-        return 1 / self.left
+        return self.ratio
 
 
 def delays(residuals: Residuals, seen: Others) -> list[Delay]:
     """Stations with a wrong clock, from some time on, up to some time, or throughout."""
-    cycles = residuals.offset - residuals.offset.mean(axis=0)
-    values = np.where(residuals.frozen | residuals.absurd, np.nan, residuals.y) + cycles
-    expected = seen.prediction + np.median(cycles, axis=1)[:, None]
+    values = np.where(residuals.frozen | residuals.absurd, np.nan, residuals.y)
     enough = np.isfinite(values).sum(axis=0) >= SHORTEST
-    if enough.sum() < 4:
-        return []
     lags = _lags(residuals.grid)
-    results = (_station(int(i), values[:, i], expected[:, i], float(seen.std[i]), lags) for i in np.flatnonzero(enough))
-    return [delay for delay in results if delay is not None]
+    if enough.sum() < 4 or not lags.size:
+        return []
+    tried = lags.size * 2 * len(values) / SHORTEST * enough.sum()
+    needed = 2 * float(np.log(tried / CHANCE))
+    cycles = np.median(residuals.offset - residuals.offset.mean(axis=0), axis=1)
+    found = [_station(i, values[:, i], seen, cycles, lags, needed) for i in map(int, np.flatnonzero(enough))]
+    late = [delay for delay in found if delay is not None]
+    clearest = max(late, key=lambda delay: delay.ratio, default=None)
+    # where the clearest lag is none of a clock, weather travels, and other lags are no clocks' either
+    if clearest is None or not _same_everywhere(clearest, values[:, enough], values[:, clearest.station], seen.whitener, lags):
+        return []
+    return [clearest]
 
 
 def _lags(grid: TimeGrid) -> np.ndarray:
     """Delays to try, in steps of the grid, without 0."""
-    longest = max(int(DAY // grid.step), 1) if grid.dated else STEPS
-    stride = -(-longest // TRIED)
-    ahead = stride * np.arange(1, longest // stride + 1)
+    if not grid.dated:
+        ahead = np.arange(1, STEPS + 1)
+    else:
+        steps = np.rint(HOURS * 3600 / grid.step)
+        ahead = np.unique(steps[(np.abs(steps * grid.step / 3600 - HOURS) <= ABOUT) & (steps > 0)]).astype(int)
     return np.concatenate([-ahead[::-1], ahead])
 
 
-def _station(station: int, y: np.ndarray, expected: np.ndarray, std: float, lags: np.ndarray) -> Delay | None:
-    T = len(y)
-    at = np.arange(T) - lags[:, None]  # a late label shows the field of an earlier time
-    moved = np.where((at >= 0) & (at < T), expected[np.clip(at, 0, T - 1)], np.nan)
-    plain, shifted = (np.minimum(((y - e) / std) ** 2, CAP**2) for e in (expected, moved))
-    fall = plain - shifted  # NaN where there is no reading, or no prediction at the other time
-    gain = np.cumsum(np.nan_to_num(fall), axis=1)
-    before = np.hstack([np.zeros((len(lags), 1)), gain[:, :-1]])
-    spans = np.stack([gain, gain[:, -1:] - before])  # up to a time, and from it on
-    late, lag, cut = (int(i) for i in np.unravel_index(int(np.argmax(spans)), spans.shape))
+def _shifted(values: np.ndarray, lags: np.ndarray) -> np.ndarray:
+    """(T, L) values of so many steps before; NaN beyond the record."""
+    T = len(values)
+    at = np.arange(T)[:, None] - lags  # a late label shows the field of an earlier time
+    return np.where((at >= 0) & (at < T), values[np.clip(at, 0, T - 1)], np.nan)
+
+
+def _station(
+    station: int, y: np.ndarray, seen: Others, cycles: np.ndarray, lags: np.ndarray, needed: float
+) -> Delay | None:
+    T, prediction = len(y), seen.prediction[:, station]
+    moved = _shifted(prediction, lags)
+    there = np.isfinite(y)
+    filled = np.where(there, y, prediction + seen.residual[:, station])
+    whitener = Whitener(seen.whitener.first[:, :, [station]], seen.whitener.filter[:, [station]])
+    both = np.hstack([(filled - prediction)[:, None], filled[:, None] - np.where(np.isfinite(moved), moved, 0.0)])
+    squares = np.minimum(whitener.apply(both) ** 2, LARGEST**2)
+    reach = np.arange(T)[:, None] - lags
+    known = there[:, None] & (reach >= whitener.order) & (reach < T)  # the filter looks back, not beyond the record
+    fall = np.where(known, squares[:, :1] - squares[:, 1:], 0.0)
+    gain = np.cumsum(fall, axis=0)
+    spans = np.stack([gain, gain[-1] - np.vstack([np.zeros((1, lags.size)), gain[:-1]])])  # up to a time, and from it on
+    late, cut, lag = (int(i) for i in np.unravel_index(int(np.argmax(spans)), spans.shape))
     inside = np.arange(T) >= cut if late else np.arange(T) <= cut
-    rows = np.flatnonzero(inside & np.isfinite(fall[lag]))
+    rows = np.flatnonzero(inside & known[:, lag])
     if rows.size < SHORTEST:
         return None
-    parts = np.array([[plain[r].mean(), shifted[lag, r].mean()] for r in np.array_split(rows, PARTS)])
-    falls = parts[:, 0] - parts[:, 1]
-    left = float(np.median(parts[:, 1] / parts[:, 0]))
-    ratio = float(falls.mean() / (falls.std(ddof=1) / np.sqrt(PARTS)))
-    if (falls > 0).sum() < MOST or left > LEFT or ratio < CLEAR:
+    per_reading = max(float(squares[rows, 1 + lag].mean()), 1.0)
+    evidence = float(fall[rows, lag].sum()) / per_reading
+    parts = np.array([[squares[r, 0].sum(), squares[r, 1 + lag].sum()] for r in np.array_split(rows, PARTS)])
+    left = float(np.median(parts[:, 1] / np.maximum(parts[:, 0], 1e-300)))
+    if evidence < needed or left > LEFT or (parts[:, 1] < parts[:, 0]).sum() < MOST:
         return None
-    size = float(np.sqrt(np.mean((moved[lag, rows] - expected[rows]) ** 2)))
-    return Delay(station, int(rows[0]), int(rows[-1]) + 1, int(lags[lag]), left, ratio, size)
+    other = _shifted(prediction + cycles, lags[[lag]])[rows, 0]
+    size = float(np.sqrt(np.nanmean((other - (prediction + cycles)[rows]) ** 2)))
+    # few readings beyond the span do not tell that it ends there
+    start = int(rows[0]) if known[: rows[0], lag].sum() >= SHORTEST else 0
+    stop = int(rows[-1]) + 1 if known[rows[-1] + 1 :, lag].sum() >= SHORTEST else T
+    return Delay(station, start, stop, int(lags[lag]), float(np.sqrt(evidence)), size)
+
+
+def _same_everywhere(delay: Delay, values: np.ndarray, y: np.ndarray, whitener: Whitener, lags: np.ndarray) -> bool:
+    """Whether most of the other stations that show a lag of this one show the same, beside the one outside of the span."""
+    others = values[:, [not np.array_equal(v, y, equal_nan=True) for v in values.T]]
+    filters = Whitener(whitener.first[:, :, [delay.station]], whitener.filter[:, [delay.station]])
+    mine, others = (filters.apply(np.where(np.isfinite(v), v, 0.0)) for v in (y[:, None], others))
+    mine, others = (np.where(np.abs(part) < 2 * LARGEST, np.clip(part, -LARGEST, LARGEST), 0.0) for part in (mine, others))
+    inside = (np.arange(len(y)) >= delay.start) & (np.arange(len(y)) < delay.stop)
+    tried = np.append(lags, 0)
+    lag, clear = _clearest(np.where(inside[:, None], mine, 0.0), others, tried)
+    if np.isfinite(y[~inside]).sum() >= SHORTEST:
+        usual, known = _clearest(np.where(inside[:, None], 0.0, mine), others, tried)
+        lag, clear = lag - usual, clear & known
+    same = np.abs(lag - delay.steps) <= np.abs(lags).min()
+    return bool(clear.sum() >= FEWEST and same[clear].mean() >= AGREE)
+
+
+def _clearest(mine: np.ndarray, others: np.ndarray, lags: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Of every other station, the lag at which white noise (T, 1) is most like its own, and whether it is beyond chance."""
+    n = next_fast_len(2 * len(mine), real=True)
+    products = irfft(rfft(others, n, axis=0).conj() * rfft(mine, n, axis=0), n, axis=0)[lags]
+    errors = np.sqrt((mine**2).sum() * (others**2).mean(axis=0))
+    return lags[np.argmax(products, axis=0)], products.max(axis=0) > SHOWN * errors

@@ -7,13 +7,15 @@ is projected out. How far a network departs from the model shows in the pooled s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 from scipy.ndimage import maximum_filter1d, uniform_filter1d
 
-from nareg.quality._others import Others, convolve
+from nareg.quality._others import Others, others
+from nareg.quality._residuals import Residuals
 from nareg.spacetime._outliers import MAD_TO_STD
 
 #: Narrowest shape in steps, and the ratio of one width to the next.
@@ -25,7 +27,9 @@ COVERED = 0.3
 #: A shape counts for badness beyond so many times the clearest shape of a usual station.
 UNUSUAL = 1.5
 #: A station is suspect beyond so many times it, and so many standard deviations.
-BEYOND, LEAST = 2.0, 7.0
+BEYOND, LEAST = 1.5, 5.5
+#: A station's own spread is measured with boxes that fit into the record so many times.
+SHORT = 16
 #: Steps that a residual is averaged over, and the range of its size, in standard deviations, that weighs a reading.
 SMOOTHED, SMALLEST, LARGEST = 5, 0.25, 4.0
 #: Badness per standard deviation of a shape: it speaks for many readings, and healthy stations have clear ones too.
@@ -64,38 +68,58 @@ def widths(rows: int) -> list[int]:
 
 
 def scans(seen: Others) -> list[Scan]:
-    """Every shape and width over the residuals."""
-    T, N = seen.weighted.shape
-    live = seen.observed.any(axis=0)
-    constant = convolve(seen.kernel, np.ones((T, N)))
-    information = np.where(live, constant.sum(axis=0), 1.0)
-    total = seen.weighted.sum(axis=0)
+    """Every shape and width over the residuals.
+
+    Shapes begin after the filter's first steps: one that is there from the start is the mean of the rest.
+    """
+    T, N = seen.white.shape
+    whitener, live = seen.whitener, seen.observed.any(axis=0)
+    mean = np.where(seen.observed, whitener.apply(np.ones((T, N))), 0.0)
+    information = np.maximum((mean**2).sum(axis=0), 1e-300)
+    total = (mean * seen.white).sum(axis=0)
     n = next_fast_len(2 * T, real=True)
-    spectra = [rfft(part, n, axis=0) for part in (seen.weighted, constant, seen.observed.astype(float))]
-    whole = np.zeros((n, N))
-    whole[:T], whole[n - T + 1 :] = seen.kernel, seen.kernel[1:][::-1]
-    power = np.maximum(rfft(whole, axis=0).real, 0.0)
-    weights = np.full(len(power), 2.0)
-    weights[0] = 1.0
-    if n % 2 == 0:
-        weights[-1] = 1.0
+    parts = (whitener.adjoint(seen.white), whitener.adjoint(mean), seen.observed.astype(float))
+    spectra = [rfft(part, n, axis=0) for part in parts]
+    filters = rfft(whitener.filter, n, axis=0)
     result = []
     for width in widths(T):
         for name, shape in (("box", np.ones(width)), ("ramp", np.linspace(1 / width, 1, width))):
             U = rfft(shape, n)
-            places = T - width + 1
-            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[:places] for spectrum in spectra[:2])
-            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[:places] / width
-            own = (weights * np.abs(U) ** 2) @ power / n
+            places = np.arange(T - width + 1)
+            score, cross = (irfft(spectrum * U.conj()[:, None], n, axis=0)[: places.size] for spectrum in spectra[:2])
+            covered = irfft(spectra[2] * rfft(np.ones(width), n).conj()[:, None], n, axis=0)[: places.size] / width
+            squares = np.cumsum(irfft(filters * U[:, None], n, axis=0)[:T] ** 2, axis=0)
+            own = squares[T - 1 - places]  # the end of the record cuts a shape's last steps off
             variance = own - cross**2 / information
-            good = live & (covered > COVERED) & (variance > 0.05 * own)
+            good = live & (covered > COVERED) & (variance > 0.05 * own) & (places >= whitener.order)[:, None]
             with np.errstate(divide="ignore", invalid="ignore"):
                 height = np.where(good, (score - cross * total / information) / variance, 0.0)
                 ratio = np.where(good, height * np.sqrt(variance), 0.0)
             some = ratio[good]
             pooled = MAD_TO_STD * float(np.median(np.abs(some))) if some.size else 1.0
             result.append(Scan(name, width, ratio / max(pooled, 1.0), height))
-    return result
+    own = _own_spread(result, T, N)
+    return [replace(scan, ratio=scan.ratio / own) for scan in result]
+
+
+def _own_spread(shapes: list[Scan], T: int, N: int) -> np.ndarray:
+    """(N,) by how much a station's boxes differ more from the next ones than the model says, at least 1.
+
+    Some places have lasting weather of their own, such as valleys. A difference of neighbors in time hardly sees a drift.
+    """
+    squares: list[np.ndarray] = []
+    for scan in shapes:
+        if scan.name == "box" and SHORT * scan.width <= T:
+            first, second = scan.ratio[: -scan.width], scan.ratio[scan.width :]
+            known = (first != 0) & (second != 0)
+            steps = np.where(known, np.abs(second - first), np.nan)
+            enough = known.sum(axis=0) >= SHORT
+            squares.append(np.where(enough, np.nanmedian(np.where(enough, steps, 0.0), axis=0) ** 2, np.nan))
+    if not squares:
+        return np.ones(N)
+    some = np.isfinite(squares).any(axis=0)
+    mean = np.nanmean(np.where(some, squares, 1.0), axis=0)
+    return np.where(some, np.maximum(MAD_TO_STD * np.sqrt(mean / 2), 1.0), 1.0)
 
 
 @dataclass(frozen=True)
@@ -110,22 +134,66 @@ class Lasting:
     height: float
 
 
-def lasting(seen: Others) -> tuple[list[Lasting], np.ndarray]:
-    """The clearest lasting error of every suspect station, largest first, and the badness (rows, N) of all readings."""
-    T, N = seen.weighted.shape
-    shapes = scans(seen)
-    if not shapes:
-        return [], np.zeros((T, N))
-    ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in shapes])
-    peaks, live = ratios.max(axis=0), seen.observed.any(axis=0)
-    usual = float(np.median(peaks[live])) if live.any() else 0.0
-    errors = []
-    for i in np.flatnonzero(peaks > max(BEYOND * usual, LEAST)):
-        shape = shapes[int(np.argmax(ratios[:, i]))]
-        start = int(np.argmax(np.abs(shape.ratio[:, i])))
-        errors.append(Lasting(int(i), shape.name, start, start + shape.width, float(peaks[i]), float(shape.height[start, i])))
-    covering = np.max([shape.covering(T) for shape in shapes], axis=0)
-    covering[covering < UNUSUAL * usual] = 0.0
-    size = np.abs(uniform_filter1d(seen.residual, SMOOTHED, axis=0)) / np.where(seen.std > 0, seen.std, 1.0)
-    badness = WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
-    return sorted(errors, key=lambda e: -e.ratio), badness
+class LastingErrors:
+    """The lasting errors of every station.
+
+    Attributes
+    ----------
+    seen : Others
+    shapes : list of Scan
+    peaks : (N,) array
+        Largest ratio of each station.
+    usual : float
+        That of the median station.
+    """
+
+    def __init__(self, seen: Others):
+        self.seen, self.shapes = seen, scans(seen)
+        N = seen.white.shape[1]
+        self.ratios = np.array([np.abs(shape.ratio).max(axis=0) for shape in self.shapes]) if self.shapes else np.zeros((1, N))
+        self.peaks, live = self.ratios.max(axis=0), seen.observed.any(axis=0)
+        self.usual = float(np.median(self.peaks[live])) if live.any() else 0.0
+
+    def clearest(self, station: int) -> Lasting:
+        """The clearest error of one station."""
+        shape = self.shapes[int(np.argmax(self.ratios[:, station]))]
+        start = int(np.argmax(np.abs(shape.ratio[:, station])))
+        ratio, height = float(self.peaks[station]), float(shape.height[start, station])
+        return Lasting(station, shape.name, start, start + shape.width, ratio, height)
+
+    def suspects(self, but: Sequence[int] = ()) -> list[Lasting]:
+        """The clearest error of every station that is suspect, the largest first."""
+        over = np.flatnonzero(self.peaks > max(BEYOND * self.usual, LEAST))
+        return sorted((self.clearest(int(i)) for i in over if i not in but), key=lambda error: -error.ratio)
+
+    def badness(self) -> np.ndarray:
+        """(rows, N) badness of all readings."""
+        T = len(self.seen.white)
+        if not self.shapes:
+            return np.zeros(self.seen.white.shape)
+        covering = np.max([shape.covering(T) for shape in self.shapes], axis=0)
+        covering[covering < UNUSUAL * self.usual] = 0.0
+        std = np.where(self.seen.std > 0, self.seen.std, 1.0)
+        size = np.abs(uniform_filter1d(self.seen.residual, SMOOTHED, axis=0)) / std
+        result: np.ndarray = WEIGHT * covering * np.sqrt(np.clip(size, SMALLEST, LARGEST))
+        return result
+
+
+def lasting(residuals: Residuals, seen: Others) -> tuple[list[Lasting], np.ndarray]:
+    """The clearest lasting error of every suspect station, and the badness (rows, N) of all readings.
+
+    The station with the largest error is left out of what is expected of the others, so that it bends these no longer. Of two
+    stations that differ from each other for the same time, such as twins, the faulty one differs from all the others as well.
+    """
+    now = LastingErrors(seen)
+    badness, errors, stations = now.badness(), [], []
+    while suspects := now.suspects(but=stations):
+        worst = suspects[0]
+        rival = next((e for e in suspects[1:] if e.start < worst.stop and worst.start < e.stop), None)
+        if rival is not None:
+            both = LastingErrors(others(residuals, [*stations, worst.station, rival.station]))
+            worst = max((both.clearest(e.station) for e in (worst, rival)), key=lambda error: error.ratio)
+        errors.append(worst)
+        stations.append(worst.station)
+        now = LastingErrors(others(residuals, stations))
+    return errors, badness

@@ -6,19 +6,24 @@ The precision of all readings of a station, given those of the others, is Toepli
 
 so the station's own weight in its smoothed value, and with it the prediction without it, is a convolution. The parametric
 model serves here, for its correlation knows only where stations are: one that learned correlations learns an exchange as well.
-Gaps of the other stations enter as larger noise. The test of any slow error of shape u is ``u' M e / sqrt(u' M u)``.
+Gaps of the other stations enter as larger noise. The test of any slow error of shape u is ``u' M e / sqrt(u' M u)``, and
+``M = F' F`` with the filter F of :mod:`nareg.quality._white`, which knows where the record begins and ends.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 from nareg.spacetime._smoother import run
 
+#: Whitened residuals count up to so many standard deviations: a few of them decide nothing.
+LARGEST = 5.0
 #: Readings among five neighbors in time of which at most so many are bad are spikes, which say nothing of slow errors.
 ISOLATED = 2
 
@@ -33,10 +38,10 @@ class Others:
         Field at a station from the other stations' readings, without mean and cycles.
     residual : (rows, N) array
         Reading minus prediction; where there is no usable reading, smoothed value minus prediction.
-    weighted : (rows, N) array
-        ``M e``, zero where there is no usable reading.
-    kernel : (rows, N) array
-        First column of every station's M.
+    white : (rows, N) array
+        ``F e``, of unit variance and independent, at most :data:`LARGEST` in size; zero where there is no usable reading.
+    whitener : Whitener
+        The filters F.
     std : (N,) array
         Of a residual.
     observed : (rows, N) bool array
@@ -45,8 +50,8 @@ class Others:
 
     prediction: np.ndarray
     residual: np.ndarray
-    weighted: np.ndarray
-    kernel: np.ndarray
+    white: np.ndarray
+    whitener: Whitener
     std: np.ndarray
     observed: np.ndarray
 
@@ -62,21 +67,29 @@ def convolve(kernel: np.ndarray, values: np.ndarray) -> np.ndarray:
     return result
 
 
-def others(residuals: Residuals) -> Others:
-    """One pass of the parametric model, and from it every station's prediction without its own readings."""
+def others(residuals: Residuals, without: Sequence[int] = ()) -> Others:
+    """One pass of the parametric model, and from it every station's prediction without its own readings.
+
+    Readings of the stations ``without`` are compared with the others', and tell nothing of these.
+    """
     model, y = residuals.model, residuals.y
     parameters = model.parameters
     noise = parameters.noise
     usable = residuals.usable
+    judged = usable.any(axis=0)
+    usable[:, list(without)] = False
     done = run(np.where(usable, y, np.nan), parameters.dynamics(model.space), noise)
-    conditional, precision = kernels(residuals, noise)
+    conditional = covariances(residuals, usable)
     own = np.where(usable, (y - done.x) / noise, 0.0)
     prediction = done.x - convolve(conditional, own)
     near = sum(np.roll(np.pad(residuals.bad, ((2, 2), (0, 0))), k, axis=0)[2:-2] for k in range(-2, 3))
-    counted = usable.any(axis=0) & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
+    counted = judged & np.isfinite(y) & ~residuals.frozen & ~(residuals.bad & (near <= ISOLATED))
     residual = np.where(counted, y - prediction, done.x - prediction)
-    weighted = np.where(counted, convolve(precision, residual), 0.0)
-    return Others(prediction, residual, weighted, precision, np.sqrt(conditional[0] + noise), counted)
+    covariance = conditional.copy()
+    covariance[0] += np.where(judged, noise, 0.0)
+    whitener = Whitener.of(covariance)
+    white = np.where(counted, np.clip(whitener.apply(residual), -LARGEST, LARGEST), 0.0)
+    return Others(prediction, residual, white, whitener, np.sqrt(conditional[0] + noise), counted)
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,6 +103,7 @@ class Spectrum:
     root : (L,) array
         One over the noise's standard deviation, which gaps enlarge.
     W : (L, L) array
+    g : (F,) array
     filtered : (L, F) array
         ``1 / (1 + g L)``.
     excess : (L,) array
@@ -100,14 +114,15 @@ class Spectrum:
     live: np.ndarray
     root: np.ndarray
     W: np.ndarray
+    g: np.ndarray
     filtered: np.ndarray
     excess: np.ndarray
     n: int
 
     @classmethod
-    def of(cls, residuals: Residuals, n: int) -> Spectrum:
+    def of(cls, residuals: Residuals, n: int, usable: np.ndarray | None = None) -> Spectrum:
         parameters = residuals.model.parameters
-        share = residuals.usable.mean(axis=0)
+        share = (residuals.usable if usable is None else usable).mean(axis=0)
         live = np.flatnonzero(share > 0)
         noise = parameters.noise[live]
         inflated = noise / share[live]
@@ -118,7 +133,7 @@ class Spectrum:
         root = 1 / np.sqrt(inflated)
         eigenvalues, W = np.linalg.eigh(root[:, None] * K * root)
         filtered = 1 / (1 + np.maximum(eigenvalues, 0.0)[:, None] * g)
-        return cls(live, root, W, filtered, inflated - noise, n)
+        return cls(live, root, W, g, filtered, inflated - noise, n)
 
     def row(self, a: int) -> np.ndarray:
         """(L, F) spectra between the a-th live station and all."""
@@ -136,16 +151,15 @@ class Spectrum:
         return result
 
 
-def kernels(residuals: Residuals, noise: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(rows, N) autocovariance of a station's field given the others' readings, and inverse of that with its noise."""
+def covariances(residuals: Residuals, usable: np.ndarray) -> np.ndarray:
+    """(rows, N) autocovariance of a station's field given the usable readings of the others."""
     T, N = residuals.y.shape
-    spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True))
-    live = spectrum.live
-    conditional = np.maximum(1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2, 0.0)
-    own = 1 / (conditional + noise[live][:, None])
-    result = []
-    for part in (conditional, own):
-        columns = np.zeros((T, N))
-        columns[:, live] = irfft(part, spectrum.n, axis=1)[:, :T].T
-        result.append(columns)
-    return result[0], result[1]
+    spectrum = Spectrum.of(residuals, next_fast_len(4 * T, real=True), usable)
+    live, K = spectrum.live, residuals.model.parameters.covariance(residuals.model.space)
+    conditional = np.empty((N, spectrum.g.size))
+    conditional[live] = 1 / spectrum.own() - 1 / spectrum.root[:, None] ** 2
+    silent = np.setdiff1d(np.arange(N), live)
+    weights = spectrum.W.T @ (spectrum.root[:, None] * K[np.ix_(live, silent)])
+    conditional[silent] = spectrum.g * K[silent, silent][:, None] - spectrum.g**2 * ((weights.T**2) @ spectrum.filtered)
+    result: np.ndarray = irfft(np.maximum(conditional, 0.0), spectrum.n, axis=1)[:, :T].T
+    return result

@@ -33,8 +33,14 @@ def misplaced(residuals: Residuals, seen: Others) -> list[Finding]:
     residuals, seen = _one_at_a_time(residuals, seen, findings, conversions, _unit)
     residuals, seen = _one_at_a_time(residuals, seen, findings, delays, _clock)
     limit = EXCHANGED * max(1.0, MANY / max(int(seen.observed.any(axis=0).sum()), 1))
-    swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
-    return findings + [finding for e in swaps for finding in _swapped(residuals, e)]
+    for _ in range(residuals.n_nodes // 2):
+        swaps = [e for e in exchanges(residuals, seen) if e.ratio >= limit]
+        if not swaps:
+            break
+        findings += _swapped(residuals, swaps[0])
+        residuals = _without(residuals, [swaps[0].first, swaps[0].second])
+        seen = others(residuals)
+    return findings
 
 
 def _one_at_a_time(
@@ -49,16 +55,21 @@ def _one_at_a_time(
             break
         worst = max(faults, key=lambda fault: fault.order)
         findings.append(finding(residuals, worst))
-        bad = residuals.bad.copy()
-        bad[:, worst.station] = True
-        residuals = replace(residuals, bad=bad)
+        residuals = _without(residuals, [worst.station])
         seen = others(residuals)
     return residuals, seen
 
 
+def _without(residuals: Residuals, stations: list[int]) -> Residuals:
+    """The residuals where no reading of some stations tells what to expect of the others."""
+    bad = residuals.bad.copy()
+    bad[:, stations] = True
+    return replace(residuals, bad=bad)
+
+
 def drift(residuals: Residuals, seen: Others) -> tuple[list[Finding], np.ndarray]:
     """Stations that drift or are off for a while, and the badness (N, T) of readings in lasting errors."""
-    errors, badness = lasting(seen)
+    errors, badness = lasting(residuals, seen)
     return [_drift(residuals, error) for error in errors], residuals.by_station(badness)
 
 
@@ -84,7 +95,7 @@ def _clock(residuals: Residuals, d: Delay) -> Finding:
     by = _text.duration(shift) if residuals.grid.dated else _text.number(shift)
     evidence = (
         f"Its {_text.count(columns.size, 'reading')} {_text.span(*residuals.grid.values[columns[[0, -1]]])} fit the other "
-        f"stations better by {d.ratio:.1f} standard errors if its clock is {by} {'ahead' if d.steps > 0 else 'behind'}."
+        f"stations better by {d.ratio:.1f} standard deviations if its clock is {by} {'ahead' if d.steps > 0 else 'behind'}."
     )
     center = float(residuals.offset[:, d.station].mean())
     off = float(np.abs(np.diff(residuals.model.to_readings(np.array([center, center + d.size])))[0]))

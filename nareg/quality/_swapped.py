@@ -2,8 +2,8 @@
 
 An exchange is believed where the readings of each fit what all stations but the two say of the other's place, and where both
 places gain. The prediction without the two follows from the residuals without one: ``(e_i, e_j) = C_ij (M_i e_i, M_j e_j)``
-where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Station means are free, for the fit
-took them from these readings.
+where ``C_ij`` inverts the two stations' block of the precision, frequency by frequency. Squares are those of whitened residuals, so that what
+changes slowly counts once. Station means are free, for the fit took them from these readings.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.fft import irfft, next_fast_len, rfft
 
-from nareg.quality._others import Others, Spectrum
+from nareg.quality._others import LARGEST, Others, Spectrum
 from nareg.quality._residuals import Residuals
+from nareg.quality._white import Whitener
 
 #: Pairs that the exact comparison looks at, per station, of those with the largest simple gain.
 PAIRS = 2
@@ -24,9 +25,10 @@ TIMES = 80
 SHORTEST_SHARE, SHORTEST = 0.05, 16
 #: Parts of the span whose median gain counts, so that a few odd times decide nothing.
 PARTS = 8
-#: The gain counts up to so many times that of the place that gains less: where one place loses, nothing was exchanged, one
-#: of the stations is odd.
-BOTH = 4.0
+#: Exchanged, the readings of both places fit: mean squares of at most this, in variances of the model.
+FITS = 2.0
+#: And neither place loses more than this share of what both gain: where one does, one of the stations is odd.
+LOSES = 0.1
 
 
 @dataclass(frozen=True)
@@ -48,7 +50,7 @@ def exchanges(residuals: Residuals, seen: Others) -> list[SwappedPair]:
         return []
     readings = seen.prediction + seen.residual  # gaps filled with what the readings around say
     level = residuals.offset.mean(axis=0)
-    parts = (part[:, spectrum.live] for part in (readings, seen.weighted, seen.observed))
+    parts = (part[:, spectrum.live] for part in (readings, seen.whitener.adjoint(seen.white), seen.observed))
     pairs = _Pairs(spectrum, level[spectrum.live], *parts)
     ranked = [pairs.exact(a, b) for a, b in pairs.candidates()]
     taken: set[int] = set()
@@ -111,46 +113,40 @@ class _Pairs:
         return sorted({(min(a, int(b)), max(a, int(b))) for a in range(n) for b in best[a] if a != b and either[a, b] > 0})
 
     def exact(self, a: int, b: int) -> tuple[int, int, int, int, float]:
-        """Best span of an exchange, and the fall of the pair's generalized sum of squares, in its mean per reading."""
-        T, n = self.T, self.spectrum.n
+        """Best span of an exchange, and the fall of the pair's whitened sum of squares, in variances of the model."""
+        T = self.T
         pair = np.array([b])
         cross = self.spectrum.entry(a, b)[None]
         first, second = self.residuals(a, pair, cross)
-        aa, ab, bb = (part[0] for part in self._covariance(a, pair, cross))
-        determinant = aa * bb - ab**2
-        precision = (bb / determinant, -ab / determinant, aa / determinant)
+        aa, _, bb = (part[0] for part in self._covariance(a, pair, cross))
         steps = np.arange(T)[:, None]
         cuts = np.unique(np.linspace(0, T - 1, min(TIMES, T)).astype(int))
         inside = np.hstack([np.zeros((T, 1), dtype=bool), steps >= cuts, steps < cuts[1:]])
         start = np.concatenate([[0], cuts, np.zeros(cuts.size - 1, dtype=int)])
         stop = np.concatenate([[0], np.full(cuts.size, T), cuts[1:]])
-        inside &= (self.observed[:, a] & self.observed[:, b])[:, None]
+        both = self.observed[:, a] & self.observed[:, b]
+        inside &= both[:, None]
         gap = self.readings[:, [b]] - self.readings[:, [a]] + self.level[b] - self.level[a]
         moved = (first + np.where(inside, gap, 0.0), second - np.where(inside, gap, 0.0))
-        ones = np.ones((T, 1))
-        spectra = [rfft(np.hstack([part, ones]), n, axis=0) for part in moved]
-        products = [
-            irfft(x[:, None] * spectra[0] + z[:, None] * spectra[1], n, axis=0)[:T]
-            for x, z in ((precision[0], precision[1]), (precision[1], precision[2]))
-        ]
-        quadratic = sum(np.einsum("tk,tk->k", part, product[:, :-1]) for part, product in zip(moved, products, strict=True))
-        single = [rfft(ones[:, 0], n) * part for part in precision]
-        information = np.array([[irfft(single[k], n)[:T].sum() for k in row] for row in ((0, 1), (1, 2))])
-        linear = np.array([product[:, :-1].sum(axis=0) for product in products])
-        cost = quadratic - np.einsum("ik,ik->k", linear, np.linalg.solve(information, linear))
+        squares = [_squares(part, irfft(c, self.spectrum.n)[:T], both) for part, c in zip(moved, (aa, bb), strict=True)]
+        cost = sum(part.sum(axis=0) for part in squares)
         long_enough = inside.sum(axis=0) >= max(SHORTEST, SHORTEST_SHARE * T)
         best = int(np.argmin(np.where(long_enough, cost, np.inf)))
         if not long_enough[best]:
             return a, b, 0, 0, 0.0
-        per_reading = max(float(cost[best]) / (2 * T), 1.0)
-        constants = np.linalg.solve(information, linear)
-        calm = [part[:, [0, best]] - constant[[0, best]] for part, constant in zip(moved, constants, strict=True)]
-        spectra = [rfft(part, n, axis=0) for part in calm]
-        shares = np.zeros((2, T))
-        for k, (x, z) in enumerate(((precision[0], precision[1]), (precision[1], precision[2]))):
-            squares = calm[k] * irfft(x[:, None] * spectra[0] + z[:, None] * spectra[1], n, axis=0)[:T]
-            shares[k] = squares[:, 0] - squares[:, 1]
-        span = shares[:, start[best] : stop[best]]
-        parts = [float(p.sum()) for p in np.array_split(span.sum(axis=0), PARTS)]
-        gain = min(float(cost[0] - cost[best]), PARTS * float(np.median(parts)), BOTH * float(span.sum(axis=1).min()))
-        return a, b, int(start[best]), int(stop[best]), gain / per_reading
+        after = max(float(part[both, best].mean()) for part in squares)
+        shares = np.array([part[:, 0] - part[:, best] for part in squares])
+        total = float(shares.sum())
+        if after > FITS or shares.sum(axis=1).min() < -LOSES * total:
+            return a, b, 0, 0, 0.0
+        parts = [float(p.sum()) for p in np.array_split(shares[:, start[best] : stop[best]].sum(axis=0), PARTS)]
+        return a, b, int(start[best]), int(stop[best]), min(total, PARTS * float(np.median(parts))) / max(after, 1.0)
+
+
+def _squares(series: np.ndarray, covariance: np.ndarray, counted: np.ndarray) -> np.ndarray:
+    """(T, k) squares of series (T, k), whitened, around a constant of their own."""
+    whitener = Whitener.of(covariance[:, None])
+    one = np.where(counted, whitener.apply(np.ones((len(series), 1)))[:, 0], 0.0)
+    white = np.where(counted[:, None], whitener.apply(series), 0.0)
+    white -= one[:, None] * (one @ white) / max(float(one @ one), 1e-300)
+    return np.minimum(white**2, LARGEST**2)

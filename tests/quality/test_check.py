@@ -8,7 +8,10 @@ import pytest
 import nareg
 from nareg.errors import InputError
 from nareg.quality import Flag, check, scores
+from nareg.quality._clock import _lags
+from nareg.spacetime import _times
 
+from ..spacetime.reference import model_of, parameters
 from .conftest import N, T, drawn, known_model
 
 
@@ -24,6 +27,33 @@ def test_a_healthy_network_has_no_suspects_and_hardly_a_bad_reading(rng):
         assert quality.suspects == ()
         bad.append((quality.flags == Flag.BAD).mean())
     assert np.mean(bad) < 1e-4
+
+
+@pytest.mark.parametrize(("minutes", "memory"), [(5, 0.995), (10, 0.99), (60, 0.9), (1440, 0.6)])
+@pytest.mark.parametrize("n", [4, 5, 20])
+def test_slow_fields_have_no_suspects(rng, n, minutes, memory):
+    """Readings of the model itself, as dense in time as loggers give them: hundreds of readings say what one would."""
+    T = 600
+    times = np.datetime64("2024-03-01", "s") + np.arange(T) * np.timedelta64(60 * minutes, "s")
+    for noise in (0.0025, 0.1):
+        process = parameters(n, phi=(memory,), reach=120.0, noise=noise, eta=1e-6)
+        coordinates = np.column_stack([47 + 2 * rng.random(n), 2 + 3 * rng.random(n)])
+        graph = nareg.Graph.from_knn(coordinates, min(4, n - 1), metric="haversine")
+        readings = model_of(graph, np.zeros((n, T)), process=process, times=times).simulate(rng)[1]
+        quality = check(model_of(graph, readings, process=process, times=times, level=readings.mean(axis=1)))
+        assert [suspect for suspect in quality.suspects if suspect.kind != "spikes"] == []
+
+
+def test_a_clock_is_off_by_what_clocks_are_off_by():
+    """Half hours and whole hours of zones and daylight saving, half a day and a day, where steps allow them."""
+    for minutes, expected in ((5, 6), (10, 3), (60, 1), (180, 1), (1440, 1)):
+        lags = _lags(_times.grid(np.datetime64("2024-03-01", "s") + np.arange(50) * np.timedelta64(60 * minutes, "s")))
+        assert lags[lags > 0].min() == expected
+        assert lags.max() == 1440 // minutes
+        np.testing.assert_array_equal(lags, -lags[::-1])
+        hours = np.abs(lags) * minutes / 60
+        assert set(hours[hours < 24] * 2 % 1) <= {0.0}
+        assert hours[hours < 24].max(initial=0) <= 14
 
 
 def test_spikes(case, rng):

@@ -6,11 +6,14 @@ import numpy as np
 import pytest
 from scipy.fft import next_fast_len
 
+import nareg
 from nareg.quality._lasting import Scan, scans
-from nareg.quality._others import Spectrum, convolve, others
+from nareg.quality._others import Spectrum, convolve, covariances, others
 from nareg.quality._residuals import compute_residuals, unrest
 from nareg.quality._swapped import _Pairs
+from nareg.quality._white import Whitener
 
+from ..spacetime.reference import model_of, parameters
 from .conftest import drawn, known_model
 
 
@@ -74,7 +77,7 @@ def test_pairs_are_left_out_together(rng):
     seen = others(residuals)
     usable = np.where(residuals.usable, residuals.y, np.nan)
     spectrum = Spectrum.of(residuals, next_fast_len(2 * 160, real=True))
-    pairs = _Pairs(spectrum, np.zeros(4), seen.prediction + seen.residual, seen.weighted, seen.observed)
+    pairs = _Pairs(spectrum, np.zeros(4), seen.prediction + seen.residual, seen.whitener.adjoint(seen.white), seen.observed)
     first, second = pairs.residuals(1, np.array([3]), spectrum.row(1)[[3]])
     field = conditional(model, usable, [1, 3])
     middle = np.flatnonzero(residuals.usable.all(axis=1))
@@ -106,18 +109,60 @@ def test_covering_takes_the_largest_place_over_a_step(rng, width):
     np.testing.assert_allclose(scan.covering(rows), expected)
 
 
-def test_heights_are_generalized_least_squares(rng):
+@pytest.fixture
+def slow():
+    """Autocovariances (T, 2) of two slow series with a little noise."""
+    lags = np.arange(240)
+    return np.column_stack([0.995**lags + 0.01 * (lags == 0), np.exp(-((lags / 10.0) ** 1.0)) + 0.1 * (lags == 0)])
+
+
+def test_filters_whiten_from_the_first_step_to_the_last(slow):
+    from scipy.linalg import toeplitz
+
+    whitener = Whitener.of(slow)
+    for j in range(2):
+        C = toeplitz(slow[:, j])
+        F = np.array([whitener.apply(np.repeat(e[:, None], 2, axis=1))[:, j] for e in np.eye(len(C))]).T
+        np.testing.assert_allclose(F @ C @ F.T, np.eye(len(C)), atol=2e-3)
+        np.testing.assert_allclose(F[-40:, :] @ C @ F[-40:, :].T, np.eye(40), atol=2e-3)
+
+
+def test_the_adjoint_is_the_transpose(slow, rng):
+    whitener = Whitener.of(slow)
+    x, y = rng.standard_normal((2, *slow.shape))
+    np.testing.assert_allclose((whitener.apply(x) * y).sum(axis=0), (x * whitener.adjoint(y)).sum(axis=0), rtol=1e-10)
+
+
+@pytest.mark.parametrize("place", ["inside", "at the end"])
+def test_heights_are_generalized_least_squares(rng, place):
     from scipy.linalg import toeplitz
 
     coordinates, readings = drawn(rng, 6, 120)
-    seen = others(compute_residuals(known_model(readings, coordinates)))
+    residuals = compute_residuals(known_model(readings, coordinates))
+    seen = others(residuals)
     scan = next(s for s in scans(seen) if s.name == "ramp" and s.width > 15)
-    start, i = 40, 3
+    start, i = 40 if place == "inside" else 120 - scan.width, 3
     shape = np.zeros(120)
     shape[start : start + scan.width] = np.linspace(1 / scan.width, 1, scan.width)
-    M, X = toeplitz(seen.kernel[:, i]), np.column_stack([shape, np.ones(120)])
-    expected = np.linalg.solve(X.T @ M @ X, X.T @ seen.weighted[:, i])[0]
-    assert scan.height[start, i] == pytest.approx(expected, rel=1e-8)
+    covariance = covariances(residuals, residuals.usable)[:, i]
+    C = toeplitz(covariance) + residuals.model.parameters.noise[i] * np.eye(120)
+    X = np.column_stack([shape, np.ones(120)])
+    expected = np.linalg.solve(X.T @ np.linalg.solve(C, X), X.T @ np.linalg.solve(C, seen.residual[:, i]))[0]
+    assert scan.height[start, i] == pytest.approx(expected, rel=2e-3)
+
+
+def test_ratios_are_standard_normal_up_to_the_ends_of_slow_records(rng):
+    """A slow field with little noise: the precision of an infinite record finds a fault at both ends of a finite one."""
+    ends = []
+    for _ in range(12):
+        coordinates = rng.uniform(0, 1, (5, 2))
+        process = parameters(5, phi=(0.995,), noise=0.0025, reach=0.8)
+        graph = nareg.Graph.from_knn(coordinates, 4)
+        readings = model_of(graph, np.zeros((5, 400)), process=process).simulate(rng)[1]
+        seen = others(compute_residuals(model_of(graph, readings, process=process)))
+        ends += [scan.ratio[-1] for scan in scans(seen) if scan.width < 200]
+    assert 0.8 < np.std(ends) < 1.2
+    assert np.abs(ends).max() < 5
 
 
 def test_unrest_is_one_in_calm_and_grows_with_neighbors(rng):
