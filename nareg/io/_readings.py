@@ -13,8 +13,11 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
-from nareg.io._beside import refuse_mixed_kinds, refuse_mixed_units
+from nareg.io._beside import one_unit, refuse_mixed_kinds
+from nareg.io._bounds import Bounds
+from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
+from nareg.io._flags import bad
 from nareg.io._foreign import SUFFIXES, read_table, readings_frame
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
@@ -154,7 +157,8 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
 
 def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool, own: bool) -> Readings:
     frame, unit = readings_frame(table, notes.source)
-    return replace(_from_table(FrameTable(frame, notes), _names(stations), notes, keep, own), unit=unit)
+    read = _from_table(FrameTable(frame, notes), _names(stations), notes, keep, own)
+    return read if unit is None else replace(read, unit=unit)
 
 
 def _one_order(keep_absent: bool, own_order: bool) -> None:
@@ -193,12 +197,27 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     once(notes.source, names)
-    texts, values = table.load(layout.time, columns)
+    flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
+    texts, values = table.load([*layout.time, *(flag for flag, _ in flags)], columns, odd=Bounds())
+    if flags:
+        _honor(table, [flag for flag, _ in flags], texts[len(layout.time) :], values, [place for _, place in flags], notes)
     labels, column = _labels(table, layout, texts, len(values))
     place = table.line
     return _from_columns(
         [matched[name] for name in names], labels, values.T, stations, notes, keep, own, "column", place, column or None
     )
+
+
+def _honor(
+    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], notes: Notes
+) -> None:
+    """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
+    known = np.isfinite(values[:, places])
+    name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
+    marked = bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    if marked is not None:
+        for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
+            values[rows, place] = np.nan
 
 
 def _from_columns(
@@ -211,9 +230,13 @@ def _from_columns(
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
     values = np.array(values, dtype=float, order="C")
-    remove(values, notes)
+    remove(values, np.arange(len(values))[:, None], notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
-    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    stamps = times.stamps
+    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
+        moved = in_standard_time(stamps, np.zeros(len(stamps), dtype=int), values.T, labels, notes)
+        stamps = stamps if moved is None else moved
+    labels, values, stamps = _in_time_order(labels, values, stamps, notes)
     return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, own, what)
 
 
@@ -272,10 +295,13 @@ def _long(
 
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
-    refuse_mixed_units(table, layout, notes)
-    texts, numbers = table.load([*layout.time, station], layout.values)
+    unit = one_unit(table, layout, notes)
+    flags = [flag for flag, _ in layout.flags]
+    texts, numbers = table.load([*layout.time, station, *flags], layout.values, odd=Bounds())
+    for flag, marks in zip(flags, texts[len(layout.time) + 1 :], strict=True):
+        _honor(table, [flag], [marks], numbers, [0], notes)
     labels, column = _labels(table, layout, texts, len(numbers))
-    values, sites = numbers[:, 0], texts[-1]
+    values, sites = numbers[:, 0], texts[len(layout.time)]
     if "" in sites:
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
@@ -290,9 +316,14 @@ def _long(
         retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
     first = retained[np.unique(row, return_index=True)[1]]
-    remove(values, notes)
+    remove(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
+    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
+        moved = in_standard_time(stamps[row], site, values[:, None], unique[row], notes)
+        if moved is not None:
+            stamps, keep_first, row = np.unique(moved, return_index=True, return_inverse=True)
+            unique = labels[keep_first]
     if stamps is not None:
         stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
         unique, row = unique[keep_first], of_label[row]
@@ -315,4 +346,5 @@ def _long(
         )
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
-    return _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
+    table_of = _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
+    return replace(table_of, unit=unit)
