@@ -49,7 +49,7 @@ def bad(cells: np.ndarray, read: np.ndarray, column: str, notes: Notes) -> np.nd
     if meanings is None or all(meanings[k] in ("untested", "missing") for k in used):
         shown = [str(marks[k]) for k in used if str(marks[k]).lower() not in MISSING]
         if len(shown) > 1 or (shown and meanings is None):
-            notes.fact(f"{column} seems to mark the quality of readings; its marks ({listed(shown)}) are not known and not used")
+            notes.fact(f"{column} seems to mark the quality of readings; what {listed(shown)} means is not known, and not used")
         return None
     kind = np.array(meanings, dtype=object)[of_row]
     out: np.ndarray = read & np.isin(kind, ("bad", "missing"))

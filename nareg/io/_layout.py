@@ -15,7 +15,8 @@ from nareg.io._names import loose
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric
 from nareg.io._vocabulary import (
-    BESIDE, CLOCK, COUNTERS, EAST, LATITUDE, LONGITUDE, MISSING, NORTH, POSITION, SENSOR, STATION, TIME, UNNAMED, VALUE, plain,
+    BESIDE, CLOCK, COUNTERS, EAST, LATITUDE, LONGITUDE, MISSING, NORTH, POSITION, SENSOR, STATION, TIME, UNNAMED, VALUE, ZONE,
+    ZONES, plain,
 )  # fmt: skip
 
 Table = FileTable | FrameTable
@@ -29,7 +30,7 @@ class Layout:
     """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
 
     ``beside`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
-    wide table with the column of readings that each is about.
+    wide table with the column of readings that each is about. ``zone`` names the zone of each time.
     """
 
     time: tuple[int, ...]
@@ -37,6 +38,7 @@ class Layout:
     values: tuple[int, ...]
     beside: tuple[int, ...] = ()
     flags: tuple[tuple[int, int], ...] = ()
+    zone: int | None = None
 
 
 def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Layout:
@@ -57,7 +59,8 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
     value = _value(table, words, [i for i in rest if i != station], notes)
     beside = tuple(i for i in rest if i not in (station, value))
     flags = tuple((i, value) for i in beside if is_flag(table.header[i], table.header[value]))
-    return Layout(time, station, (value,), beside, flags)
+    zone = next((i for i in beside if words[i] in ZONE and set(table.head(i)) <= ZONES.keys()), None)
+    return Layout(time, station, (value,), beside, flags, zone)
 
 
 def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:

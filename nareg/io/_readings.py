@@ -26,6 +26,7 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._sentinels import remove
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
+from nareg.io._vocabulary import ZONES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -179,13 +180,32 @@ def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, ke
     return _long(table, layout, layout.station, stations, notes, keep, own)
 
 
-def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) -> tuple[np.ndarray, str]:
+def _labels(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
     """The label of every row and the name of its column; the row numbers where there is none."""
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
+    labels = texts[layout.time[0]]
     if len(layout.time) == 2:
-        texts[0] = np.array([f"{date} {time}".strip() for date, time in zip(*texts[:2], strict=True)], dtype=object)
-    return texts[0], table.column(layout.time[0])
+        labels = np.array([f"{d} {t}".strip() for d, t in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
+    if layout.zone is not None:
+        labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
+    return labels, table.column(layout.time[0])
+
+
+def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
+    """Labels with the offset of the zone that another column names."""
+    offsets = {}
+    for zone in dict.fromkeys(zones.tolist()):
+        if zone not in ZONES:
+            row = int(np.flatnonzero(zones == zone)[0])
+            raise InputError(
+                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the time, "
+                "as in 2024-01-31 10:00+01:00."
+            )
+        offsets[zone] = f"{ZONES[zone]:+03d}:00"
+    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
+    notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
+    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
 def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
@@ -198,10 +218,11 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     once(notes.source, names)
     flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
-    texts, values = table.load([*layout.time, *(flag for flag, _ in flags)], columns, odd=Bounds())
+    wanted = [*layout.time, *(flag for flag, _ in flags)]
+    loaded, values = table.load(wanted, columns, odd=Bounds())
     if flags:
-        _honor(table, [flag for flag, _ in flags], texts[len(layout.time) :], values, [place for _, place in flags], notes)
-    labels, column = _labels(table, layout, texts, len(values))
+        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
+    labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
     place = table.line
     return _from_columns(
         [matched[name] for name in names], labels, values.T, stations, notes, keep, own, "column", place, column or None
@@ -296,12 +317,13 @@ def _long(
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
     unit = one_unit(table, layout, notes)
-    flags = [flag for flag, _ in layout.flags]
-    texts, numbers = table.load([*layout.time, station, *flags], layout.values, odd=Bounds())
-    for flag, marks in zip(flags, texts[len(layout.time) + 1 :], strict=True):
-        _honor(table, [flag], [marks], numbers, [0], notes)
-    labels, column = _labels(table, layout, texts, len(numbers))
-    values, sites = numbers[:, 0], texts[len(layout.time)]
+    wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
+    loaded, numbers = table.load(wanted, layout.values, odd=Bounds())
+    texts = dict(zip(wanted, loaded, strict=True))
+    for flag, _ in layout.flags:
+        _honor(table, [flag], [texts[flag]], numbers, [0], notes)
+    labels, column = _labels(table, layout, texts, len(numbers), notes)
+    values, sites = numbers[:, 0], texts[station]
     if "" in sites:
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
