@@ -14,7 +14,8 @@ from nareg import _checks, io
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
-from nareg.io._foreign import NETCDF, is_xarray
+from nareg.io._foreign import is_xarray
+from nareg.io._foreign_files import NETCDF
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -77,9 +77,7 @@ class FrameTable:
             values = part.to_numpy(dtype=float, na_value=np.nan).copy()
         else:
             values = np.empty((len(self._frame), len(numbers)))
-            converter = Numbers(
-                self.notes, lambda row, j: self.place(row, numbers[j]), comma=False, finite=finite, odd=odd
-            )
+            converter = Numbers(self.notes, lambda row, j: self.place(row, numbers[j]), comma=False, finite=finite, odd=odd)
             for j, index in enumerate(numbers):
                 values[:, j] = self._converted(index, j, converter)
             converter.finish(values)

@@ -18,7 +18,8 @@ from nareg.io._bounds import Bounds
 from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
 from nareg.io._flags import bad
-from nareg.io._foreign import SUFFIXES, read_table, readings_frame
+from nareg.io._foreign import readings_frame
+from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
 from nareg.io._names import absent, match, once

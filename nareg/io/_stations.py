@@ -13,7 +13,8 @@ from nareg.errors import InputError
 from nareg.io._angles import Angles, doubt_decimals, refusal, unpack
 from nareg.io._far import note_far
 from nareg.io._file import FileTable
-from nareg.io._foreign import SUFFIXES, read_table, stations_frame
+from nareg.io._foreign import stations_frame
+from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Table
 from nareg.io._names import distinct
