@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from nareg import _checks, io
+from nareg.cleaning._directions import refuse_directions
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
@@ -69,7 +70,7 @@ def assemble(
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
         )  # fmt: skip
-        return _checked(StationNetwork(graph, table, names, table.notes))
+        return _checked(StationNetwork(graph, table, names, table.notes), readings)
     places = _stations(stations, strict)
     table = _readings(readings, places.names, strict)
     rows = {name: i for i, name in enumerate(places.names)}
@@ -88,7 +89,7 @@ def assemble(
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
-    return _checked(StationNetwork(graph, table, places.names, tuple(notes), elevation))
+    return _checked(StationNetwork(graph, table, places.names, tuple(notes), elevation), readings)
 
 
 def _height_note(graph: Graph, elevation: np.ndarray) -> str:
@@ -109,9 +110,12 @@ def _height_note(graph: Graph, elevation: np.ndarray) -> str:
     )
 
 
-def _checked(network: StationNetwork) -> StationNetwork:
+def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
     if not network.readings.observed.any():
         raise InputError("readings contains no reading: check the table and its marks for missing readings.")
+    table = network.readings
+    file = Path(source).stem if isinstance(source, (str, os.PathLike)) else None
+    refuse_directions(table.values, table.unit, (table.quantity, file))
     return network
 
 

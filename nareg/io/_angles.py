@@ -1,4 +1,4 @@
-"""Positions as people and receivers write them: degrees with a letter, degrees and minutes, and what only looks like degrees."""
+"""Positions as people and receivers write them: degrees with a letter, degrees and minutes, meters that are named degrees."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from nareg.io._notes import Notes, count
+from nareg.io._notes import Notes, be, count
 
 _NUMBER = r"\d+(?:[.,]\d+)?"
 #: Degrees, minutes and seconds between marks, colons or spaces; a letter before or after.
@@ -62,8 +62,7 @@ class Angles:
         if self._first is not None:
             cell, value, kind, row, column = self._first
             notes.guess(
-                f"{count(self.number, 'coordinate')} such as {cell!r} {'is' if self.number == 1 else 'are'} read as {kind} "
-                f"({value:.6g})",
+                f"{count(self.number, 'coordinate')} such as {cell!r} {be(self.number)} read as {kind} ({value:.6g})",
                 "write decimal degrees, west and south with a minus",
                 place=where(row, column),
             )

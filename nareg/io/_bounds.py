@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from nareg.errors import InputError
-from nareg.io._notes import Notes, count
+from nareg.io._notes import Notes, be, count
 
 _LIMIT = re.compile(r"(?P<side>[<>≤≥])\s*=?\s*(?P<number>[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 #: Below a limit of detection that the cell does not name.
@@ -33,7 +33,7 @@ class Bounds:
         self._traces = self._remarks = 0
 
     def read(self, cell: str, row: int, column: int) -> float | None:
-        """The limit, 0 for a trace, NaN for a remark, and until :meth:`finish` for a limit without a number; None for all else."""
+        """The limit, 0 for a trace, NaN for a remark or for a limit without a number (until :meth:`finish`); else None."""
         word = cell.lower()
         if word in TRACE:
             self._traces += 1
@@ -65,8 +65,8 @@ class Bounds:
             if number:
                 cell, row, column = self._first[side]
                 notes.guess(
-                    f"{count(number, 'reading')} such as {cell!r} {'is' if number == 1 else 'are'} read as the limit itself: the "
-                    f"true values lie {side} it",
+                    f"{count(number, 'reading')} such as {cell!r} {be(number)} read as the limit itself: the true values "
+                    f"lie {side} it",
                     "write the limit",
                     place=where(row, column),
                 )
@@ -95,8 +95,7 @@ class Bounds:
             values[i, j] = float(np.median(self._limits.get(j, every)))
         number = len(self._undetected)
         notes.guess(
-            f"{count(number, 'reading')} {cell!r} {'is' if number == 1 else 'are'} read as the limit of detection that other "
-            "cells name",
+            f"{count(number, 'reading')} {cell!r} {be(number)} read as the limit of detection that other cells name",
             "write the limit",
             place=where(row, column),
         )
@@ -110,8 +109,7 @@ class Bounds:
                 "it empty if it is missing."
             )
         notes.guess(
-            f"{count(self._traces, 'reading')} {cell!r} {'is' if self._traces == 1 else 'are'} read as 0: a trace, too little "
-            "to measure",
+            f"{count(self._traces, 'reading')} {cell!r} {be(self._traces)} read as 0: a trace, too little to measure",
             "write 0",
             place=where(row, column),
         )

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from nareg.io._notes import Notes, be, count, listed
 from nareg.io._vocabulary import FLAG, MISSING, plain
 
 GOOD = frozenset(
-    "good ok okay valid pass passed correct approved accepted true-good probably_good probably-good normal unflagged gut bon "
-    "goed bueno".split()
-)
+    ("good", "ok", "okay", "valid", "pass", "passed", "correct", "approved", "accepted", "probably_good", "normal", "unflagged",
+     "gut", "bon", "goed", "bueno")
+)  # fmt: skip
 DOUBTFUL = frozenset(
-    "suspect suspicious doubtful questionable uncertain probably_bad probably-bad dubious warning estimated zweifelhaft "
-    "verdächtig douteux".split()
-)
+    ("suspect", "suspicious", "doubtful", "questionable", "uncertain", "probably_bad", "dubious", "warning", "estimated",
+     "zweifelhaft", "verdächtig", "douteux")
+)  # fmt: skip
 BAD = frozenset(
-    "bad fail failed failure erroneous error invalid reject rejected wrong faulty fault incorrect not_valid spike outlier "
-    "schlecht fehlerhaft ungültig mauvais slecht fout malo".split()
-)
+    ("bad", "fail", "failed", "failure", "erroneous", "error", "invalid", "reject", "rejected", "wrong", "faulty", "fault",
+     "incorrect", "not_valid", "spike", "outlier", "schlecht", "fehlerhaft", "ungültig", "mauvais", "slecht", "fout", "malo")
+)  # fmt: skip
 #: Neither tested nor a judgment.
-UNTESTED = frozenset(("unknown", "not_evaluated", "not evaluated", "untested", "not tested", "unchecked", "provisional"))
+UNTESTED = frozenset(("unknown", "not_evaluated", "untested", "not_tested", "unchecked", "provisional"))
 #: QARTOD codes, which those of IODE, SeaDataNet and the World Meteorological Organization share: 4 is bad, 9 missing.
 CODES = {"0": "untested", "1": "good", "2": "untested", "3": "doubtful", "4": "bad", "9": "missing"}
 #: Ends of names of such columns.
@@ -72,7 +74,7 @@ def bad(cells: np.ndarray, read: np.ndarray, column: str, notes: Notes) -> np.nd
 
 
 def is_flag(name: str, of: str = "") -> bool:
-    """Whether a column, by its name, marks the quality of readings (of the column ``of``, as ``00065_cd`` does of ``00065``)."""
+    """Whether a column marks the quality of readings by its name (of the column ``of``: ``00065_cd`` does of ``00065``)."""
     word = plain(name)
     return word in FLAG or word.endswith(ENDINGS) or (bool(of) and word == plain(of) + "cd")
 
@@ -89,8 +91,8 @@ def _meanings(marks: list[str]) -> list[str] | None:
 
 
 def _meaning(word: str) -> str | None:
-    spelled = word.replace(" ", "_")
+    spelled = re.sub(r"[\s\-]+", "_", word)
     for meaning, known in (("good", GOOD), ("doubtful", DOUBTFUL), ("bad", BAD), ("untested", UNTESTED)):
-        if word in known or spelled in known:
+        if spelled in known:
             return meaning
     return "untested" if word in MISSING else None

@@ -14,6 +14,7 @@ import numpy as np
 
 from nareg._files import atomic_write
 from nareg.errors import InputError, MissingDependencyError
+from nareg.io._notes import Notes, be, count, listed
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
 
 #: Degrees of latitude and longitude.
@@ -48,11 +49,16 @@ def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], l
             shutil.copyfileobj(made, handle)
 
 
-def readings_frame(table: Any, source: str) -> tuple[Any, str | None]:
-    """A pandas frame of readings, wide or long, and their unit if the table has one."""
-    if is_xarray(table):
-        return _wide(one_variable(table, source), source)
-    return _pandas(table, source), None
+def readings_frame(table: Any, notes: Notes) -> tuple[Any, str | None, str | None]:
+    """A pandas frame of readings, wide or long, with their unit and the name of what they are, if the table has them."""
+    if not is_xarray(table):
+        return _pandas(table, notes.source), None, None
+    array = one_variable(table, notes.source)
+    others = [str(name) for name in getattr(table, "data_vars", ()) if name != array.name and _is_flag(name, table[name])]
+    if others:
+        notes.fact(f"{count(len(others), 'variable')} of flags {be(len(others))} not used: {listed(others)}")
+    named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
+    return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
 
 
 def wide_frame(table: Any, source: str) -> Any:

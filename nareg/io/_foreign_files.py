@@ -17,7 +17,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-
 from nareg import _checks
 from nareg._array_files import refuse_expanding
 from nareg.errors import InputError, MissingDependencyError, TooLargeError
@@ -107,7 +106,7 @@ def _netcdf_bytes(path: str | os.PathLike[str]) -> int:
 
 
 def _check_map(path: str | os.PathLike[str]) -> int:
-    """Refuse a map file whose driver would be another than its name promises, or whose tables lie elsewhere. Declares nothing."""
+    """Refuse a map file that another driver than its own would read, or whose tables lie elsewhere; 0, it declares nothing."""
     suffix = Path(path).suffix.lower()
     if not _starts(path, MAP_MARKS[suffix]):
         raise InputError(f"{path} cannot be read by geopandas (it is no {suffix} file): write it again.")

@@ -15,8 +15,23 @@ from nareg.io._names import loose
 from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric
 from nareg.io._vocabulary import (
-    BESIDE, CLOCK, COUNTERS, EAST, LATITUDE, LONGITUDE, MISSING, NORTH, POSITION, SENSOR, STATION, TIME, UNNAMED, VALUE, ZONE,
-    ZONES, plain,
+    BESIDE,
+    CLOCK,
+    COUNTERS,
+    EAST,
+    LATITUDE,
+    LONGITUDE,
+    MISSING,
+    NORTH,
+    POSITION,
+    SENSOR,
+    STATION,
+    TIME,
+    UNNAMED,
+    VALUE,
+    ZONE,
+    ZONES,
+    plain,
 )  # fmt: skip
 
 Table = FileTable | FrameTable
@@ -130,8 +145,8 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
     if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
         raise InputError(
-            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the table "
-            "of readings, with a column 'time'."
+            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
+            "table of readings, with a column 'time'."
         )
     if looks_numeric(table.header, comma=table.comma):
         raise InputError(

@@ -56,6 +56,6 @@ def refuse_spaces(lines: list[str], start: int, notes: Notes) -> None:
     widths = {len(line.split()) for line in sample[-max(len(sample) - 2, 1) :]}
     if len(widths) == 1 and widths.pop() >= CELLS and not any(SPLIT.search(line) for line in sample):
         raise InputError(
-            f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then one "
-            "column per station."
+            f"{notes.source}: the cells are separated by spaces: write commas between them, below a header with 'time', then "
+            "one column per station."
         )

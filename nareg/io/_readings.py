@@ -158,9 +158,9 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
 
 
 def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool, own: bool) -> Readings:
-    frame, unit = readings_frame(table, notes.source)
+    frame, unit, quantity = readings_frame(table, notes)
     read = _from_table(FrameTable(frame, notes), _names(stations), notes, keep, own)
-    return read if unit is None else replace(read, unit=unit)
+    return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
 def _one_order(keep_absent: bool, own_order: bool) -> None:
@@ -200,8 +200,8 @@ def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray,
         if zone not in ZONES:
             row = int(np.flatnonzero(zones == zone)[0])
             raise InputError(
-                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the time, "
-                "as in 2024-01-31 10:00+01:00."
+                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the "
+                "time, as in 2024-01-31 10:00+01:00."
             )
         offsets[zone] = f"{ZONES[zone]:+03d}:00"
     shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
@@ -370,4 +370,4 @@ def _long(
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
     table_of = _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
-    return replace(table_of, unit=unit)
+    return replace(table_of, unit=unit, quantity=table.header[layout.values[0]])

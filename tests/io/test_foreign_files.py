@@ -151,7 +151,7 @@ def test_arrays_of_a_netcdf_file_that_lie_in_other_files_are_refused(tmp_path, k
         if array is not None and kind != "nested":
             array.dims[0].attach_scale(file["time"])
             array.dims[1].attach_scale(file["station"])
-    with pytest.raises(InputError, match="'(part/)?t' lies in another file: write the file again"):
+    with pytest.raises(InputError, match=r"'(part/)?t' lies in another file: write the file again"):
         io.read_readings(path)
 
 
