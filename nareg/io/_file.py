@@ -14,6 +14,7 @@ from itertools import islice, repeat
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._formulas import unshield
 from nareg.io._notes import Notes, be, count
 from nareg.io._numbers import Numbers, OddCells
 from nareg.io._preamble import after_preamble, refuse_spaces
@@ -57,7 +58,8 @@ class FileTable:
             declared, start = self._lines[0][4], 1  # a line by which spreadsheets name the separator
         self._start = start
         self._separator = self._choose_separator(declared)
-        self.header, *self._sample = self._first(self._separator, checked=True)
+        header, *self._sample = self._first(self._separator, checked=True)
+        self.header = [unshield(name) for name in header]
         if not self._sample:
             raise InputError(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
@@ -84,7 +86,7 @@ class FileTable:
 
     def head(self, index: int) -> list[str]:
         """The first cells of a column."""
-        return [row[index] for row in self._sample]
+        return [unshield(row[index]) for row in self._sample]
 
     def leave_out_first(self) -> None:
         """Leave out the first row, which has no reading."""
@@ -123,7 +125,7 @@ class FileTable:
         for line, cells in self._blocks():
             lines.append(line)
             for column, parts in zip(texts, words, strict=True):
-                parts.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
+                parts.append(np.array([unshield(cell.strip()) for cell in cells[:, column]], dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
             values.append(converter.convert(wanted, done))
             done += len(line)
