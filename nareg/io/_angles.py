@@ -38,19 +38,19 @@ class Angles:
 
     def read(self, cell: str, row: int, column: int) -> float | None:
         """Degrees, or None where the cell is no angle of this column."""
-        found = _MARKED.fullmatch(cell.strip()) if column < len(_AXES) else None
-        if found is None or (found["before"] and found["after"]):
+        parsed = _MARKED.fullmatch(cell.strip()) if column < len(_AXES) else None
+        if parsed is None or (parsed["before"] and parsed["after"]):
             return None
-        letter = (found["before"] or found["after"] or "").upper()
-        if letter and (letter not in _AXES[column] or found["sign"]):
+        letter = (parsed["before"] or parsed["after"] or "").upper()
+        if letter and (letter not in _AXES[column] or parsed["sign"]):
             return None
-        parts = [part for part in (found["degrees"], found["minutes"], found["seconds"]) if part is not None]
+        parts = [part for part in (parsed["degrees"], parsed["minutes"], parsed["seconds"]) if part is not None]
         numbers = [float(part.replace(",", ".")) for part in parts]
         whole = all(part.isdecimal() for part in parts[:-1])
         if not whole or any(part >= 60 for part in numbers[1:]):
             return None
         degrees = sum(part / 60**k for k, part in enumerate(numbers))
-        value = -degrees if letter in ("S", "W") or found["sign"] in ("-", "−") else degrees
+        value = -degrees if letter in ("S", "W") or parsed["sign"] in ("-", "−") else degrees
         self.number += 1
         if self._first is None:
             kind = ("degrees", "degrees and minutes", "degrees, minutes and seconds")[len(parts) - 1]

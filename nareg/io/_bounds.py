@@ -47,10 +47,10 @@ class Bounds:
             self._remarks += 1
             self._first.setdefault("remark", (cell, row, column))
             return float("nan")
-        found = _LIMIT.fullmatch(cell)
-        if found is None:
+        parsed = _LIMIT.fullmatch(cell)
+        if parsed is None:
             return None
-        limit, below = float(found["number"].replace(",", ".")), found["side"] in "<≤"
+        limit, below = float(parsed["number"].replace(",", ".")), parsed["side"] in "<≤"
         if below:
             self._below += 1
             self._limits.setdefault(column, []).append(limit)

@@ -50,8 +50,8 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
     away = float(np.linalg.norm(np.delete(points, far, axis=0) - points[first], axis=1).min())
     if degrees:
         away = 2 * EARTH_RADIUS_KM * float(np.arcsin(min(away / 2 / EARTH_RADIUS_KM, 1)))
-    found = slip(first)
-    remedy = f"{found} it would be among them" if found else "check the coordinates, their signs and their order"
+    slip_of_first = slip(first)
+    remedy = f"{slip_of_first} it would be among them" if slip_of_first else "check the coordinates, their signs and their order"
     notes.fact(f"station {str(names[first])!r} is {away:,.0f}{' km' if degrees else ''} from all others: {remedy}")
     if others := [str(names[i]) for i in far[1:]]:
         notes.fact(f"{count(len(others), 'station')} more {be(len(others))} as far from the others: {listed(others)}")

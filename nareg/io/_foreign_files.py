@@ -113,7 +113,7 @@ def _check_map(path: str | os.PathLike[str]) -> int:
     if suffix == ".gpkg":
         with closing(sqlite3.connect(f"{Path(path).as_uri()}?mode=ro&immutable=1", uri=True)) as database:
             texts = [str(sql) for (sql,) in database.execute("select sql from sqlite_master where sql is not null")]
-        modules = [found[1].lower() for found in map(VIRTUAL.search, texts) if found]
+        modules = [match[1].lower() for match in map(VIRTUAL.search, texts) if match]
         calls = any(re.search(r"\b(ogr|gdal)_\w+\s*\(|\bload_extension\b", sql, re.IGNORECASE) for sql in texts)
         other = next((module for module in modules if module not in INSIDE), "a function" if calls else None)
         if other is not None:

@@ -71,7 +71,7 @@ def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
 
 def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]:
     """Codes by no convention, each with its count: the extremes of the readings, where they repeat far from all others."""
-    rest, found = values, []
+    rest, codes = values, []
     for _ in range(2 * CODES):
         known = np.isfinite(rest)
         if not known.any():
@@ -81,9 +81,9 @@ def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]
         others = rest[known & (rest != code)]
         if number < TIMES or code == 0 or not _far(code, number, others) or not _comes_and_goes(values, code, station):
             break
-        found.append((code, number))
+        codes.append((code, number))
         rest = np.where(rest == code, np.nan, rest)
-    return found
+    return codes
 
 
 def _far(code: float, number: int, others: np.ndarray) -> bool:
