@@ -10,11 +10,11 @@ import numpy as np
 from nareg.errors import InputError
 
 NAMES = frozenset(
-    ("direction", "direccion", "dirección", "richtung", "windrichtung", "windrichting", "richting", "winddirection", "winddir", "wdir", "wd", "dir", "mwd",
-     "azimuth", "heading", "bearing")
+    ("direction", "direccion", "dirección", "richtung", "windrichtung", "windrichting", "richting", "winddirection", "winddir",
+     "wdir", "wd", "dir", "mwd", "azimuth", "heading", "bearing")
 )  # fmt: skip
 UNITS = frozenset(("°", "deg", "degree", "degrees", "degt", "degtrue", "degreestrue", "degreetrue", "°true", "degrees_true"))
-#: Readings alone tell directions by so many steps across the seam (north), this share of all, and of the steps beyond half a turn.
+#: Readings alone tell directions by so many steps across the seam, this share of all, and of the steps beyond half a turn.
 CROSSINGS, SHARE, MOST = 5, 0.002, 0.8
 #: Such a step is short around the circle: its median, in degrees, as near to north as the readings on both sides reach.
 SHORT, NORTH = 45.0, 45.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from nareg.errors import InputError
 from nareg.io._notes import Notes, be, count
+from nareg.io._numbers import looks_numeric
 
 _LIMIT = re.compile(r"(?P<side>[<>≤≥])\s*=?\s*(?P<number>[+-]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 #: Below a limit of detection that the cell does not name.
@@ -20,6 +21,13 @@ UNDETECTED = frozenset(
 REMARKS = frozenset(("eqp", "ice", "ssn", "bkw", "mnt", "dis", "rat", "fld", "tst", "pmp", "zfl", "***"))
 #: Too little to measure: below half of the smallest step of a rain gauge.
 TRACE = frozenset(("t", "tr", "tr.", "trace", "traces"))
+
+
+def looks_read(cells: list[str], *, comma: bool) -> bool:
+    """Whether all of these cells are numbers, missing, or of the kinds that :class:`Bounds` reads; not words alone."""
+    words = TRACE | UNDETECTED | REMARKS
+    others = [cell for cell in cells if cell.strip().lower() not in words and not _LIMIT.fullmatch(cell.strip())]
+    return looks_numeric(others, comma=comma) and (not cells or len(others) > 0 or any(map(_LIMIT.fullmatch, cells)))
 
 
 class Bounds:

@@ -51,7 +51,9 @@ def note_far(names: np.ndarray, places: np.ndarray, metric: str, notes: Notes) -
     if degrees:
         away = 2 * EARTH_RADIUS_KM * float(np.arcsin(min(away / 2 / EARTH_RADIUS_KM, 1)))
     slip_of_first = slip(first)
-    remedy = f"{slip_of_first} it would be among them" if slip_of_first else "check the coordinates, their signs and their order"
+    remedy = (
+        f"{slip_of_first} it would be among them" if slip_of_first else "check the coordinates, their signs and their order"
+    )
     notes.fact(f"station {str(names[first])!r} is {away:,.0f}{' km' if degrees else ''} from all others: {remedy}")
     if others := [str(names[i]) for i in far[1:]]:
         notes.fact(f"{count(len(others), 'station')} more {be(len(others))} as far from the others: {listed(others)}")

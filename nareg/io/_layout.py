@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.errors import InputError
+from nareg.io._bounds import looks_read
 from nareg.io._dates import parse
 from nareg.io._file import FileTable
 from nareg.io._flags import is_flag
@@ -30,7 +31,6 @@ from nareg.io._vocabulary import (
     UNNAMED,
     VALUE,
     ZONE,
-    ZONES,
     plain,
 )  # fmt: skip
 
@@ -74,7 +74,7 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
     value = _value(table, words, [i for i in rest if i != station], notes)
     beside = tuple(i for i in rest if i not in (station, value))
     flags = tuple((i, value) for i in beside if is_flag(table.header[i], table.header[value]))
-    zone = next((i for i in beside if words[i] in ZONE and set(table.head(i)) <= ZONES.keys()), None)
+    zone = next((i for i in beside if words[i] in ZONE), None)
     return Layout(time, station, (value,), beside, flags, zone)
 
 
@@ -197,7 +197,7 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
         return candidates[0]
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(_word, table.head(i)))]
-        numbers = [i for i in rest if looks_numeric(table.head(i), comma=table.comma)]
+        numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
         if len(texts) == len(numbers) == 1:
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
             return texts[0]
@@ -217,7 +217,7 @@ def _word(cell: str) -> bool:
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
     """The column of readings in a long table."""
     possible = [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
-    numeric = [i for i in possible if looks_numeric(table.head(i), comma=table.comma)]
+    numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])

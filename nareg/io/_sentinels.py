@@ -13,7 +13,7 @@ FAR, VERY_FAR = 0.5, 10.0
 OFTEN = 10
 #: A number that is no convention: by this multiple of that range, so often, at two stations or in so many runs of one,
 #: among so many different readings, and at no station always.
-UNUSUAL, TIMES, RUNS, DIFFERENT = 3.0, 5, 3, 20
+UNUSUAL, TIMES, RUNS, DIFFERENT = 1.5, 5, 3, 20
 #: How many such numbers are looked for at either end.
 CODES = 3
 
@@ -72,17 +72,18 @@ def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
 def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]:
     """Codes by no convention, each with its count: the extremes of the readings, where they repeat far from all others."""
     rest, codes = values, []
-    for _ in range(2 * CODES):
+    for _ in range(CODES):
         known = np.isfinite(rest)
         if not known.any():
             break
-        ends = {float(end): int((rest == end).sum()) for end in (np.nanmin(rest), np.nanmax(rest))}
-        code, number = max(ends.items(), key=lambda end: end[1])
-        others = rest[known & (rest != code)]
-        if number < TIMES or code == 0 or not _far(code, number, others) or not _comes_and_goes(values, code, station):
+        ends = {end: int((rest == end).sum()) for end in (float(np.nanmin(rest)), float(np.nanmax(rest))) if end != 0}
+        ends = {end: number for end, number in ends.items() if number >= TIMES}
+        others = rest[known & ~np.isin(rest, list(ends))]
+        new = [(code, n) for code, n in ends.items() if _far(code, n, others) and _comes_and_goes(values, code, station)]
+        if not new:
             break
-        codes.append((code, number))
-        rest = np.where(rest == code, np.nan, rest)
+        codes += new
+        rest = np.where(np.isin(rest, [code for code, _ in new]), np.nan, rest)
     return codes
 
 
@@ -101,13 +102,10 @@ def _far(code: float, number: int, others: np.ndarray) -> bool:
 def _comes_and_goes(values: np.ndarray, code: float, station: np.ndarray) -> bool:
     """Whether a code is a mark, not a fault: at two stations or more, or in several runs; never all that a station reads."""
     place = np.broadcast_to(station, values.shape)
-    here, known = values == code, np.isfinite(values)
-    stations = np.unique(place[here])
-    mixed = [one for one in stations if (known & ~here & (place == one)).any()]
-    if len(mixed) > 1:
-        return True
-    runs = 0
-    for one in mixed:
-        own = here[place == one]
-        runs += int((own[1:] & ~own[:-1]).sum()) + int(own[0])
-    return runs >= RUNS
+    here = values == code
+    marked, other = (np.bincount(place[cells], minlength=int(place.max()) + 1) for cells in (here, np.isfinite(values) & ~here))
+    mixed = np.flatnonzero((marked > 0) & (other > 0))
+    if len(mixed) != 1:
+        return len(mixed) > 1
+    own = here[place == mixed[0]]
+    return int((own[1:] & ~own[:-1]).sum()) + int(own[0]) >= RUNS

@@ -17,7 +17,7 @@ def network(values: np.ndarray, tmp_path=None, name: str = "readings", **columns
     """Assemble readings (T, N) of stations at random places, from a file of this name where there is a folder."""
     rng = np.random.default_rng(1)
     names = [f"S{i}" for i in range(values.shape[1])]
-    places = pd.DataFrame({"latitude": rng.uniform(47, 48, len(names)), "longitude": rng.uniform(8, 9, len(names))}, index=names)
+    places = pd.DataFrame(rng.uniform(47, 48, (len(names), 2)), index=names, columns=["latitude", "longitude"])
     index = pd.date_range("2024-03-05", periods=len(values), freq="h", name="time")
     frame = pd.DataFrame(values, index=index, columns=names)
     if tmp_path is None:

@@ -140,7 +140,19 @@ def test_other_bad_files_are_named(tmp_path):
             io.read_readings(tmp_path / "q.npz")
 
 
-FORMULAS = ["=cmd|' /C calc'!A0", "@SUM(1)", "+1+cmd()", "-2+3", "'=quoted", "''=twice", "－fullwidth", "-", "-7", "=", "Weir -2"]
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "+1+cmd()",
+    "-2+3",
+    "'=quoted",
+    "''=twice",
+    "－fullwidth",
+    "-",
+    "-7",
+    "=",
+    "Weir -2",
+]
 
 
 def test_names_that_are_formulas_are_texts_in_a_spreadsheet_and_come_back(tmp_path):
