@@ -14,7 +14,6 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 from nareg._version import __version__
-from nareg.graph import Graph
 
 if TYPE_CHECKING:
     from nareg import baselines as baselines
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from nareg import explorer as explorer
     from nareg import filters as filters
     from nareg import gnn as gnn
+    from nareg import graph as graph
     from nareg import graphs as graphs
     from nareg import herta as herta
     from nareg import io as io
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from nareg import unlearning as unlearning
     from nareg.cleaning import clean as clean
     from nareg.explorer import explore as explore
+    from nareg.graph import Graph as Graph
 
 #: Loaded when first used, so that ``import nareg`` stays fast.
 _SUBMODULES = (
@@ -53,6 +54,7 @@ _SUBMODULES = (
     "explorer",
     "filters",
     "gnn",
+    "graph",
     "graphs",
     "herta",
     "io",
@@ -65,10 +67,10 @@ _SUBMODULES = (
     "typing",
     "unlearning",
 )
-#: Functions at the top, and where they are.
-_FUNCTIONS = {"clean": "cleaning", "explore": "explorer"}
+#: Names at the top, and where they are.
+_NAMES = {"Graph": "graph", "clean": "cleaning", "explore": "explorer"}
 
-__all__ = ["Graph", "__version__", *_FUNCTIONS, *_SUBMODULES]
+__all__ = ["__version__", *_NAMES, *_SUBMODULES]
 
 
 if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
@@ -76,10 +78,10 @@ if not TYPE_CHECKING:  # to a type checker a misspelled name is an error
     def __getattr__(name: str) -> Any:
         if name in _SUBMODULES:
             return importlib.import_module(f"nareg.{name}")
-        if name in _FUNCTIONS:
-            return getattr(importlib.import_module(f"nareg.{_FUNCTIONS[name]}"), name)
+        if name in _NAMES:
+            return getattr(importlib.import_module(f"nareg.{_NAMES[name]}"), name)
         raise AttributeError(f"module 'nareg' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_FUNCTIONS, *_SUBMODULES})
+    return sorted({*globals(), *_NAMES, *_SUBMODULES})

@@ -11,12 +11,13 @@ EARTH_RADIUS_KM = 6371.0088  # mean radius, IUGG
 
 def great_circle_km(latitude: np.ndarray, longitude: np.ndarray) -> np.ndarray:
     """Great-circle distances in kilometers between all pairs of points given in degrees, (N, N)."""
-    unit = _unit_vectors(np.column_stack([latitude, longitude]))
+    unit = unit_vectors(np.column_stack([latitude, longitude]))
     chord = np.linalg.norm(unit[:, None] - unit[None], axis=-1)
     return 2 * EARTH_RADIUS_KM * np.arcsin(np.clip(chord / 2, 0, 1))
 
 
-def _unit_vectors(degrees: np.ndarray) -> np.ndarray:
+def unit_vectors(degrees: np.ndarray) -> np.ndarray:
+    """Points on the unit sphere (N, 3) of latitudes and longitudes (N, 2)."""
     lat, lon = np.radians(degrees).T
     return np.column_stack([np.cos(lat) * np.cos(lon), np.cos(lat) * np.sin(lon), np.sin(lat)])
 
@@ -36,7 +37,7 @@ def nearest(points: np.ndarray, k: int, metric: str) -> tuple[np.ndarray, np.nda
                 "columns are latitude, longitude, in this order."
             )
         # the chord through the Earth grows with the arc: neighbors by chord are neighbors by arc
-        tree_points = _unit_vectors(points)
+        tree_points = unit_vectors(points)
     else:
         tree_points = points
     distance, index = cKDTree(tree_points).query(tree_points, k=k + 1)

@@ -73,3 +73,26 @@ def test_unknown_attribute_is_an_attribute_error():
     with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
         _ = nareg.nonsense
     assert "design" in dir(nareg)
+
+
+@pytest.mark.parametrize("module", ["nareg.cli.main", "typer", "numpy", "scipy.sparse", "rich.console"])
+@pytest.mark.parametrize(
+    "program", ["from nareg.cli import run; run()", "import runpy; runpy.run_module('nareg', run_name='__main__')"]
+)
+def test_ctrl_c_while_a_module_is_imported_ends_the_command_quietly(module, program):
+    code = f"""
+import os, signal, sys
+
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
+sys.meta_path.insert(0, Interrupt())
+sys.argv = ["nareg", "--version"]
+{program}
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "interrupted\n")

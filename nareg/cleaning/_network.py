@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 import numpy as np
 
 from nareg import _checks, io
+from nareg.cleaning._directions import refuse_directions
 from nareg.errors import InputError
 from nareg.graph import Graph
 from nareg.io import Readings, Stations
-from nareg.io._foreign import NETCDF, is_xarray
+from nareg.io._foreign import is_xarray
+from nareg.io._foreign_files import NETCDF
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -41,12 +43,15 @@ class StationNetwork:
         All names of the station table, those without readings too.
     notes : tuple of str
         What was guessed or left out.
+    elevation : (N,) float64, optional
+        Height of the graph's stations as the station table has it (its ``altitude``), NaN where it has none.
     """
 
     graph: Graph
     readings: Readings
     stations: tuple[str, ...]
     notes: tuple[str, ...]
+    elevation: np.ndarray | None = None
 
 
 def assemble(
@@ -65,11 +70,13 @@ def assemble(
         graph = graph if graph.names is not None else Graph(
             graph.adjacency, coordinates=graph.coordinates, names=table.names, metric=graph.metric
         )  # fmt: skip
-        return _checked(StationNetwork(graph, table, names, table.notes))
+        return _checked(StationNetwork(graph, table, names, table.notes), readings)
     places = _stations(stations, strict)
     table = _readings(readings, places.names, strict)
     rows = {name: i for i, name in enumerate(places.names)}
-    coordinates = places.coordinates[[rows[name] for name in table.names]]
+    order = [rows[name] for name in table.names]
+    coordinates = places.coordinates[order]
+    elevation = None if places.altitude is None or np.isnan(places.altitude).all() else places.altitude[order]
     notes = [*places.notes, *table.notes]
     count = len(table.names)
     if count == 1:
@@ -77,15 +84,38 @@ def assemble(
         notes.append("There is only one station, without neighbors: it is estimated from its own readings before and after.")
     else:
         graph = Graph.from_knn(coordinates, min(neighbors, count - 1), metric=places.metric, names=table.names)
+    if elevation is not None:
+        notes.append(_height_note(graph, elevation))
     twice = count - len(np.unique(coordinates, axis=0))
     if twice:
         notes.append(f"{twice} {'station is' if twice == 1 else 'stations are'} at the place of another; both are used.")
-    return _checked(StationNetwork(graph, table, places.names, tuple(notes)))
+    return _checked(StationNetwork(graph, table, places.names, tuple(notes), elevation), readings)
 
 
-def _checked(network: StationNetwork) -> StationNetwork:
+def _height_note(graph: Graph, elevation: np.ndarray) -> str:
+    """That heights do not enter the estimate, and the station that stands out most of all its neighbors."""
+    note = "The stations' heights do not enter the estimate"
+    near = [elevation[row.indices] for row in graph.adjacency.tocsr()]
+    near = [heights[np.isfinite(heights)] for heights in near]
+    ends = np.array([(heights.min(), heights.max()) if heights.size else (np.nan, np.nan) for heights in near])
+    beyond = np.fmax(elevation - ends[:, 1], ends[:, 0] - elevation)
+    if not np.isfinite(beyond).any() or np.nanmax(beyond) <= np.nanstd(elevation):
+        return f"{note}."
+    i = int(np.nanargmax(beyond))
+    side = "above its highest" if elevation[i] > ends[i, 1] else "below its lowest"
+    assert graph.names is not None
+    return (
+        f"{note}: {graph.names[i]!r} is {beyond[i]:,.0f} {side} neighbor. Its estimate may be off where readings depend on "
+        "height, most of all in gaps."
+    )
+
+
+def _checked(network: StationNetwork, source: ReadingsLike) -> StationNetwork:
     if not network.readings.observed.any():
         raise InputError("readings contains no reading: check the table and its marks for missing readings.")
+    table = network.readings
+    file = Path(source).stem if isinstance(source, (str, os.PathLike)) else None
+    refuse_directions(table.values, table.unit, (table.quantity, file))
     return network
 
 

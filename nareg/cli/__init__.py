@@ -1,5 +1,45 @@
 """The command line: one file per command group."""
 
-from nareg.cli.main import app, run
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from nareg.cli.main import app as app
 
 __all__ = ["app", "run"]
+
+
+def run() -> None:
+    """Entry point. Ctrl-C ends it with one word and status 130, from the first import on."""
+    handler = signal.getsignal(signal.SIGINT)
+    if handler is signal.default_int_handler:  # an exception may arrive as another one where a library is being imported
+        signal.signal(signal.SIGINT, _leave)
+    from nareg.cli.main import app
+
+    try:
+        signal.signal(signal.SIGINT, handler)
+        app()
+    except KeyboardInterrupt:
+        sys.stderr.write("interrupted\n")
+        sys.exit(130)
+
+
+def _leave(*_: Any) -> None:
+    """End at once: nothing is open yet."""
+    os.write(2, b"interrupted\n")
+    os._exit(130)
+
+
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> Any:
+        """The application, whose libraries take a while to import."""
+        if name == "app":
+            from nareg.cli.main import app
+
+            return app
+        raise AttributeError(f"module 'nareg.cli' has no attribute {name!r}")

@@ -7,7 +7,6 @@ A problem with the input ends with one sentence on standard error and exit statu
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -69,12 +68,3 @@ def main(version: Annotated[bool, typer.Option("--version", help="Show the versi
     if version:
         console.print(f"nareg {__version__}")
         raise typer.Exit
-
-
-def run() -> None:
-    """Entry point."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        errors.print("interrupted")
-        sys.exit(130)

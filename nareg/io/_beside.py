@@ -13,8 +13,9 @@ from nareg.io._vocabulary import MISSING, UNIT, plain
 MANY, KINDS = 0.25, 50
 
 
-def refuse_mixed_units(table: Table, layout: Layout, notes: Notes) -> None:
-    """Refuse a table whose column of units holds more than one."""
+def one_unit(table: Table, layout: Layout, notes: Notes) -> str | None:
+    """The unit that a column of units states; more than one is refused."""
+    stated: str | None = None
     for column in layout.beside:
         if plain(table.header[column]) not in UNIT:
             continue
@@ -26,6 +27,8 @@ def refuse_mixed_units(table: Table, layout: Layout, notes: Notes) -> None:
                 f"{notes.source}, {table.line(other)}: {table.column(column)} holds {len(units)} units ({listed(units)}): "
                 "convert the readings to one unit, or keep the rows of one."
             )
+        stated = units[0] if units else stated
+    return stated
 
 
 def refuse_mixed_kinds(table: Table, layout: Layout, place: np.ndarray, row: np.ndarray, notes: Notes) -> None:

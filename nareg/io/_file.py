@@ -14,8 +14,10 @@ from itertools import islice, repeat
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._formulas import unshield
 from nareg.io._notes import Notes, be, count
-from nareg.io._numbers import Numbers
+from nareg.io._numbers import Numbers, OddCells
+from nareg.io._preamble import after_preamble, refuse_spaces
 from nareg.io._rows import rows
 from nareg.io._text import read_text
 from nareg.io._vocabulary import SENSOR, STATION, TIME, plain
@@ -50,12 +52,14 @@ class FileTable:
         start = self._after_comments()
         if start is None:
             raise InputError(f"{self.source} is empty: a header line and at least one row are needed.")
+        start = after_preamble(self._lines, start, notes)
         declared = None
         if self._lines[0][:4].lower() == "sep=" and len(self._lines[0]) == 5 and len(self._lines) > 1:
             declared, start = self._lines[0][4], 1  # a line by which spreadsheets name the separator
         self._start = start
         self._separator = self._choose_separator(declared)
-        self.header, *self._sample = self._first(self._separator, checked=True)
+        header, *self._sample = self._first(self._separator, checked=True)
+        self.header = [unshield(name) for name in header]
         if not self._sample:
             raise InputError(f"{self.source} has a header but no rows: add at least one.")
         self.lines = np.empty(0, dtype=np.int64)
@@ -82,7 +86,7 @@ class FileTable:
 
     def head(self, index: int) -> list[str]:
         """The first cells of a column."""
-        return [row[index] for row in self._sample]
+        return [unshield(row[index]) for row in self._sample]
 
     def leave_out_first(self) -> None:
         """Leave out the first row, which has no reading."""
@@ -103,29 +107,31 @@ class FileTable:
         return f"{self.line(row)}, {self.column(column)}"
 
     def load(
-        self, texts: Sequence[int], numbers: Sequence[int], *, finite: bool = False
+        self, texts: Sequence[int], numbers: Sequence[int], *, finite: bool = False, odd: OddCells | None = None
     ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Texts of some columns and numbers (R, C) of others."""
+        """Texts of some columns and numbers (R, C) of others, by ``odd`` where their cells are no numbers."""
         lines: list[np.ndarray] = []
         done = 0
 
         def where(row: int, column: int) -> str:
-            return f"line {lines[-1][row - done]}, {self.column(numbers[column])}"
+            line = self.lines[row] if finished else lines[-1][row - done]
+            return f"line {line}, {self.column(numbers[column])}"
 
-        converter = Numbers(self.notes, where, comma=self.comma, finite=finite)
+        finished = False
+        converter = Numbers(self.notes, where, comma=self.comma, finite=finite, odd=odd)
         words: list[list[np.ndarray]] = [[] for _ in texts]
         values = []
         every = len(numbers) and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
         for line, cells in self._blocks():
             lines.append(line)
             for column, parts in zip(texts, words, strict=True):
-                parts.append(np.array([cell.strip() for cell in cells[:, column]], dtype=object))
+                parts.append(np.array([unshield(cell.strip()) for cell in cells[:, column]], dtype=object))
             wanted = cells[:, numbers[0] : numbers[-1] + 1] if every else cells[:, list(numbers)]
             values.append(converter.convert(wanted, done))
             done += len(line)
-        self.lines = np.concatenate(lines)
-        converter.finish()
-        return [np.concatenate(parts) for parts in words], np.concatenate(values)
+        self.lines, table, finished = np.concatenate(lines), np.concatenate(values), True
+        converter.finish(table)
+        return [np.concatenate(parts) for parts in words], table
 
     def _choose_separator(self, declared: str | None) -> str:
         """The separator that gives the first rows as many cells as the header, at least two."""
@@ -146,6 +152,8 @@ class FileTable:
                 widths[separator] = width
         # where none fits, the commas or the only other one, so that the sentence about the first ragged row is right
         present = [s for s in SEPARATORS if s in first]
+        if not present:
+            refuse_spaces(self._lines, self._start, self.notes)
         best = max(widths, key=lambda s: widths[s]) if widths else "," if "," in first or len(present) != 1 else present[0]
         if best != ",":
             self.notes.guess(
@@ -176,8 +184,24 @@ class FileTable:
                     f"{self.source}, line {self._start + 1}: {title[:80]!r} is no header, since line {line} has {len(cells)} "
                     "cells: delete the lines above the header."
                 )
+            self._refuse_preamble(line, width)
             raise InputError(f"{self.source}, line {line}: {len(cells)} cells, but the header has {width}: correct the line.")
         return cells[:width]  # without separators at the end of the line
+
+    def _refuse_preamble(self, line: int, width: int) -> None:
+        """Refuse a table that begins below other lines: most lines from here on have another number of cells."""
+        try:
+            below = rows(self.source, islice(self._lines, line - 1, None), self._separator, first=line)
+            widths = [len(cells) for _, cells in islice(below, SAMPLE)]
+        except InputError:
+            return
+        common = max(set(widths), key=widths.count)
+        if common != width and len(widths) > 2 and 2 * widths.count(common) > len(widths):
+            title = self._lines[self._start].strip()
+            raise InputError(
+                f"{self.source}, line {self._start + 1}: {title[:80]!r} has {width} cells, but the lines from {line} on have "
+                f"{common}: delete the lines above the header, or repair the header."
+            )
 
     def _blocks(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Line numbers (R,) and cells (R, C) of the rows below the header, some at a time."""

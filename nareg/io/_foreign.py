@@ -1,9 +1,8 @@
-"""Tables that are no CSV files: polars frames, xarray arrays and geopandas points; Parquet, netCDF and map files."""
+"""Tables of other libraries in memory: polars frames, xarray arrays and geopandas points."""
 
 from __future__ import annotations
 
 import importlib
-import math
 import os
 import shutil
 import tempfile
@@ -13,21 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from nareg import _checks
-from nareg._array_files import refuse_expanding
 from nareg._files import atomic_write
-from nareg.errors import InputError, MissingDependencyError, TooLargeError
+from nareg.errors import InputError, MissingDependencyError
+from nareg.io._notes import Notes, be, count, listed
 from nareg.io._vocabulary import ALTITUDE, FLAG, LATITUDE, LONGITUDE, SENSOR, STATION, TIME, plain
 
-PARQUET = (".parquet", ".pq")
-NETCDF = (".nc", ".nc4", ".netcdf")
-MAPS = (".geojson", ".gpkg", ".shp", ".fgb")
-#: Suffixes of files that :func:`read_table` reads.
-SUFFIXES = (*PARQUET, *NETCDF, *MAPS)
 #: Degrees of latitude and longitude.
 WGS84 = 4326
-#: First bytes of HDF5, in which netCDF 4 is written.
-HDF5 = b"\x89HDF"
 
 
 def is_xarray(table: Any) -> bool:
@@ -44,65 +35,6 @@ def _library(table: Any) -> str:
     return type(table).__module__.partition(".")[0]
 
 
-def read_table(path: str | os.PathLike[str]) -> Any:
-    """A Parquet file as a pandas frame, a netCDF file as an xarray Dataset in memory, a map file as a GeoDataFrame."""
-    suffix = Path(path).suffix.lower()
-    if not Path(path).is_file():
-        raise InputError(f"{path}: no such file.")
-    if suffix in PARQUET:
-        return _read(path, "pandas", "pyarrow", lambda pandas: pandas.read_parquet(path), _parquet_bytes)
-    if suffix in NETCDF:
-        return _read(path, "xarray", "h5netcdf", lambda xarray: xarray.load_dataset(path), _netcdf_bytes)
-    return _read(path, "geopandas", "pyogrio", lambda geopandas: geopandas.read_file(path))
-
-
-def _parquet_bytes(path: str | os.PathLike[str]) -> int:
-    """Bytes of the table in memory, as the file declares it: a column of one value takes no room in a file."""
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as file:
-        declared = file.metadata
-        groups = sum(declared.row_group(k).total_byte_size for k in range(declared.num_row_groups))
-        return int(max(groups, 8 * declared.num_rows * declared.num_columns))
-
-
-def _netcdf_bytes(path: str | os.PathLike[str]) -> int:
-    """Bytes of all arrays in memory, as the file declares them: parts that were never written take no room in a file."""
-    import h5py
-
-    with open(path, "rb") as handle:
-        if not handle.read(len(HDF5)).startswith(HDF5):
-            return 0  # of the classic format, which stores every number
-    with h5py.File(path, "r") as file:
-        arrays = [array for array in file.values() if isinstance(array, h5py.Dataset)]
-        return sum(max(array.dtype.itemsize, 8) * math.prod(array.shape or ()) for array in arrays)
-
-
-def _read(
-    path: str | os.PathLike[str],
-    library: str,
-    engine: str,
-    read: Callable[[Any], Any],
-    declared_bytes: Callable[[str | os.PathLike[str]], int] = lambda _: 0,
-) -> Any:
-    """Read with a library, after a look at how large the file says that the result is."""
-    try:
-        importlib.import_module(engine)
-        module = importlib.import_module(library)
-    except ImportError:
-        raise MissingDependencyError(f"{path} needs {library} and {engine}: pip install 'nareg[tables]'.") from None
-    try:
-        n_bytes = declared_bytes(path)
-        refuse_expanding(path, n_bytes, remedy="write a part of it")
-        _checks.memory(f"the table in {path}", n_bytes, alternative="write a part of it")
-        return read(module)
-    except TooLargeError:
-        raise
-    except Exception as error:  # of the file's own library, of many types
-        reason = str(error).partition("\n")[0]
-        raise InputError(f"{path} cannot be read by {library} ({type(error).__name__}: {reason}): write it again.") from error
-
-
 def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], library: str, engine: str) -> None:
     """Let a library write a file, which appears whole or not at all. ``write`` receives the path of a file to make."""
     try:
@@ -117,11 +49,16 @@ def write_bytes(path: str | os.PathLike[str], write: Callable[[Path], object], l
             shutil.copyfileobj(made, handle)
 
 
-def readings_frame(table: Any, source: str) -> tuple[Any, str | None]:
-    """A pandas frame of readings, wide or long, and their unit if the table has one."""
-    if is_xarray(table):
-        return _wide(one_variable(table, source), source)
-    return _pandas(table, source), None
+def readings_frame(table: Any, notes: Notes) -> tuple[Any, str | None, str | None]:
+    """A pandas frame of readings, wide or long, with their unit and the name of what they are, if the table has them."""
+    if not is_xarray(table):
+        return _pandas(table, notes.source), None, None
+    array = one_variable(table, notes.source)
+    others = [str(name) for name in getattr(table, "data_vars", ()) if name != array.name and _is_flag(name, table[name])]
+    if others:
+        notes.fact(f"{count(len(others), 'variable')} of flags {be(len(others))} not used: {listed(others)}")
+    named = [array.attrs.get("standard_name"), array.attrs.get("long_name"), array.name]
+    return *_wide(array, notes.source), " ".join(str(name) for name in named if name) or None
 
 
 def wide_frame(table: Any, source: str) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 from nareg.errors import InputError
 from nareg.io._file import SAMPLE
 from nareg.io._notes import Notes, count
-from nareg.io._numbers import Numbers
+from nareg.io._numbers import Numbers, OddCells
 
 
 class FrameTable:
@@ -68,17 +68,19 @@ class FrameTable:
         return f"{self.line(row)}, {self.column(column)}"
 
     def load(
-        self, texts: Sequence[int], numbers: Sequence[int], *, finite: bool = False
+        self, texts: Sequence[int], numbers: Sequence[int], *, finite: bool = False, odd: OddCells | None = None
     ) -> tuple[list[np.ndarray], np.ndarray]:
-        """Texts of some columns and numbers (R, C) of others."""
+        """Texts of some columns and numbers (R, C) of others, by ``odd`` where their cells are no numbers."""
         levels = len(self._levels)
         part = self._frame.iloc[:, [i - levels for i in numbers]] if min(numbers, default=0) >= levels else None
         if part is not None and all(_numeric(dtype) for dtype in set(part.dtypes)):
             values = part.to_numpy(dtype=float, na_value=np.nan).copy()
         else:
             values = np.empty((len(self._frame), len(numbers)))
+            converter = Numbers(self.notes, lambda row, j: self.place(row, numbers[j]), comma=False, finite=finite, odd=odd)
             for j, index in enumerate(numbers):
-                values[:, j] = self._converted(index, finite)
+                values[:, j] = self._converted(index, j, converter)
+            converter.finish(values)
         bad = np.isinf(values)
         if bad.any():
             if finite or self.notes.strict:
@@ -88,16 +90,13 @@ class FrameTable:
             self.notes.fact(f"{count(int(bad.sum()), 'reading is', 'readings are')} infinite and taken as missing")
         return [_texts(self._series(i)) for i in texts], values
 
-    def _converted(self, index: int, finite: bool) -> np.ndarray:
+    def _converted(self, index: int, place: int, converter: Numbers) -> np.ndarray:
         column = self._series(index)
         if _numeric(column.dtype):
             return np.asarray(column.to_numpy(dtype=float, na_value=np.nan))
         if column.dtype.kind in "bmMc":
             raise InputError(f"{self.source}, {self.column(index)}: its type is {column.dtype}, numbers are expected.")
-        converter = Numbers(self.notes, lambda row, _: self.place(row, index), comma=False, finite=finite)
-        values = converter.convert(_texts(column)[:, None])[:, 0]
-        converter.finish()
-        return values
+        return converter.convert(_texts(column)[:, None], column=place)[:, 0]
 
 
 def _numeric(dtype: Any) -> bool:

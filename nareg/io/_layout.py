@@ -7,12 +7,32 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from nareg.errors import InputError
+from nareg.io._bounds import looks_read
 from nareg.io._dates import parse
 from nareg.io._file import FileTable
+from nareg.io._flags import is_flag
 from nareg.io._frame import FrameTable
-from nareg.io._notes import Notes, listed
+from nareg.io._names import loose
+from nareg.io._notes import Notes, count, listed
 from nareg.io._numbers import looks_numeric
-from nareg.io._vocabulary import BESIDE, CLOCK, MISSING, SENSOR, STATION, TIME, UNNAMED, VALUE, plain
+from nareg.io._vocabulary import (
+    BESIDE,
+    CLOCK,
+    COUNTERS,
+    EAST,
+    LATITUDE,
+    LONGITUDE,
+    MISSING,
+    NORTH,
+    POSITION,
+    SENSOR,
+    STATION,
+    TIME,
+    UNNAMED,
+    VALUE,
+    ZONE,
+    plain,
+)  # fmt: skip
 
 Table = FileTable | FrameTable
 #: A time of day, and what is one in a column of that name.
@@ -24,13 +44,16 @@ HOUR = re.compile(r"\d{1,2}|" + CLOCK_TIME.pattern, re.ASCII)
 class Layout:
     """Columns by number: of the times (date and time of day may be two), of station names in a long table, of readings.
 
-    ``beside`` are the columns of a long table that are not read.
+    ``beside`` are the columns of a long table that hold neither; ``flags`` are those that mark the quality of readings, in a
+    wide table with the column of readings that each is about. ``zone`` names the zone of each time.
     """
 
     time: tuple[int, ...]
     station: int | None
     values: tuple[int, ...]
     beside: tuple[int, ...] = ()
+    flags: tuple[tuple[int, int], ...] = ()
+    zone: int | None = None
 
 
 def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Layout:
@@ -45,9 +68,39 @@ def recognize(table: Table, stations: Sequence[str] | None, notes: Notes) -> Lay
     if station is None:
         if not rest:
             raise InputError(f"{notes.source}: the times are the only column: add one column per station.")
-        return Layout(time, None, tuple(rest))
+        flags = _flags_of(table, rest, stations)
+        spare = {flag for flag, _ in flags} | _more_times(table, rest, stations, notes)
+        return Layout(time, None, tuple(i for i in rest if i not in spare), (), flags)
     value = _value(table, words, [i for i in rest if i != station], notes)
-    return Layout(time, station, (value,), tuple(i for i in rest if i not in (station, value)))
+    beside = tuple(i for i in rest if i not in (station, value))
+    flags = tuple((i, value) for i in beside if is_flag(table.header[i], table.header[value]))
+    zone = next((i for i in beside if words[i] in ZONE), None)
+    return Layout(time, station, (value,), beside, flags, zone)
+
+
+def _flags_of(table: Table, rest: list[int], stations: Sequence[str] | None) -> tuple[tuple[int, int], ...]:
+    """Columns such as ``A_qc`` beside ``A``, each with the column that it is about."""
+    known = {s.strip() for s in stations} if stations is not None else set()
+    place = {table.header[i]: i for i in rest}
+    pairs = []
+    for i in rest:
+        name = table.header[i]
+        stem = re.sub(r"[\s_.\-]*[^\W_.\-]+$", "", name)
+        if stem in place and stem != name and name not in known and is_flag(name[len(stem) :]):
+            pairs.append((i, place[stem]))
+    return tuple(pairs)
+
+
+def _more_times(table: Table, rest: list[int], stations: Sequence[str] | None, notes: Notes) -> set[int]:
+    """Columns with dates or times of day beside the one that is read; of known stations, others are left out anyway."""
+
+    def dated(cells: list[str]) -> bool:
+        return not looks_numeric(cells, comma=table.comma) and all(parse(cell) or CLOCK_TIME.fullmatch(cell) for cell in cells)
+
+    more = set() if stations is not None else {i for i in rest if dated(table.head(i))}
+    if more:
+        notes.fact(f"{count(len(more), 'more column')} of times left out: {listed([table.header[i] for i in sorted(more)])}")
+    return more
 
 
 def _leave_out_units(table: FileTable, notes: Notes) -> None:
@@ -74,6 +127,13 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         if set(columns) == {"time", "date"} and not any(parse(cell) for cell in table.head(columns["time"])):
             return columns["date"], columns["time"]
         return _with_clock(table, words, named[0][1], known, notes)
+    if words[0] in UNNAMED and not _counter(table, 0, words[0]):
+        return (0,)
+    others = [i for i in range(len(words)) if table.header[i] not in known]
+    dated = next((i for i in others if all(parse(cell) for cell in table.head(i))), None)
+    if dated is not None:
+        notes.guess(f"column {table.header[dated]!r} holds the times", "name it 'time'")
+        return _with_clock(table, words, dated, known, notes)
     if isinstance(table, FrameTable) and table.counted:
         notes.guess(
             "there is neither an index of times nor a column 'time'; rows are taken as evenly spaced", "set a DatetimeIndex"
@@ -81,11 +141,18 @@ def _time(table: Table, words: list[str], stations: Sequence[str] | None, notes:
         return ()
     if words[0] in UNNAMED:
         return (0,)
-    if table.header[0] not in known and all(parse(cell) for cell in table.head(0)):
-        notes.guess(f"column {table.header[0]!r} holds the times", "name it 'time'")
-        return _with_clock(table, words, 0, known, notes)
     if sum(parse(name) is not None for name in table.header) > 1:
         raise InputError(f"{notes.source} has a column per time: transpose it, one row per time and one column per station.")
+    if {*LATITUDE, *EAST} & set(words) and {*LONGITUDE, *NORTH} & set(words):
+        raise InputError(
+            f"{notes.source} has positions ({listed(table.header)}) and no times where the readings are expected: pass the "
+            "table of readings, with a column 'time'."
+        )
+    if looks_numeric(table.header, comma=table.comma):
+        raise InputError(
+            f"{notes.source}: there is no column of times, and the header holds numbers ({listed(table.header)}): add a column "
+            "'time', and above it a header if there is none."
+        )
     raise InputError(
         f"{notes.source}: the first column is {table.header[0]!r}; it must be 'time', then one column per station."
     )
@@ -106,8 +173,8 @@ def _with_clock(table: Table, words: list[str], date: int, known: set[str], note
 
 
 def _counter(table: Table, index: int, word: str) -> bool:
-    """Whether a column only numbers the rows, as pandas writes its index."""
-    return word in UNNAMED and any(table.head(index)) and all(map(str.isdecimal, table.head(index)))
+    """Whether a column only numbers the rows, as pandas writes its index, and loggers their records."""
+    return word in COUNTERS and any(table.head(index)) and all(map(str.isdecimal, table.head(index)))
 
 
 def _station(table: Table, words: list[str], rest: list[int], stations: Sequence[str] | None, notes: Notes) -> int | None:
@@ -117,17 +184,29 @@ def _station(table: Table, words: list[str], rest: list[int], stations: Sequence
         return None
     candidates = [i for word in (*STATION, *SENSOR) for i in rest if words[i] == word]
     candidates = [i for i in candidates if len(rest) > 1 and not (table.header[i] in names and len(rest) > 2)]
-    if names:  # of an id and a name, the one that the station table has
+    if names:  # of an id and a name, the one that the station table has; else any that has its names
         candidates.sort(key=lambda i: not any(cell in names for cell in table.head(i)))
+        if not candidates or not any(cell in names for cell in table.head(candidates[0])):
+            alike = {loose(name) for name in names}
+            wide = any(loose(table.header[i]) in alike for i in rest)
+            holding = [i for i in rest if len(rest) > 1 and not wide and _holds(table.head(i), alike)]
+            if holding and holding[0] not in candidates[:1]:
+                notes.guess(f"column {table.header[holding[0]]!r} holds the station names", "name it 'station'")
+                return holding[0]
     if candidates:
         return candidates[0]
     if len(rest) == 2 and not any(table.header[i] in names for i in rest):
         texts = [i for i in rest if all(map(_word, table.head(i)))]
-        numbers = [i for i in rest if looks_numeric(table.head(i), comma=table.comma)]
+        numbers = [i for i in rest if looks_read(table.head(i), comma=table.comma)]
         if len(texts) == len(numbers) == 1:
             notes.guess(f"column {table.header[texts[0]]!r} holds the station names", "name it 'station'")
             return texts[0]
     return None
+
+
+def _holds(cells: list[str], alike: set[str]) -> bool:
+    """Whether most cells of a column are station names, given without case and leading zeros."""
+    return 2 * sum(loose(cell) in alike for cell in cells if cell) > len(cells)
 
 
 def _word(cell: str) -> bool:
@@ -137,8 +216,8 @@ def _word(cell: str) -> bool:
 
 def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int:
     """The column of readings in a long table."""
-    possible = [i for i in rest if words[i] not in BESIDE]
-    numeric = [i for i in possible if looks_numeric(table.head(i), comma=table.comma)]
+    possible = [i for i in rest if words[i] not in BESIDE and not is_flag(table.header[i])]
+    numeric = [i for i in possible if looks_read(table.head(i), comma=table.comma)]
     named = [i for i in rest if words[i] in VALUE]
     # the only column that it can be is taken whatever its cells: one that is no number is named with its place
     chosen = next((columns for columns in (numeric, named, possible) if len(columns) == 1), [])
@@ -148,7 +227,10 @@ def _value(table: Table, words: list[str], rest: list[int], notes: Notes) -> int
             f"{notes.source} has a column of stations and so must have one column of readings, not {len(which)} "
             f"({listed(which)}): keep one, named 'value'."
         )
-    others = [table.header[i] for i in possible if i != chosen[0]]
+    places = [table.header[i] for i in rest if words[i] in POSITION]
+    if places:
+        notes.fact(f"columns of positions beside the readings are not read: {listed(places)}")
+    others = [table.header[i] for i in possible if i != chosen[0] and not is_flag(table.header[i], table.header[chosen[0]])]
     if others:
         notes.guess(
             f"the readings are in column {table.header[chosen[0]]!r}; left out: {listed(others)}",

@@ -20,22 +20,22 @@ def match(
     known = {station.strip(): station for station in stations}
     matched = {column: known[column.strip()] for column in columns if column.strip() in known}
     taken = set(matched.values())
-    forms = ((_loose, "case, spaces or leading zeros", merge), (_without_unit, "a unit in brackets", False))
+    forms = ((loose, "case, spaces or leading zeros", merge), (_without_unit, "a unit in brackets", False))
     for form, ignored, spellings in forms:
         loose_stations = _unique((station for station in stations if spellings or station not in taken), form)
         others = [column for column in columns if column not in matched]
         if not spellings:
             others = list(_unique(others, form).values())
-        loose = {column: loose_stations[form(column)] for column in others if form(column) in loose_stations}
-        if loose:
-            column, station = next(iter(loose.items()))
+        close = {column: loose_stations[form(column)] for column in others if form(column) in loose_stations}
+        if close:
+            column, station = next(iter(close.items()))
             notes.guess(
-                f"{count(len(loose), f'{what} is', f'{what}s are')} matched with a station by ignoring {ignored}: "
+                f"{count(len(close), f'{what} is', f'{what}s are')} matched with a station by ignoring {ignored}: "
                 f"{column!r} is taken as {station!r}",
                 "write the names as in the station table",
             )
-            matched |= loose
-            taken |= set(loose.values())
+            matched |= close
+            taken |= set(close.values())
     unknown = [column for column in columns if column not in matched]
     if columns and not matched:
         raise InputError(
@@ -81,17 +81,18 @@ def once(source: str, header: Sequence[str]) -> None:
 
 def _unique(names: Iterable[str], form: Callable[[str], str]) -> dict[str, str]:
     """Names by their loose form, without those that share one."""
-    loose: dict[str, list[str]] = {}
+    alike: dict[str, list[str]] = {}
     for name in names:
-        loose.setdefault(form(name), []).append(name)
-    return {key: same[0] for key, same in loose.items() if len(same) == 1}
+        alike.setdefault(form(name), []).append(name)
+    return {key: same[0] for key, same in alike.items() if len(same) == 1}
 
 
-def _loose(name: str) -> str:
+def loose(name: str) -> str:
+    """A name without differences of case, spaces and leading zeros."""
     plain = re.sub(r"\s+", " ", name.strip()).casefold()
     number = WHOLE.fullmatch(plain)
     return number[1] if number else plain
 
 
 def _without_unit(name: str) -> str:
-    return _loose(BRACKETS.sub("", name))
+    return loose(BRACKETS.sub("", name))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -20,8 +21,18 @@ HEMISPHERE = re.compile(r"\d+(?:[.,]\d+)?\s*°?\s*[NSEW]", re.IGNORECASE)
 UNIT = re.compile(r"[+-]?\d+(?:[.,]\d+)?\s*[^\d\s.,+\-:/_()].*", re.ASCII)
 
 
+class OddCells(Protocol):
+    """Reads cells that are no numbers, where the table's role tells what they mean."""
+
+    def read(self, cell: str, row: int, column: int) -> float | None:
+        """The number, or None where the cell has no meaning either."""
+
+    def finish(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+        """Note what was read. ``values`` (R, C) are those of the whole table, and may be completed in place."""
+
+
 class Numbers:
-    """Converts blocks of cells; :meth:`finish` checks the whole table.
+    """Converts blocks of cells; :meth:`finish` checks the whole table (R, C).
 
     Parameters
     ----------
@@ -33,15 +44,20 @@ class Numbers:
         Whether a comma may be a decimal mark: not where it separates the cells.
     finite : bool
         Refuse infinite values even where guesses are allowed.
+    odd : OddCells, optional
+        Reads cells that are no numbers. They are refused otherwise.
     """
 
-    def __init__(self, notes: Notes, where: Callable[[int, int], str], *, comma: bool, finite: bool = False) -> None:
+    def __init__(
+        self, notes: Notes, where: Callable[[int, int], str], *, comma: bool, finite: bool = False, odd: OddCells | None = None
+    ) -> None:
+        self.odd = odd
         self.notes, self.where, self.comma, self.finite = notes, where, comma, finite or notes.strict
         self.infinite = self.commas = 0
         self._first: dict[str, tuple[str, str]] = {}  # of each kind of cell, its place and text
 
-    def convert(self, cells: np.ndarray, row: int = 0) -> np.ndarray:
-        """Float64 of an object array (R, C) of texts, whose first row is number ``row`` of the table."""
+    def convert(self, cells: np.ndarray, row: int = 0, column: int = 0) -> np.ndarray:
+        """Float64 of an object array (R, C) of texts, whose first cell is at this row and column of the table."""
         import pandas as pd
 
         flat = cells.ravel()
@@ -55,7 +71,7 @@ class Numbers:
             finite = np.isfinite(values)
             values[finite] = pointed[finite].astype(float)
         width = max(cells.shape[1], 1)
-        at = lambda i: self.where(row + int(i) // width, int(i) % width)  # noqa: E731
+        at = lambda i: self.where(row + int(i) // width, column + int(i) % width)  # noqa: E731
         read = [i for i, failed in zip(commas, np.isnan(values[commas]).tolist(), strict=True) if not failed] if commas else []
         if read:
             self.commas += len(read)
@@ -65,9 +81,13 @@ class Numbers:
             cell = raw.strip()
             if not cell or cell.lower() in MISSING:
                 continue
-            if not NUMBER.fullmatch(cell):
+            if NUMBER.fullmatch(cell):
+                values[i] = float(cell)  # beside a space that pandas does not know
+                continue
+            meant = None if self.odd is None else self.odd.read(cell, row + i // width, column + i % width)
+            if meant is None:
                 raise InputError(f"{self.notes.source}, {at(i)}: {_refusal(cell)}.")
-            values[i] = float(cell)  # beside a space that pandas does not know
+            values[i] = meant
         if self.comma and "point" not in self._first:
             point = next((k for k, cell in enumerate(flat) if "." in cell and not np.isnan(values[k])), None)
             if point is not None:
@@ -82,8 +102,10 @@ class Numbers:
             values[infinite] = np.nan
         return values.reshape(cells.shape)
 
-    def finish(self) -> None:
+    def finish(self, values: np.ndarray) -> None:
         """Note decimal commas and infinite values; refuse decimal commas beside decimal points."""
+        if self.odd is not None:
+            self.odd.finish(values, self.notes, self.where)
         if self.commas:
             place, cell = self._first["comma"]
             if "point" in self._first:

@@ -13,9 +13,13 @@ import numpy as np
 from nareg import _checks
 from nareg.errors import InputError
 from nareg.io._archive import read_npz
-from nareg.io._beside import refuse_mixed_kinds, refuse_mixed_units
+from nareg.io._beside import one_unit, refuse_mixed_kinds
+from nareg.io._bounds import Bounds
+from nareg.io._clock_change import in_standard_time
 from nareg.io._file import FileTable
-from nareg.io._foreign import SUFFIXES, read_table, readings_frame
+from nareg.io._flags import bad
+from nareg.io._foreign import readings_frame
+from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Layout, Table, recognize
 from nareg.io._names import absent, match, once
@@ -23,6 +27,7 @@ from nareg.io._notes import Notes, count, listed
 from nareg.io._sentinels import remove
 from nareg.io._tables import Readings, Stations
 from nareg.io._times import Times, understand
+from nareg.io._vocabulary import ZONES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,8 +158,9 @@ def readings_to_frame(readings: Readings) -> pd.DataFrame:
 
 
 def _from_foreign(table: Any, stations: Sequence[str] | Stations | None, notes: Notes, keep: bool, own: bool) -> Readings:
-    frame, unit = readings_frame(table, notes.source)
-    return replace(_from_table(FrameTable(frame, notes), _names(stations), notes, keep, own), unit=unit)
+    frame, unit, quantity = readings_frame(table, notes)
+    read = _from_table(FrameTable(frame, notes), _names(stations), notes, keep, own)
+    return replace(read, unit=unit or read.unit, quantity=quantity or read.quantity)
 
 
 def _one_order(keep_absent: bool, own_order: bool) -> None:
@@ -175,13 +181,32 @@ def _from_table(table: Table, stations: tuple[str, ...] | None, notes: Notes, ke
     return _long(table, layout, layout.station, stations, notes, keep, own)
 
 
-def _labels(table: Table, layout: Layout, texts: list[np.ndarray], rows: int) -> tuple[np.ndarray, str]:
+def _labels(table: Table, layout: Layout, texts: dict[int, np.ndarray], rows: int, notes: Notes) -> tuple[np.ndarray, str]:
     """The label of every row and the name of its column; the row numbers where there is none."""
     if not layout.time:
         return np.array([str(i) for i in range(rows)], dtype=object), ""
+    labels = texts[layout.time[0]]
     if len(layout.time) == 2:
-        texts[0] = np.array([f"{date} {time}".strip() for date, time in zip(*texts[:2], strict=True)], dtype=object)
-    return texts[0], table.column(layout.time[0])
+        labels = np.array([f"{d} {t}".strip() for d, t in zip(*(texts[i] for i in layout.time), strict=True)], dtype=object)
+    if layout.zone is not None:
+        labels = _with_zone(table, layout.zone, labels, texts[layout.zone], notes)
+    return labels, table.column(layout.time[0])
+
+
+def _with_zone(table: Table, column: int, labels: np.ndarray, zones: np.ndarray, notes: Notes) -> np.ndarray:
+    """Labels with the offset of the zone that another column names."""
+    offsets = {}
+    for zone in dict.fromkeys(zones.tolist()):
+        if zone not in ZONES:
+            row = int(np.flatnonzero(zones == zone)[0])
+            raise InputError(
+                f"{notes.source}, {table.place(row, column)}: {zone!r} is no zone that is known: write the offset behind the "
+                "time, as in 2024-01-31 10:00+01:00."
+            )
+        offsets[zone] = f"{ZONES[zone]:+03d}:00"
+    shown = ", ".join(f"{zone} {offset}" for zone, offset in offsets.items())
+    notes.guess(f"the zones of the times are in {table.column(column)} ({shown})", "write the times in UTC")
+    return np.array([label + offsets[zone] for label, zone in zip(labels, zones, strict=True)], dtype=object)
 
 
 def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes: Notes, keep: bool, own: bool) -> Readings:
@@ -193,12 +218,28 @@ def _wide(table: Table, layout: Layout, stations: tuple[str, ...] | None, notes:
     if twice is not None:
         raise InputError(f"{notes.source}: a column of readings has no name: name it, or drop it.")
     once(notes.source, names)
-    texts, values = table.load(layout.time, columns)
-    labels, column = _labels(table, layout, texts, len(values))
+    flags = [(flag, columns.index(about)) for flag, about in layout.flags if about in columns]
+    wanted = [*layout.time, *(flag for flag, _ in flags)]
+    loaded, values = table.load(wanted, columns, odd=Bounds())
+    if flags:
+        _honor(table, wanted[len(layout.time) :], loaded[len(layout.time) :], values, [place for _, place in flags], notes)
+    labels, column = _labels(table, layout, dict(zip(wanted, loaded, strict=True)), len(values), notes)
     place = table.line
     return _from_columns(
         [matched[name] for name in names], labels, values.T, stations, notes, keep, own, "column", place, column or None
     )
+
+
+def _honor(
+    table: Table, flags: list[int], marks: list[np.ndarray], values: np.ndarray, places: list[int], notes: Notes
+) -> None:
+    """Set readings (R, C) that columns of marks call bad to NaN, in place: those of column ``places[k]`` by ``marks[k]``."""
+    known = np.isfinite(values[:, places])
+    name = f"column {table.header[flags[0]]!r}" if len(flags) == 1 else f"columns such as {table.header[flags[0]]!r}"
+    marked = bad(np.concatenate(marks), known.T.ravel(), name, notes)
+    if marked is not None:
+        for place, rows in zip(places, marked.reshape(len(flags), -1), strict=True):
+            values[rows, place] = np.nan
 
 
 def _from_columns(
@@ -211,9 +252,13 @@ def _from_columns(
         values = values[[i for i, name in enumerate(names) if name in matched]]
         names = [matched[name] for name in names if name in matched]
     values = np.array(values, dtype=float, order="C")
-    remove(values, notes)
+    remove(values, np.arange(len(values))[:, None], notes)
     times = understand(labels, column, line, notes) if column is not None else Times(None)
-    labels, values, stamps = _in_time_order(labels, values, times.stamps, notes)
+    stamps = times.stamps
+    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
+        moved = in_standard_time(stamps, np.zeros(len(stamps), dtype=int), values.T, labels, notes)
+        stamps = stamps if moved is None else moved
+    labels, values, stamps = _in_time_order(labels, values, stamps, notes)
     return _in_order(names, labels, values, stamps, times.zone, stations, notes, keep, own, what)
 
 
@@ -272,10 +317,14 @@ def _long(
 
     if not layout.time:
         raise InputError(f"{notes.source}: there is no column of times: name it 'time'.")
-    refuse_mixed_units(table, layout, notes)
-    texts, numbers = table.load([*layout.time, station], layout.values)
-    labels, column = _labels(table, layout, texts, len(numbers))
-    values, sites = numbers[:, 0], texts[-1]
+    unit = one_unit(table, layout, notes)
+    wanted = [*layout.time, station, *(flag for flag, _ in layout.flags), *([] if layout.zone is None else [layout.zone])]
+    loaded, numbers = table.load(wanted, layout.values, odd=Bounds())
+    texts = dict(zip(wanted, loaded, strict=True))
+    for flag, _ in layout.flags:
+        _honor(table, [flag], [texts[flag]], numbers, [0], notes)
+    labels, column = _labels(table, layout, texts, len(numbers), notes)
+    values, sites = numbers[:, 0], texts[station]
     if "" in sites:
         raise InputError(f"{notes.source}, {table.line(list(sites).index(''))}: the row has no station; fill it in or drop it.")
     site, names = pd.factorize(sites)
@@ -290,9 +339,14 @@ def _long(
         retained = np.arange(len(values))
     row, unique = pd.factorize(labels)
     first = retained[np.unique(row, return_index=True)[1]]
-    remove(values, notes)
+    remove(values, site, notes)
     times = understand(np.asarray(unique, dtype=object), column, lambda t: table.line(first[t]), notes)
     unique, stamps = np.asarray(unique, dtype=object), times.stamps
+    if stamps is not None and stamps.dtype.kind == "M" and times.zone is None:
+        moved = in_standard_time(stamps[row], site, values[:, None], unique[row], notes)
+        if moved is not None:
+            stamps, keep_first, row = np.unique(moved, return_index=True, return_inverse=True)
+            unique = labels[keep_first]
     if stamps is not None:
         stamps, keep_first, of_label = np.unique(stamps, return_index=True, return_inverse=True)
         unique, row = unique[keep_first], of_label[row]
@@ -315,4 +369,5 @@ def _long(
         )
     sums = np.bincount(flat, weights=values[seen], minlength=n * t)
     values = np.divide(sums, number, out=np.full(n * t, np.nan), where=number > 0).reshape(n, t)
-    return _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
+    table_of = _in_order([str(name) for name in names], unique, values, stamps, times.zone, stations, notes, keep, own, "row")
+    return replace(table_of, unit=unit, quantity=table.header[layout.values[0]])

@@ -11,29 +11,48 @@ from nareg.io._vocabulary import SENTINELS, UNMISTAKABLE
 FAR, VERY_FAR = 0.5, 10.0
 #: And occurs this many times as often as other readings that lie as far outside.
 OFTEN = 10
+#: A number that is no convention: by this multiple of that range, so often, at two stations or in so many runs of one,
+#: among so many different readings, and at no station always.
+UNUSUAL, TIMES, RUNS, DIFFERENT = 1.5, 5, 3, 20
+#: How many such numbers are looked for at either end.
+CODES = 3
 
 
-def remove(values: np.ndarray, notes: Notes) -> None:
+def remove(values: np.ndarray, station: np.ndarray, notes: Notes) -> None:
     """Set sentinels to NaN, in place, and note each with its count.
 
     999 is plausible among readings of 990 to 1020, but not among readings of 0 to 30. So a conventional code is taken as
-    missing only where it repeats exactly, lies far from all other readings and has no neighbors there.
+    missing only where it repeats exactly, lies far from all other readings and has no neighbors there. Any other number must
+    lie farther, and come and go at stations that read something else in between.
+
+    Parameters
+    ----------
+    values : array
+        The readings, in order of time along the last axis.
+    station : int array
+        Number of the station of each reading; shapes are broadcast.
+    notes : Notes
+        Receives what was found.
     """
     if not np.isfinite(values).any():
         return
     low, high = np.nanmin(values), np.nanmax(values)
     counts = {code: int((values == code).sum()) for code in SENTINELS if low <= code <= high}
     counts = {code: number for code, number in counts.items() if number}
-    if not counts:
-        return
-    rest = values[np.isfinite(values) & ~np.isin(values, list(counts))]
-    codes = [code for code, number in counts.items() if _sentinel(code, number, rest)]
-    for code in codes:
-        notes.guess(
-            f"{code:g} appears in {count(counts[code], 'cell')}, far outside the other readings, and is taken as missing",
-            "leave these cells empty",
-        )
-        values[values == code] = np.nan
+    if counts:
+        rest = values[np.isfinite(values) & ~np.isin(values, list(counts))]
+        for code in [code for code, number in counts.items() if _sentinel(code, number, rest)]:
+            _remove(values, code, counts[code], notes)
+    for code, number in _unusual(values, station):
+        _remove(values, code, number, notes)
+
+
+def _remove(values: np.ndarray, code: float, number: int, notes: Notes) -> None:
+    notes.guess(
+        f"{code:g} appears in {count(number, 'cell')}, far outside the other readings, and is taken as missing",
+        "leave these cells empty",
+    )
+    values[values == code] = np.nan
 
 
 def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
@@ -48,3 +67,45 @@ def _sentinel(code: float, number: int, rest: np.ndarray) -> bool:
     beyond = int((rest < low - limit).sum()) if code < low else int((rest > high + limit).sum())
     once = code in UNMISTAKABLE and gap > VERY_FAR * spread and spread > 0
     return (number > 1 or once) and number > OFTEN * beyond
+
+
+def _unusual(values: np.ndarray, station: np.ndarray) -> list[tuple[float, int]]:
+    """Codes by no convention, each with its count: the extremes of the readings, where they repeat far from all others."""
+    rest, codes = values, []
+    for _ in range(CODES):
+        known = np.isfinite(rest)
+        if not known.any():
+            break
+        ends = {end: int((rest == end).sum()) for end in (float(np.nanmin(rest)), float(np.nanmax(rest))) if end != 0}
+        ends = {end: number for end, number in ends.items() if number >= TIMES}
+        others = rest[known & ~np.isin(rest, list(ends))]
+        new = [(code, n) for code, n in ends.items() if _far(code, n, others) and _comes_and_goes(values, code, station)]
+        if not new:
+            break
+        codes += new
+        rest = np.where(np.isin(rest, [code for code, _ in new]), np.nan, rest)
+    return codes
+
+
+def _far(code: float, number: int, others: np.ndarray) -> bool:
+    if not others.size:
+        return False
+    low, high = np.quantile(others, [0.005, 0.995])
+    limit = UNUSUAL * (high - low)
+    gap = low - code if code < low else code - high
+    if high == low or gap <= limit:
+        return False
+    beyond = int((others < low - limit / 2).sum()) if code < low else int((others > high + limit / 2).sum())
+    return number > OFTEN * beyond and len(np.unique(others)) >= DIFFERENT
+
+
+def _comes_and_goes(values: np.ndarray, code: float, station: np.ndarray) -> bool:
+    """Whether a code is a mark, not a fault: at two stations or more, or in several runs; never all that a station reads."""
+    place = np.broadcast_to(station, values.shape)
+    here = values == code
+    marked, other = (np.bincount(place[cells], minlength=int(place.max()) + 1) for cells in (here, np.isfinite(values) & ~here))
+    mixed = np.flatnonzero((marked > 0) & (other > 0))
+    if len(mixed) != 1:
+        return len(mixed) > 1
+    own = here[place == mixed[0]]
+    return int((own[1:] & ~own[:-1]).sum()) + int(own[0]) >= RUNS

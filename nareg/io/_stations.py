@@ -10,14 +10,17 @@ from typing import Any
 import numpy as np
 
 from nareg.errors import InputError
+from nareg.io._angles import Angles, doubt_decimals, refusal, unpack
+from nareg.io._far import note_far
 from nareg.io._file import FileTable
-from nareg.io._foreign import SUFFIXES, read_table, stations_frame
+from nareg.io._foreign import stations_frame
+from nareg.io._foreign_files import SUFFIXES, read_table
 from nareg.io._frame import FrameTable
 from nareg.io._layout import Table
 from nareg.io._names import distinct
 from nareg.io._notes import Notes, count, listed
 from nareg.io._tables import Stations
-from nareg.io._vocabulary import ALTITUDE, LATITUDE, LONGITUDE, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
+from nareg.io._vocabulary import ALTITUDE, EAST, LATITUDE, LONGITUDE, NORTH, SENSOR, SENTINELS, STATION, TIME, UNNAMED, plain
 
 #: Degrees from 0, 0 within which another station makes it a place.
 FAR = 10.0
@@ -99,7 +102,7 @@ def _stations(table: Table, notes: Notes) -> Stations:
             )
         options = " or ".join(map(repr, ("station", "id", "name")))
         raise InputError(f"{notes.source}: no column {options}; it has {header}. Rename the one that names the stations.")
-    latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, ("x",), ("y",)))
+    latitude, longitude, x, y = (_first(words, role, table) for role in (LATITUDE, LONGITUDE, EAST, NORTH))
     degrees = latitude is not None and longitude is not None
     pair = [i for i in ((latitude, longitude) if degrees else (x, y)) if i is not None]
     if len(pair) < 2:
@@ -111,12 +114,15 @@ def _stations(table: Table, notes: Notes) -> Stations:
     extra = [table.header[i] for i, word in enumerate(words) if i not in used and word not in UNNAMED]
     if extra:
         notes.fact(f"{count(len(extra), 'column is', 'columns are')} not needed and left out: {listed(extra)}")
-    (names, *places), values = table.load([name, *pair], [*pair, *([] if altitude is None else [altitude])], finite=True)
+    (names, *places), values = table.load(
+        [name, *pair], [*pair, *([] if altitude is None else [altitude])], finite=True, odd=Angles() if degrees else None
+    )
     for row in np.flatnonzero(names == "")[:1]:
         raise InputError(f"{notes.source}, {table.line(row)}: the station has no name: fill it in or drop the row.")
     distinct(notes.source, list(names))
     if degrees:
         values[_placeless(values[:, :2]), :2] = np.nan
+        values[:, :2] = unpack(values[:, :2], notes)
     lost = np.isnan(values[:, :2]).any(axis=1)
     if lost.any():
         first = int(np.flatnonzero(lost)[0])
@@ -136,10 +142,12 @@ def _stations(table: Table, notes: Notes) -> Stations:
         row = int(np.flatnonzero(far)[0])
         there = ", ".join(place[row] for place in places)
         raise InputError(
-            f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: write a latitude of at most 90 and a "
-            "longitude of at most 360 degrees, or use columns x and y for other coordinates."
+            f"{notes.source}, {table.line(row)}: station {names[row]!r} is at {there}: {refusal(*values[row, :2])}."
         )
     values = values[~lost]
+    if degrees:
+        doubt_decimals(values[:, :2], notes)
+    note_far(names[~lost], values[:, :2], "haversine" if degrees else "euclidean", notes)
     return Stations(
         tuple(names[~lost]),
         np.ascontiguousarray(values[:, :2]),

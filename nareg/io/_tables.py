@@ -52,6 +52,8 @@ class Readings:
         What was guessed or left out while reading, one sentence each.
     unit : str, optional
         Unit of the readings, where the table states one.
+    quantity : str, optional
+        What is read, by the name of a long table's column of readings or of a variable.
     """
 
     names: tuple[str, ...]
@@ -61,6 +63,7 @@ class Readings:
     zone: str | None = None
     notes: tuple[str, ...] = ()
     unit: str | None = None
+    quantity: str | None = None
 
     @property
     def observed(self) -> np.ndarray:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from nareg.io._formulas import shield
 from nareg.io._tables import Readings
 from nareg.results import atomic_write
 
@@ -45,14 +46,14 @@ def write_readings(path: str | os.PathLike[str], table: Readings) -> None:
 
 
 def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
-    """Write a CSV file, whole or not at all.
+    """Write a CSV file, whole or not at all. A spreadsheet runs none of its texts as a formula.
 
     Parameters
     ----------
     path : path
     header : sequence of str
     rows : iterable of rows
-        Cells of each row.
+        Cells of each row. A text such as ``=SUM(A1)`` gets an apostrophe, which nareg's readers take away again.
 
     Examples
     --------
@@ -66,8 +67,8 @@ def write_rows(path: str | os.PathLike[str], header: Sequence[str], rows: Iterab
     """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
-    writer.writerows(rows)
+    writer.writerow(map(shield, header))
+    writer.writerows([shield(cell) if isinstance(cell, str) else cell for cell in row] for row in rows)
     with atomic_write(path) as handle:
         handle.write(text.getvalue().encode())
 

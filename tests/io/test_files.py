@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import csv
+
 import numpy as np
 import pytest
 
@@ -26,10 +28,10 @@ def test_stations_and_readings_are_matched_by_name(tmp_path):
     assert table.times == ("2014-01-01", "2014-01-02")
 
 
-@pytest.mark.parametrize("cell", ["87.65W", "87.65° W", "33.9 s", "12N"])
-def test_a_hemisphere_in_letters_is_refused_with_the_sign_that_it_stands_for(tmp_path, cell):
-    """The number alone would put a station west of Greenwich as far east of it."""
-    with pytest.raises(InputError, match=r"line 2, column 'longitude': .* and degrees west or south with a minus\."):
+@pytest.mark.parametrize("cell", ["33.9 s", "12N", "87.65O", "-87.65W", "W87.65W"])
+def test_a_letter_of_another_axis_is_refused(tmp_path, cell):
+    """O is east in German and west in French; the number alone may be on the other side of Greenwich."""
+    with pytest.raises(InputError, match=r"line 2, column 'longitude': "):
         io.read_stations(write(tmp_path, "s.csv", f"station,latitude,longitude\nA,41.9,{cell}\nB,42,-87\n"))
 
 
@@ -136,3 +138,36 @@ def test_other_bad_files_are_named(tmp_path):
         np.savez(tmp_path / "q.npz", values=np.ones((2, 1)), names=np.array(names), times=np.array(["t"]))
         with pytest.raises(InputError, match=words):
             io.read_readings(tmp_path / "q.npz")
+
+
+FORMULAS = [
+    "=cmd|' /C calc'!A0",
+    "@SUM(1)",
+    "+1+cmd()",
+    "-2+3",
+    "'=quoted",
+    "''=twice",
+    "－fullwidth",
+    "-",
+    "-7",
+    "=",
+    "Weir -2",
+]
+
+
+def test_names_that_are_formulas_are_texts_in_a_spreadsheet_and_come_back(tmp_path):
+    table = io.Readings(tuple(FORMULAS), ("=1", "=2"), np.arange(2.0 * len(FORMULAS)).reshape(-1, 2) - 5)
+    io.write_readings(tmp_path / "r.csv", table)
+    cells = next(csv.reader([(tmp_path / "r.csv").read_text().splitlines()[0]]))
+    assert [cell for cell in cells if cell[:1] in "=+-@－" and cell not in ("-", "-7", "=")] == []
+    assert ",-3.0," in (tmp_path / "r.csv").read_text()  # numbers stay numbers
+    back = io.read_readings(tmp_path / "r.csv")
+    assert (back.names, back.times) == (table.names, table.times)
+    np.testing.assert_array_equal(back.values, table.values)
+    io.write_weights(tmp_path / "w.csv", FORMULAS, np.arange(float(len(FORMULAS))))
+    np.testing.assert_array_equal(io.read_weights(tmp_path / "w.csv", FORMULAS), np.arange(len(FORMULAS)))
+    rows = ((name, i, i + 1) for i, name in enumerate(FORMULAS))
+    io.write_rows(tmp_path / "s.csv", ["station", "x", "y"], rows)
+    stations = io.read_stations(tmp_path / "s.csv")
+    assert stations.names == tuple(FORMULAS)
+    assert io.read_readings(tmp_path / "r.csv", stations).names == table.names

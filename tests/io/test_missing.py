@@ -115,3 +115,75 @@ def test_only_the_sentinel_becomes_missing(values, code, times):
     column = np.array([*values, *[code] * times])[:, None]
     table = io.readings_from_frame(frame(column))
     np.testing.assert_array_equal(table.values[0], [*values, *[np.nan] * times])
+
+
+@pytest.mark.parametrize("code", [99.9, 77.7, -88.8, 55.5, 6999, -1e6, 85.0])
+@pytest.mark.parametrize("shape", ["wide", "long", "frame"])
+def test_any_number_that_repeats_far_from_all_others_is_missing(tmp_path, rng, code, shape):
+    values = (10 + 4 * rng.standard_normal((300, 6))).round(1)
+    marked = rng.random(values.shape) < 0.02
+    values[marked] = code
+    frame = pd.DataFrame(values, index=pd.date_range("2024-01-01", periods=300, freq="h", name="time"), columns=list("ABCDEF"))
+    long = frame.reset_index().melt("time", var_name="station", value_name="value")
+    (long if shape == "long" else frame).to_csv(tmp_path / "r.csv", index=shape == "wide")
+    table = (
+        io.readings_from_frame(frame) if shape == "frame" else io.read_readings(tmp_path / "r.csv") if shape == "long" else None
+    )
+    table = table or io.read_readings(tmp_path / "r.csv")
+    np.testing.assert_array_equal(np.isnan(table.values), marked.T)
+    (note,) = table.notes
+    assert f"{code:g} appears in {marked.sum()} cells, far outside the other readings, and is taken as missing" in note
+    with pytest.raises(InputError, match="leave these cells empty"):
+        io.readings_from_frame(frame, strict=True)
+
+
+def test_two_codes_that_are_no_convention(rng):
+    values = rng.normal(10, 3, (300, 4)).round(1)
+    values[rng.random(values.shape) < 0.03] = 77.7
+    values[rng.random(values.shape) < 0.03] = -66.6
+    assert np.isfinite(values).all()
+    read = io.readings_from_frame(pd.DataFrame(values, columns=list("ABCD"), index=pd.RangeIndex(300, name="time"))).values
+    np.testing.assert_array_equal(np.isnan(read.T), np.isin(values, (77.7, -66.6)))
+
+
+def rain(rng):
+    """Tips of a gauge: mostly 0, then 0.2, and rarely more."""
+    return np.where(rng.random((400, 6)) < 0.9, 0.0, 0.2 * rng.geometric(0.3, (400, 6)))
+
+
+def counts(rng):
+    return rng.poisson(0.05, (400, 6)) * 1.0
+
+
+def saturated(rng):
+    """A sensor that ends at 1000, among readings that spread over decades."""
+    return np.clip(np.exp(rng.normal(3, 2.5, (400, 6))), 0, 1000).round()
+
+
+def humid(rng):
+    return np.clip(93 + 5 * rng.standard_normal((400, 6)), 0, 100).round()
+
+
+def frozen(rng):
+    """One station that stands still far from the others: a fault, which is found as one."""
+    values = rng.normal(10, 2, (400, 6)).round(1)
+    values[200:, 3] = 55.5
+    return values
+
+
+def pressure(rng):
+    """One station that always reads another quantity."""
+    values = rng.normal(10, 2, (400, 6)).round(1)
+    values[:, 3] = 1013.0
+    return values
+
+
+def pump(rng):
+    return np.where(rng.random((400, 6)) < 0.6, 0.0, rng.normal(480, 5, (400, 6)).round(1))
+
+
+@pytest.mark.parametrize("kind", [rain, counts, saturated, humid, frozen, pressure, pump])
+def test_readings_that_repeat_for_other_reasons_stay(rng, kind):
+    values = kind(rng)
+    table = io.readings_from_frame(pd.DataFrame(values, columns=list("ABCDEF"), index=pd.RangeIndex(len(values), name="time")))
+    np.testing.assert_array_equal(table.values.T, values)

@@ -1,0 +1,114 @@
+"""Positions as people and receivers write them: degrees with a letter, degrees and minutes, meters that are named degrees."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import numpy as np
+
+from nareg.io._notes import Notes, be, count
+
+_NUMBER = r"\d+(?:[.,]\d+)?"
+#: Degrees, minutes and seconds between marks, colons or spaces; a letter before or after.
+_MARKED = re.compile(
+    rf"(?P<before>[NSEW])?\s*(?P<sign>[+\-−]?)\s*(?P<degrees>{_NUMBER})\s*(?:[°º˚:d]|deg\.?|\s)?\s*"
+    rf"(?:(?P<minutes>{_NUMBER})\s*(?:['′’‘´:m]|min\.?|\s)?\s*"
+    rf"(?:(?P<seconds>{_NUMBER})\s*(?:[\"″”s]|''|′′|’’|sec\.?)?)?)?\s*(?P<after>[NSEW])?",
+    re.IGNORECASE,
+)
+_AXES = ("NS", "EW")
+#: From so many stations on, minutes below 60 everywhere are no chance.
+FEW, MANY = 3, 6
+
+
+class Angles:
+    """Reads cells of a latitude (column 0) and a longitude (column 1) that are no plain numbers.
+
+    Examples
+    --------
+    >>> angles = Angles()
+    >>> round(angles.read("49° 23' N", 0, 0), 4), angles.read("87.65W", 0, 1), angles.read("49° 75' N", 0, 0)
+    (49.3833, -87.65, None)
+    """
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._first: tuple[str, float, str, int, int] | None = None
+
+    def read(self, cell: str, row: int, column: int) -> float | None:
+        """Degrees, or None where the cell is no angle of this column."""
+        parsed = _MARKED.fullmatch(cell.strip()) if column < len(_AXES) else None
+        if parsed is None or (parsed["before"] and parsed["after"]):
+            return None
+        letter = (parsed["before"] or parsed["after"] or "").upper()
+        if letter and (letter not in _AXES[column] or parsed["sign"]):
+            return None
+        parts = [part for part in (parsed["degrees"], parsed["minutes"], parsed["seconds"]) if part is not None]
+        numbers = [float(part.replace(",", ".")) for part in parts]
+        whole = all(part.isdecimal() for part in parts[:-1])
+        if not whole or any(part >= 60 for part in numbers[1:]):
+            return None
+        degrees = sum(part / 60**k for k, part in enumerate(numbers))
+        value = -degrees if letter in ("S", "W") or parsed["sign"] in ("-", "−") else degrees
+        self.number += 1
+        if self._first is None:
+            kind = ("degrees", "degrees and minutes", "degrees, minutes and seconds")[len(parts) - 1]
+            self._first = cell, value, kind, row, column
+        return value
+
+    def finish(self, values: np.ndarray, notes: Notes, where: Callable[[int, int], str]) -> None:
+        """Note what was read."""
+        if self._first is not None:
+            cell, value, kind, row, column = self._first
+            notes.guess(
+                f"{count(self.number, 'coordinate')} such as {cell!r} {be(self.number)} read as {kind} ({value:.6g})",
+                "write decimal degrees, west and south with a minus",
+                place=where(row, column),
+            )
+
+
+def unpack(places: np.ndarray, notes: Notes) -> np.ndarray:
+    """Degrees of coordinates (N, 2) that receivers pack as ddmm.mmm; others as they are.
+
+    They are packed where a latitude exceeds 90, none exceeds 9000, and what follows the degrees is below 60 everywhere.
+    """
+    known = places[np.isfinite(places).all(axis=1)]
+    size = np.abs(known)
+    packed = len(known) and size[:, 0].max() > 90 and (size <= [9000, 18000]).all() and (size % 100 < 60).all()
+    if not packed or len(known) < FEW or size[:, 0].min() < 90:
+        return places
+    degrees: np.ndarray = np.sign(places) * (np.abs(places) // 100 + np.abs(places) % 100 / 60)
+    first = abs(known[0, 0])
+    notes.guess(
+        f"coordinates such as {first:.10g} are read as degrees and minutes, ddmm.mmm ({first // 100 + first % 100 / 60:.6g})",
+        "write decimal degrees",
+    )
+    return degrees
+
+
+def doubt_decimals(places: np.ndarray, notes: Notes) -> None:
+    """Note degrees whose decimals may be minutes: 49.22 for 49° 22'."""
+    known = places[np.isfinite(places).all(axis=1)]
+    minutes = np.abs(known) % 1 * 100
+    whole = np.rint(minutes)
+    if len(known) >= MANY and np.allclose(minutes, whole, atol=1e-6) and whole.max() < 60 and np.median(whole) > 0:
+        notes.fact(
+            f"no coordinate has more than two decimals, and none reaches .60: if {known[0, 0]:g} means "
+            f"{int(abs(known[0, 0]))}° {whole[0, 0]:02.0f}', divide the minutes by 60"
+        )
+
+
+def refusal(latitude: float, longitude: float) -> str:
+    """What a place beyond 90 and 360 degrees may be, and the remedy."""
+    size = np.abs([latitude, longitude])
+    if size[0] <= 180 and size[1] <= 90:
+        return "latitude and longitude are exchanged: name the columns the other way round"
+    if (size <= [9000, 18000]).all() and (size % 100 < 60).all():
+        return "if these are degrees and minutes (ddmm.mmm), write decimal degrees: minutes divided by 60"
+    if (size <= [900000, 1800000]).all() and (size % 1e4 // 100 < 60).all() and (size % 100 < 60).all() and size[1] > 1e4:
+        return (
+            "if these are degrees, minutes and seconds (ddmmss) write decimal degrees; if they are meters name the columns "
+            "x and y"
+        )
+    return "write a latitude of at most 90 and a longitude of at most 360 degrees, or name columns in meters x and y"

@@ -1,0 +1,116 @@
+"""The hour that local time repeats when daylight saving ends: readings an hour apart have one label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from nareg.io._notes import Notes
+
+#: One zone for each rule of the day and the hour of the change.
+ZONES = (
+    "Europe/Paris", "Europe/London", "Europe/Helsinki", "America/New_York", "Australia/Sydney", "Pacific/Auckland",
+    "America/Santiago", "America/Havana", "Atlantic/Azores",
+)  # fmt: skip
+#: Share of the labels of the hour that must be there twice.
+TWICE = 0.5
+
+
+def in_standard_time(
+    stamps: np.ndarray, series: np.ndarray, values: np.ndarray, labels: np.ndarray, notes: Notes
+) -> np.ndarray | None:
+    """Standard time of rows that repeat the hour in which daylight saving ends, with a note; None where none do.
+
+    Parameters
+    ----------
+    stamps : (R,) datetime64[ns] array
+        Local times without a zone, in the order of the table.
+    series : (R,) int array
+        Station of every row; zeros where a row has all stations.
+    values : (R, C) array
+        Readings. Rows that are the same in full are copies, not another hour.
+    labels : (R,) array of str
+        The times as the table has them.
+    notes : Notes
+        Receives what was found.
+    """
+    import pandas as pd
+
+    near = _near_change(stamps)
+    twice = _repeated(stamps[near], series[near])
+    if not twice.size:
+        return None
+    backwards = -1 if stamps[-1] < stamps[0] else 1  # the newest row may be the first
+    best: tuple[int, np.ndarray, np.ndarray] | None = None
+    for zone in ZONES:
+        try:
+            if not pd.DatetimeIndex(twice).tz_localize(zone, ambiguous="NaT", nonexistent="NaT").hasnans:
+                continue
+            index = pd.DatetimeIndex(stamps)
+            hour = np.asarray(index.tz_localize(zone, ambiguous="NaT").isna())
+            second = _second_pass(stamps[::backwards], series[::backwards], values[::backwards], hour[::backwards])[::backwards]
+            utc = index.tz_localize(zone, ambiguous=~second).tz_convert("UTC").tz_localize(None)
+        except (KeyError, ValueError):  # no such zone on this machine, or a time that the zone does not have
+            continue
+        if second.any() and (best is None or second.sum() > best[0]):
+            moved = utc.as_unit("ns").to_numpy()
+            best = int(second.sum()), moved + (stamps - moved).min(), second
+    if best is None:
+        return None
+    first = labels[np.flatnonzero(best[2])[0]]
+    notes.guess(
+        f"{first!r} is there twice, where the clocks go back at the end of daylight saving: both rows are kept, and all times "
+        "are taken in standard time",
+        "write the times in UTC",
+    )
+    return best[1]
+
+
+def _near_change(stamps: np.ndarray) -> np.ndarray:
+    """Rows (R,) between 11 pm on a Saturday and 4 am on a Sunday: when clocks are changed."""
+    hours = stamps.astype("datetime64[h]").astype(np.int64)
+    of_week = (hours + 4 * 24 + 1) % (7 * 24)  # 1970 began on a Thursday
+    near: np.ndarray = of_week < 5
+    return near
+
+
+def _repeated(stamps: np.ndarray, series: np.ndarray) -> np.ndarray:
+    """Times that a series has more than once."""
+    order = np.lexsort((stamps, series))
+    same = (stamps[order][1:] == stamps[order][:-1]) & (series[order][1:] == series[order][:-1])
+    return np.unique(stamps[order][1:][same])
+
+
+def _second_pass(stamps: np.ndarray, series: np.ndarray, values: np.ndarray, hour: np.ndarray) -> np.ndarray:
+    """Rows (R,) of the second pass through the repeated ``hour``, where it is there twice, in order, with other readings."""
+    second = np.zeros(len(stamps), dtype=bool)
+    rows = np.flatnonzero(hour)
+    day = stamps.astype("datetime64[D]")
+    for here in (rows[day[rows] == date] for date in np.unique(day[rows])):
+        again: list[int] = []
+        pairs: list[tuple[int, int]] = []
+        labels = 0
+        for own in _by_series(here, series):
+            times = stamps[own]
+            back = np.flatnonzero(times[1:] <= times[:-1]) + 1
+            place = np.arange(len(own))
+            if len(back) == 1:
+                passes = place >= back[0]
+            else:  # sorted, each label twice; or anything else
+                sorted_pairs = len(back) > 1 and len(own) % 2 == 0 and bool((times[::2] == times[1::2]).all())
+                passes = (place % 2 == 1) & sorted_pairs
+            first = {time: i for time, i in zip(times[~passes], own[~passes], strict=True)}
+            pairs += [(first[time], int(i)) for time, i in zip(times[passes], own[passes], strict=True) if time in first]
+            again += own[passes].tolist()
+            labels += len(np.unique(times))
+        differ = any(not np.array_equal(values[i], values[k], equal_nan=True) for i, k in pairs)
+        if differ and len(pairs) >= TWICE * labels:
+            second[again] = True
+    return second
+
+
+def _by_series(rows: np.ndarray, series: np.ndarray) -> Iterator[np.ndarray]:
+    """The rows of each series, in their order."""
+    for one in np.unique(series[rows]):
+        yield rows[series[rows] == one]

@@ -1,0 +1,195 @@
+"""Tables as loggers and agencies write them: read, or refused with the remedy for their kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from nareg import io
+from nareg.errors import InputError
+
+
+def read(tmp_path, text, *arguments, **options):
+    path = tmp_path / "r.csv"
+    path.write_text(text, encoding="utf-8")
+    return io.read_readings(path, *arguments, **options)
+
+
+def places(tmp_path, text, **options):
+    path = tmp_path / "s.csv"
+    path.write_text(text, encoding="utf-8")
+    return io.read_stations(path, **options)
+
+
+TOA5 = (
+    '"TOA5","Weirs","CR1000","12345","CR1000.Std.25","CPU:weirs.CR1","54321","Hourly"\n"TIMESTAMP","RECORD","North","South"\n'
+    '"TS","RN","Deg C","Deg C"\n"","","Avg","Avg"\n"2024-01-10 00:00:00",7,4.1,"NAN"\n"2024-01-10 01:00:00",8,3.2,8.9\n'
+)
+TOACI1 = '"TOACI1","CR1000","Hourly"\n"TMSTAMP","RECNBR","North","South"\n' + "\n".join(TOA5.splitlines()[4:]) + "\n"
+
+
+@pytest.mark.parametrize("text", [TOA5, TOACI1, TOA5.replace('"', ""), TOA5.replace("\n", "\r\n")])
+@pytest.mark.parametrize("stations", [None, ["South", "North"]])
+def test_campbell_loggers(tmp_path, text, stations):
+    table = read(tmp_path, text, stations)
+    values = dict(zip(table.names, table.values.tolist(), strict=True))
+    assert values["North"] == [4.1, 3.2]
+    np.testing.assert_array_equal(values["South"], [np.nan, 8.9])
+    assert len(table.names) == 2
+    assert any("Campbell logger's (TOA" in note for note in table.notes)
+    assert any("'Deg C'" in note for note in table.notes) == ("TOA5" in text)
+
+
+def test_a_bad_line_of_a_logger_is_named_with_its_number(tmp_path):
+    with pytest.raises(InputError, match="line 6, column 'South': 'x' is not a number"):
+        read(tmp_path, TOA5.replace("8.9", "x"))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (
+            '"TOB1","Weirs","CR1000"\n"SECONDS","NANOSECONDS","A"\n',
+            "binary table of a Campbell logger .TOB1.: convert it to TOA5",
+        ),
+        ('{"value": {"timeSeries": []}}', "is JSON, a CSV file is expected"),
+        ('[{"time": 1}]', "is JSON"),
+        ("<?xml version='1.0'?>\n<ns1:timeSeriesResponse/>\n", "is XML or HTML"),
+        ("<!DOCTYPE html>\n<html>\n", "is XML or HTML"),
+        ("YYYY MM DD hh WSPD\n2003 03 31 23 6.0\n2003 03 31 22 5.5\n", "separated by spaces: write commas"),
+        ("9.5 10.4 12.4 94\n9.7 10.6 12.5 94\n10.1 11 12.6 94\n", "separated by spaces"),
+        (
+            "Title:,,\nUser:,,\ntime,A,B,C\n2024-01-01,1,2,3\n2024-01-02,1,2,3\n2024-01-03,1,2,3\n",
+            "delete the lines above the header",
+        ),
+        ("1,0,0.5\n0,1,0.7\n0.5,0.7,1\n", "there is no column of times, and the header holds numbers"),
+        ("773869,767541\n64.375,67.625\n62.7,68.5\n", "there is no column of times"),
+        ("station,latitude,longitude\nA,1,2\n", "has positions .* and no times .*: pass the table of readings"),
+    ],
+)
+def test_what_is_no_table_of_readings_is_refused_with_the_remedy_for_its_kind(tmp_path, text, words):
+    with pytest.raises(InputError, match=words):
+        read(tmp_path, text)
+
+
+RDB = (
+    "# Data for sites\n#\nagency_cd\tsite_no\tdatetime\ttz_cd\t69928_00065\t69928_00065_cd\n5s\t15s\t20d\t6s\t14n\t10s\n"
+    "USGS\t03351000\t2023-11-05 00:00\tEDT\t2.21\tA\nUSGS\t03351000\t2023-11-05 01:00\tEDT\t2.5\tA\n"
+    "USGS\t03351000\t2023-11-05 01:00\tEST\tIce\tP\nUSGS\t03351037\t2023-11-05 01:00\tEST\t1.25\tA\n"
+)
+SITES = (
+    "#\nagency_cd\tsite_no\tstation_nm\tdec_lat_va\tdec_long_va\talt_va\n5s\t15s\t50s\t16s\t16s\t8s\n"
+    "USGS\t03351000\tA RIVER\t40.96\t-85.59\t 250.5\nUSGS\t03351037\tB RIVER\t40.86\t-85.89\t 2.7\n"
+)
+
+
+def test_the_geological_surveys_tables(tmp_path):
+    stations = places(tmp_path, SITES)
+    assert stations.names == ("03351000", "03351037")
+    np.testing.assert_array_equal(stations.coordinates, [[40.96, -85.59], [40.86, -85.89]])
+    np.testing.assert_array_equal(stations.altitude, [250.5, 2.7])
+    table = read(tmp_path, RDB, stations)
+    assert table.zone == "UTC"
+    expected = np.array(["2023-11-05T04:00", "2023-11-05T05:00", "2023-11-05T06:00"], "datetime64[ns]")
+    np.testing.assert_array_equal(table.timestamps, expected)
+    np.testing.assert_array_equal(table.values, [[2.21, 2.5, np.nan], [np.nan, np.nan, 1.25]])
+    notes = " ".join(table.notes)
+    for words in ("'Ice' says why", "EDT -04:00, EST -05:00", "'agency_cd'", "'69928_00065_cd' seems to mark the quality"):
+        assert words in notes
+    with pytest.raises(InputError, match=r"line 8, column 'tz_cd': 'LMT' is no zone that is known: write the offset"):
+        read(tmp_path, RDB.replace("EST\t1.25", "LMT\t1.25"), stations)
+
+
+@pytest.mark.parametrize("name", ["numer_sta", "NUM_POSTE", "Ort", "code"])
+def test_a_column_that_has_the_stations_names_is_the_stations(tmp_path, name):
+    text = f"{name};date;t\n07005;20240201000000;mq\n07015;20240201000000;278.15\n07005;20240201030000;275.75\n"
+    for stations in (["07005", "07015"], ["7005", "7015"]):
+        table = read(tmp_path, text, stations)
+        assert table.names == tuple(stations)
+        np.testing.assert_array_equal(table.values, [[np.nan, 275.75], [278.15, np.nan]])
+
+
+def test_small_numbers_that_are_names_do_not_make_readings_stations(tmp_path):
+    table = read(tmp_path, "time,1,2\n2024-01-01,1,2\n2024-01-02,2,1\n", ["1", "2"])
+    np.testing.assert_array_equal(table.values, [[1, 2], [2, 1]])
+
+
+def test_a_column_of_dates_of_any_name_anywhere_holds_the_times(tmp_path):
+    table = read(tmp_path, "A,DAT,B\n1,2024-01-01,2\n3,2024-01-02,4\n")
+    assert table.names == ("A", "B")
+    assert "column 'DAT' holds the times" in table.notes[0]
+    table = read(tmp_path, "START,END,A\n2024-01-01 00:00,2024-01-01 00:30,2\n2024-01-01 00:30,2024-01-01 01:00,4\n")
+    assert table.names == ("A",)
+    assert any("1 more column of times left out: 'END'" in note for note in table.notes)
+
+
+@pytest.mark.parametrize("pair", ["easting,northing", "Eastings (m),Northings (m)", "UTM_E,UTM_N", "Rechtswert,Hochwert"])
+def test_coordinates_in_meters(tmp_path, pair):
+    stations = places(tmp_path, f"station,{pair}\nA,519229.8,5468346.7\nB,496317.8,5486502.3\n")
+    assert stations.metric == "euclidean"
+    np.testing.assert_array_equal(stations.coordinates[0], [519229.8, 5468346.7])
+
+
+def test_flags_and_positions_beside_the_readings_are_named(tmp_path):
+    text = "time,station,latitude,longitude,elevation,value,qc\n" + "".join(
+        f"2024-01-0{d},{s},48,11,500,{d},{'x' if d == 2 else 'y'}\n" for d in (1, 2, 3) for s in "AB"
+    )
+    notes = " ".join(read(tmp_path, text).notes)
+    assert "positions beside the readings are not read: 'latitude', 'longitude', 'elevation'" in notes
+    assert "column 'qc' seems to mark the quality of readings; what 'x', 'y' means is not known, and not used" in notes
+    frame = pd.read_csv(tmp_path / "r.csv")
+    assert "positions beside" in " ".join(io.readings_from_frame(frame).notes)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "suspect"),
+    [
+        ("1", "4", "3"),
+        ("good", "bad", "suspect"),
+        ("OK", "Fail", "Questionable"),
+        ("1.0", "4.0", "3.0"),
+        ("valid", "invalid", "doubtful"),
+    ],
+)
+@pytest.mark.parametrize("name", ["quality", "QC_flag", "flag", "value_qc", "Quality Code"])
+def test_readings_that_a_known_mark_calls_bad_are_left_out(tmp_path, good, bad, suspect, name):
+    marks = [good] * 8 + [bad, suspect]
+    text = f"time,station,value,{name}\n" + "".join(
+        f"2024-01-{d + 1:02d},{s},{d + 10 * (s == 'B')},{mark if s == 'A' else good}\n"
+        for d, mark in enumerate(marks)
+        for s in "AB"
+    )
+    table = read(tmp_path, text)
+    expected = np.arange(10.0)
+    expected[8] = np.nan
+    np.testing.assert_array_equal(table.values, [expected, np.arange(10.0, 20.0)])
+    notes = " ".join(table.notes)
+    assert f"1 reading that column {name!r} marks as bad ({bad!r}) is left out" in notes
+    assert f"1 reading that column {name!r} marks as suspect is used" in notes
+    with pytest.raises(InputError, match="marks as bad"):
+        read(tmp_path, text, strict=True)
+
+
+@pytest.mark.parametrize(("stem", "end"), [("A", "_qc"), ("A", " flag"), ("A", ".quality")])
+def test_marks_beside_each_station_of_a_wide_table(tmp_path, stem, end):
+    rows = "".join(f"2024-01-{d + 1:02d},{d},{4 if d == 5 else 1},{d + 1},1\n" for d in range(9))
+    for stations in (None, ["A", "B"]):
+        table = read(tmp_path, f"time,A,A{end},B,B{end}\n{rows}", stations)
+        expected = np.arange(9.0)
+        expected[5] = np.nan
+        np.testing.assert_array_equal(table.values, [expected, np.arange(1.0, 10.0)])
+        assert any("marks as bad" in note and repr(stem + end) in note for note in table.notes)
+
+
+@pytest.mark.parametrize("marks", [["0", "1"], ["1", "2", "3"], ["A", "P", "e"], ["4"] * 6 + ["1"], ["", "x"]])
+def test_marks_that_may_mean_anything_are_named_and_not_used(tmp_path, marks):
+    text = "time,station,value,quality\n" + "".join(f"2024-01-{d + 1:02d},A,{d},{mark}\n" for d, mark in enumerate(marks))
+    table = read(tmp_path, text)
+    assert np.isfinite(table.values).all()
+    assert any("not used" in note and "'quality'" in note for note in table.notes)
+
+
+def test_the_unit_that_a_column_states(tmp_path):
+    table = read(tmp_path, "time,station,value,unit\n2024-01-01,A,5,degC\n2024-01-02,A,6,degC\n")
+    assert (table.unit, table.quantity) == ("degC", "value")
