@@ -20,6 +20,7 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg._linear.eigenvalues import extreme_eigenvalue
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
 from nareg.results import WeightDesign
@@ -359,6 +360,7 @@ def _is_dominant(S: sp.csr_array) -> bool:
 def _symmetric(name: str, value: Any) -> sp.csr_array:
     if value.dtype.kind not in "fiu":
         raise InputError(f"{name} has dtype {value.dtype}, real numbers are expected.")
+    whole_sparse(name, value)
     matrix = sp.csr_array(value.astype(np.float64))  # entries that are listed twice are added: not in a narrow integer type
     matrix.sum_duplicates()
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
