@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError
 
 
@@ -21,7 +22,7 @@ def checked(value: Any) -> sp.csr_array:
             raise InputError(f"adjacency has dtype {value.dtype}, real weights are expected.")
         if value.ndim != 2:
             raise InputError(f"adjacency has shape {value.shape}, it must be square.")
-        _checks.whole_sparse("adjacency", value)
+        whole_sparse("adjacency", value)
         if value.dtype.kind == "f":
             tolerance = max(tolerance, 4 * float(np.finfo(value.dtype).eps))
         # entries that are listed twice are added: not in a narrow integer type

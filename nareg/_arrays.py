@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+
+from nareg.errors import InputError
 
 #: A NumPy array or a torch tensor, in code written once for both.
 Array = Any
@@ -32,8 +35,30 @@ def as_numpy(value: Any) -> Any:
         value = value.float()
     if value.layout == torch.strided:
         return value.numpy()
+    _refuse_damaged(value)
     value = value.to_sparse_coo().coalesce()
     return sp.csr_array(sp.coo_array((value.values().numpy(), value.indices().numpy()), shape=tuple(value.shape)))
+
+
+def _refuse_damaged(value: Any) -> None:
+    """Refuse a sparse tensor whose index arrays do not fit its shape: torch's loops read and write where an index points."""
+    import torch
+
+    try:
+        if value.layout == torch.sparse_coo:
+            torch.sparse_coo_tensor(value._indices(), value._values(), value.shape, check_invariants=True)
+            return
+        by_rows = value.layout in (torch.sparse_csr, torch.sparse_bsr)
+        starts = value.crow_indices() if by_rows else value.ccol_indices()
+        places = value.col_indices() if by_rows else value.row_indices()
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "Sparse .* tensor support is in beta", UserWarning)
+            torch.sparse_compressed_tensor(
+                starts, places, value.values(), value.shape, layout=value.layout, check_invariants=True
+            )
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise InputError(f"a tensor is a damaged sparse matrix ({reason}): build it again from its entries.") from None
 
 
 def as_tensor(value: Array, **options: Any) -> Any:

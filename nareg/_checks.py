@@ -80,19 +80,6 @@ def floats(name: str, value: Any, *, ndim: Iterable[int], finite: bool = True, r
     return array
 
 
-def whole_sparse(name: str, value: Any) -> None:
-    """Refuse a sparse matrix whose index arrays point outside it: SciPy's compiled loops would read and write there."""
-    if value.format not in ("csr", "csc", "bsr", "coo"):
-        return
-    try:
-        if value.format == "coo":
-            type(value)((value.data, value.coords), shape=value.shape)  # looks at the ends, which check_format does not
-        else:
-            value.check_format(full_check=True)
-    except (ValueError, TypeError) as error:
-        raise InputError(f"{name} is a damaged sparse matrix ({error}): build it again from its entries.") from None
-
-
 def signals(name: str, value: Any, n_nodes: int) -> Floats:
     """Graph signals: ``(n_nodes,)`` or ``(n_nodes, n_signals)``, finite, at least one signal."""
     remedy = "mark missing readings with a mask (interpolate(..., observed=mask)) or drop the node"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg import _checks, _sparse_checks
 from nareg._arrays import as_numpy
 from nareg._neighbors import nearest
 from nareg.errors import InputError, MissingDependencyError
@@ -163,23 +163,17 @@ def to_pygsp(adjacency: sp.csr_array, coordinates: np.ndarray | None) -> pygsp.g
 
 def from_edge_index(edge_index: Any, n_nodes: int | None, edge_weight: Any) -> sp.csr_array:
     """Adjacency of an ``edge_index`` with both directions of every edge."""
-    index = _checks.array_of("edge_index", as_numpy(edge_index))
-    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}: pass integers (2, 2M).")
-    if index.size == 0 and n_nodes is None:
+    if n_nodes is not None:
+        n_nodes = _checks.integer("n_nodes", n_nodes, low=1)
+    index, n = _sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
+    if n == 0:
         raise InputError("edge_index is empty: pass n_nodes.")
-    if index.size and index.min() < 0:
-        raise InputError(f"edge_index holds {index.min()}: node indices start at 0.")
-    n = int(index.max()) + 1 if n_nodes is None else _checks.integer("n_nodes", n_nodes, low=1)
-    if index.size and index.max() >= n:
-        raise InputError(f"edge_index holds node {index.max()} but n_nodes is {n}: pass a larger n_nodes.")
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:
         weights = _checks.floats("edge_weight", as_numpy(edge_weight), ndim=(1,)).astype(np.float64)
         if weights.shape[0] != index.shape[1]:
             raise InputError(f"edge_weight has {weights.shape[0]} entries for {index.shape[1]} edges: pass one per edge.")
-    index = index.astype(np.int64)
     ranks = index[0] * n + index[1]
     if np.unique(ranks).size != ranks.size:
         raise InputError("edge_index lists an edge twice: coalesce it first (torch_geometric.utils.coalesce).")

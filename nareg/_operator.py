@@ -20,10 +20,14 @@ from scipy.sparse.csgraph import connected_components, reverse_cuthill_mckee
 from nareg import _checks
 from nareg._graph_files import StoredGraph
 from nareg._linear.eigenvalues import extreme_eigenvalue
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError, SingularSystemError
 from nareg.graph import Graph, operator_hash
 from nareg.results import WeightDesign
 
+EPSILON = float(np.finfo(float).eps)
+#: Columns whose residual is computed at a time.
+COLUMNS = 16
 #: What no semidefinite matrix has.
 ZERO_DIAGONAL = "a zero on its diagonal with entries beside it"
 
@@ -199,15 +203,74 @@ class FilterSystem:
             steps, _, start = search.levels(S.indptr, S.indices, S.data, start, self.n_nodes)
         return int(steps)
 
-    def residuals(self, x: np.ndarray, rhs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """``||rhs - K x|| / ||rhs||`` of each column, and the same with both scaled by D^-1; zero for a zero column."""
-        squared = np.where(self.diagonal > 0, self.diagonal, 1.0) ** -2
-        left = self.K @ x
-        np.subtract(rhs, left, out=left)
+    @property
+    def coupling(self) -> sp.csr_array:
+        """P of ``S = diag(v) P diag(v)``, with v the :attr:`coupling_weights`: L, or S itself."""
+        return self.S if self.w is None else self.penalty.L
+
+    @property
+    def coupling_weights(self) -> np.ndarray:
+        """The node weights, or ones."""
+        return np.ones(self.n_nodes) if self.w is None else self.w
+
+    @cached_property
+    def coupling_sums(self) -> tuple[np.ndarray, np.ndarray]:
+        """Row sums of :attr:`coupling` to twice the precision: rounded, and the rest."""
+        from nareg._linear import twofold  # numba: imported when first needed
+
+        P = self.coupling
+        high, low = twofold.row_sums(P.indptr, P.data)
+        if self.sdd:
+            # a Laplacian's row sums are zero: what is left of them is the rounding of its diagonal
+            rounding = EPSILON * (np.diff(P.indptr) + 2) * P.diagonal()
+            high = np.where(np.abs(high) <= rounding, 0.0, high)
+            low = np.zeros_like(high)
+        return high, low
+
+    @cached_property
+    def _rounding(self) -> np.ndarray:
+        """Norms of what rounding adds at most to ``rhs - K x`` for entries of size one, and of that over the diagonal."""
+        absolute = sp.csr_array((np.abs(self.K.data), self.K.indices, self.K.indptr), shape=self.K.shape)
+        rows = EPSILON * (3 * np.diff(self.K.indptr) + 10) * (absolute @ np.ones(self.n_nodes))
+        return np.array([np.linalg.norm(rows), np.linalg.norm(rows / self._positive_diagonal)])
+
+    @cached_property
+    def _positive_diagonal(self) -> np.ndarray:
+        return np.where(self.diagonal > 0, self.diagonal, 1.0)
+
+    def rounds_away(self, peak: np.ndarray, norms: np.ndarray, level: float) -> bool:
+        """Whether residuals of K for x of these sizes (T,) could be off by a tenth of ``level`` of these norms (2, T)."""
+        return bool((self._rounding[:, None] * peak > 0.1 * level * norms).any())
+
+    def residuals(self, x: np.ndarray, rhs: np.ndarray, level: float) -> tuple[np.ndarray, np.ndarray]:
+        """``||rhs - K x|| / ||rhs||`` of each column, and the same with both scaled by D^-1; zero for a zero column.
+
+        ``level`` is what they are compared with: where the rounding of K might decide, they come from its parts.
+        """
+        squared = self._positive_diagonal**-2
         # einsum makes no temporary of the signals' size
-        plain = (np.einsum("it,it->t", v, v) for v in (left, rhs))
-        scaled = (np.einsum("it,it,i->t", v, v, squared) for v in (left, rhs))
-        return _ratio(*plain), _ratio(*scaled)
+        below = np.array([np.einsum("it,it->t", rhs, rhs), np.einsum("it,it,i->t", rhs, rhs, squared)])
+        if self.rounds_away(np.abs(x).max(axis=0, initial=0.0), np.sqrt(below), level):
+            left = self.residual_of_parts(x, rhs)
+        else:
+            left = self.K @ x
+            np.subtract(rhs, left, out=left)
+        return _ratio(np.einsum("it,it->t", left, left), below[0]), _ratio(np.einsum("it,it,i->t", left, left, squared), below[1])
+
+    def residual_of_parts(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        """``rhs - C x - diag(w) L diag(w) x``, right to rounding however small C is beside the rest."""
+        from nareg._linear import twofold
+
+        P, w, (high, low) = self.coupling, self.coupling_weights, self.coupling_sums
+        left = np.empty_like(rhs)
+        for first in range(0, rhs.shape[1], COLUMNS):
+            some = slice(first, first + COLUMNS)
+            X, B = np.ascontiguousarray(x[:, some]), np.ascontiguousarray(rhs[:, some])
+            U, V, R = (np.empty_like(X) for _ in range(3))
+            twofold.scale(w, X, U, V)
+            twofold.residual(P.indptr, P.indices, P.data, high, low, w, self.c, B, X, np.zeros_like(X), U, V, R)
+            left[:, some] = R
+        return left
 
 
 def _ratio(left: np.ndarray, right: np.ndarray) -> np.ndarray:
@@ -297,6 +360,7 @@ def _is_dominant(S: sp.csr_array) -> bool:
 def _symmetric(name: str, value: Any) -> sp.csr_array:
     if value.dtype.kind not in "fiu":
         raise InputError(f"{name} has dtype {value.dtype}, real numbers are expected.")
+    whole_sparse(name, value)
     matrix = sp.csr_array(value.astype(np.float64))  # entries that are listed twice are added: not in a narrow integer type
     matrix.sum_duplicates()
     if matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:

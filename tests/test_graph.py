@@ -291,7 +291,7 @@ def test_pygsp_round_trip_is_exact(rng):
         ({"edge_index": [[0.0, 1.0], [1.0, 0.0]]}, "integers"),
         ({"edge_index": np.zeros((2, 0), int)}, "pass n_nodes"),
         ({"edge_index": [[0, -1], [-1, 0]]}, "node indices start at 0"),
-        ({"edge_index": [[0, 5], [5, 0]], "n_nodes": 3}, "n_nodes is 3"),
+        ({"edge_index": [[0, 5], [5, 0]], "n_nodes": 3}, "node 5, out of range: there are 3 nodes"),
         ({"edge_index": [[0], [1]]}, "differs from its mirror"),
         ({"edge_index": [[0, 1, 0, 1], [1, 0, 1, 0]]}, "lists an edge twice"),
         ({"edge_index": [[0, 1], [1, 0]], "edge_weight": [1.0]}, "edge_weight has 1 entries"),

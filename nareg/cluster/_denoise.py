@@ -130,8 +130,9 @@ def denoise(
         methods = Methods(from_adjacency(layout.A, *vectors))
         callback = None if progress is None else lambda step, r: progress(Progress("solving", step, values={"residual": r}))
         result, label = methods.run(method, rhs, tol=tol, max_iterations=max_iterations, callback=callback)
-        plain, scaled = methods.system.residuals(result.x, rhs)
-        if result.status is Status.CONVERGED and not max(plain, scaled) <= allowed(tol):
+        level = allowed(tol)
+        plain, scaled = methods.system.residuals(result.x, rhs, level)
+        if result.status is Status.CONVERGED and not (plain <= level and scaled <= level):
             result.status = Status.STALLED
         with parallel_writer(out, source.shape, source.dtype) as write:
             write(first, layout.to_file(result.x))

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from nareg import _checks
+from nareg import _checks, _sparse_checks
 from nareg._arrays import as_numpy, is_tensor
 from nareg.errors import InputError, MissingDependencyError
 from nareg.graph import Graph
@@ -93,6 +93,7 @@ def _features(value: Any) -> sp.csr_array | np.ndarray:
     array = value.to_torch_sparse_csr_tensor() if hasattr(value, "to_torch_sparse_csr_tensor") else value
     array = as_numpy(array)
     if sp.issparse(array):
+        _sparse_checks.whole_sparse("x", array)
         matrix = sp.csr_array(array).astype(np.float32)
         _checks.floats("the entries of x", matrix.data, ndim=(1,))
         return matrix
@@ -119,13 +120,8 @@ def _n_classes(labels: np.ndarray) -> int:
 
 def _graph(edge_index: Any, n_nodes: int) -> Graph:
     """Simple and undirected: i and j are joined where either points at the other, self-loops are left out."""
-    index = _checks.array_of("edge_index", as_numpy(edge_index))
-    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        raise InputError(f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E) are expected.")
-    if index.size and (index.min() < 0 or index.max() >= n_nodes):
-        bad = int(index.min()) if index.min() < 0 else int(index.max())
-        raise InputError(f"edge_index holds node {bad}, out of range: there are {n_nodes} nodes, 0 to {n_nodes - 1}.")
-    i, j = index[:, index[0] != index[1]].astype(np.int64)
+    index, _ = _sparse_checks.edge_index(as_numpy(edge_index), n_nodes)
+    i, j = index[:, index[0] != index[1]]
     one_way = sp.csr_array((np.ones(i.size), (i, j)), shape=(n_nodes, n_nodes))
     adjacency = sp.csr_array(one_way.maximum(one_way.T))
     adjacency.data[:] = 1.0

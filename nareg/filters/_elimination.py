@@ -1,4 +1,4 @@
-"""Sparse Cholesky without a subtraction, and residuals in twice the precision: compiled loops for :mod:`._refine`.
+"""Sparse Cholesky without a subtraction: compiled loops for :mod:`._refine`.
 
 A diagonally dominant M-matrix is given by its off-diagonal entries ``-a_ij`` and its row sums ``e_i >= 0``. Elimination
 after Grassmann, Taksar and Heyman carries both, and adds non-negative numbers only:
@@ -119,76 +119,3 @@ def substitute(start, rows, values, pivots, B):  # type: ignore[no-untyped-def]
         for q in range(start[k], start[k + 1]):
             for t in range(t_end):
                 B[k, t] += values[q] * B[rows[q], t]
-
-
-@serial
-def two_sum(a, b):  # type: ignore[no-untyped-def]
-    """``a + b`` as a rounded sum and its error (Knuth)."""
-    s = a + b
-    part = s - a
-    return s, (a - (s - part)) + (b - part)
-
-
-@serial
-def two_product(a, b):  # type: ignore[no-untyped-def]
-    """``a b`` as a rounded product and its error (Dekker, Veltkamp)."""
-    p = a * b
-    big = 134217729.0 * a
-    a_high = big - (big - a)
-    a_low = a - a_high
-    big = 134217729.0 * b
-    b_high = big - (big - b)
-    b_low = b - b_high
-    return p, ((a_high * b_high - p) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-@serial
-def row_sums(indptr, data):  # type: ignore[no-untyped-def]
-    """Sums of CSR rows to twice the precision: rounded, and the rest."""
-    n = indptr.size - 1
-    high, low = np.zeros(n), np.zeros(n)
-    for i in range(n):
-        rest = 0.0
-        for e in range(indptr[i], indptr[i + 1]):
-            high[i], error = two_sum(high[i], data[e])
-            rest += error
-        high[i], low[i] = two_sum(high[i], rest)
-    return high, low
-
-
-@serial
-def add(U, V, D):  # type: ignore[no-untyped-def]
-    """``U + V += D`` in place, for a sum of two arrays that stays unevaluated."""
-    for i in range(U.shape[0]):
-        for t in range(U.shape[1]):
-            s, error = two_sum(U[i, t], D[i, t])
-            U[i, t], V[i, t] = two_sum(s, error + V[i, t])
-
-
-@serial
-def residual(indptr, indices, data, excess, excess_low, d, G, U, V, R):  # type: ignore[no-untyped-def]
-    """``R = G - (diag(d) + P) (U + V)`` with products and sums in twice the precision.
-
-    P is given by its off-diagonal entries and its row sums: ``(P u)_i = e_i u_i + sum_j P_ij (u_j - u_i)``, in which the
-    differences of nearly equal values are exact.
-    """
-    n, t_end = U.shape
-    for i in range(n):
-        for t in range(t_end):
-            high, low = G[i, t], 0.0
-            p, error = two_product(-d[i], U[i, t])
-            high, rest = two_sum(high, p)
-            low += rest + (error - d[i] * V[i, t])
-            p, error = two_product(-excess[i], U[i, t])
-            high, rest = two_sum(high, p)
-            low += rest + (error - excess[i] * V[i, t] - excess_low[i] * U[i, t])
-            for e in range(indptr[i], indptr[i + 1]):
-                j = indices[e]
-                if j != i:
-                    difference, rest = two_sum(U[i, t], -U[j, t])
-                    difference, rest = two_sum(difference, rest + (V[i, t] - V[j, t]))
-                    p, error = two_product(data[e], difference)
-                    error += data[e] * rest
-                    high, rest = two_sum(high, p)
-                    low += rest + error
-            R[i, t] = high + low

@@ -232,7 +232,7 @@ def allowed(tol: float) -> float:
 def _converged(system: FilterSystem, result: Iterates, rhs: np.ndarray, tol: float) -> bool:
     if result.status is not Status.CONVERGED:
         return False
-    return max(float(r.max(initial=0.0)) for r in system.residuals(result.x, rhs)) <= allowed(tol)
+    return all(bool((r <= allowed(tol)).all()) for r in system.residuals(result.x, rhs, allowed(tol)))
 
 
 def quick_solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
@@ -272,8 +272,9 @@ def solve(
 def checked_run(engines: Backend, rhs: np.ndarray, stop: Stop) -> tuple[Iterates, str, tuple[float, float]]:
     """Solve, and judge by the residuals of the point itself (of K, and over its diagonal): recurrences drift."""
     result, label = engines.run(stop.method, rhs, tol=stop.tol, max_iterations=stop.max_iterations, callback=stop.callback)
-    plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in engines.system.residuals(result.x, rhs))
-    if result.status is Status.CONVERGED and not max(plain, scaled) <= allowed(stop.tol):
+    level = allowed(stop.tol)
+    plain, scaled = result.reached or (float(r.max(initial=0.0)) for r in engines.system.residuals(result.x, rhs, level))
+    if result.status is Status.CONVERGED and not (plain <= level and scaled <= level):
         result.status = Status.STALLED
     return result, label, (plain, scaled)
 

@@ -45,7 +45,7 @@ class _Scaled:
 
 def solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
     """Solve for (N, T) ``rhs``; ``INDEFINITE`` if no factor with positive pivots exists in float64."""
-    from nareg.filters import _elimination  # numba: imported when the first such solve needs it
+    from nareg._linear import twofold  # numba: imported when the first such solve needs it
 
     scaled = _scaled(system)
     apply_inverse, note = _without_subtraction(scaled) if system.sdd else (None, "")
@@ -60,10 +60,11 @@ def solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
     inverse[on] = 1.0 / scaled.diagonal
     sizes = np.stack([np.linalg.norm(rhs, axis=0), np.linalg.norm(rhs * inverse[:, None], axis=0)])
     best, reached, slow = (U, V), np.array([np.inf, np.inf]), 0
-    P = scaled.P
+    P, ones = scaled.P, np.ones(len(G))
     for _ in range(STEPS):
-        _elimination.add(U, V, apply_inverse(R))
-        _elimination.residual(P.indptr, P.indices, P.data, scaled.excess, scaled.excess_low, scaled.d, G, U, V, R)
+        twofold.add(U, V, apply_inverse(R))
+        parts = P.indptr, P.indices, P.data, scaled.excess, scaled.excess_low
+        twofold.residual(*parts, ones, scaled.d, G, U, V, U, V, R)
         left = R * scaled.w[:, None]
         norms = np.stack([np.linalg.norm(left, axis=0), np.linalg.norm(left * inverse[on, None], axis=0)])
         now = np.divide(norms, sizes, out=np.zeros_like(norms), where=sizes > 0).max(axis=1, initial=0.0)
@@ -82,24 +83,18 @@ def solve(system: FilterSystem, rhs: np.ndarray, tol: float) -> Iterates:
 
 
 def _scaled(system: FilterSystem) -> _Scaled:
-    from nareg.filters import _elimination
+    from nareg._linear import twofold
 
-    P = system.S if system.w is None else system.penalty.L
-    w = np.ones(system.n_nodes) if system.w is None else system.w
+    P, w = system.coupling, system.coupling_weights
     on = w != 0
-    high, low = _elimination.row_sums(P.indptr, P.data)
-    if system.sdd:
-        # a Laplacian's row sums are zero: what is left of them is the rounding of its diagonal
-        rounding = np.finfo(float).eps * (np.diff(P.indptr) + 2) * P.diagonal()
-        high = np.where(np.abs(high) <= rounding, 0.0, high)
-        low = np.zeros_like(high)
+    high, low = system.coupling_sums
     if not on.all():
         dropped = sp.csr_array(P[on][:, ~on])
         P = sp.csr_array(P[on][:, on])
         if system.sdd:
             high, low = high[on] - np.asarray(dropped.sum(axis=1)).ravel(), low[on]
         else:
-            high, low = _elimination.row_sums(P.indptr, P.data)
+            high, low = twofold.row_sums(P.indptr, P.data)
     with np.errstate(over="ignore", under="ignore"):
         d = system.c[on] / w[on] / w[on]
     return _Scaled(on, w[on], d, P, high, low)

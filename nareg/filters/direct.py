@@ -60,8 +60,9 @@ class Factored:
             if factor is not None:
                 x = factor.solve(rhs)
                 x += factor.solve(rhs - system.K @ x)
-                plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs))
-                if max(plain, scaled) <= min(tol, ACCURATE) and _error_bound(system, factor.solve, x) <= ACCURATE:
+                enough = min(tol, ACCURATE)
+                plain, scaled = (float(r.max(initial=0.0)) for r in system.residuals(x, rhs, tol))
+                if plain <= enough and scaled <= enough and _error_bound(system, factor.solve, x) <= ACCURATE:
                     return Iterates(x, 0, [plain], note=factor.library, reached=(plain, scaled))
             return _refine.solve(system, rhs, tol)
 

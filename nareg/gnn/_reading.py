@@ -10,6 +10,7 @@ import scipy.sparse as sp
 
 from nareg import _checks
 from nareg._arrays import as_numpy, is_tensor
+from nareg._sparse_checks import edge_index, whole_sparse
 from nareg.errors import InputError
 from nareg.graph import Graph
 
@@ -51,7 +52,7 @@ def read(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.csr_array:
     if isinstance(graph, Graph):
         matrix = sp.csr_array(graph.adjacency)
     elif sp.issparse(graph):
-        _checks.whole_sparse("graph", graph)
+        whole_sparse("graph", graph)
         matrix = sp.csr_array(graph)
     elif is_tensor(graph) and str(graph.layout) != "torch.strided":
         matrix = _from_torch_sparse(graph)
@@ -90,18 +91,7 @@ def _from_edge_index(graph: Any, edge_weight: Any, n_nodes: int | None) -> sp.cs
         raise InputError(
             "edge_weight requires a gradient, which only layers compute: pass edge_weight to a layer, or edge_weight.detach()."
         )
-    index = _checks.array_of("edge_index", as_numpy(graph))
-    if index.ndim != 2 or index.shape[0] != 2 or index.dtype.kind not in "iu":
-        raise InputError(
-            f"edge_index has shape {index.shape} and dtype {index.dtype}: integers (2, E), a sparse matrix or a Graph is "
-            "expected."
-        )
-    n = (int(index.max(initial=-1)) + 1) if n_nodes is None else n_nodes
-    if index.size and (index.min() < 0 or index.max() >= n):
-        bad = int(index.min()) if index.min() < 0 else int(index.max())
-        raise InputError(
-            f"edge_index holds node {bad}, out of range: there are {n} nodes, 0 to {n - 1}, for both ends of an edge."
-        )
+    index, n = edge_index(as_numpy(graph), n_nodes)
     if edge_weight is None:
         weights = np.ones(index.shape[1])
     else:

@@ -1,8 +1,9 @@
 """Node-adaptive denoising of signals on disk: conjugate gradients in float32 inside a correction in float64.
 
 The system is ``I - diag(s) A diag(s)`` (see ``_system``). Directions are stored as ``P = s p``, so that a product gathers
-neighbors' rows of P and nothing else; the estimate is built up as ``U = s v`` in float64. After each solve the residual of U is
-computed in float64, and the next solve reduces that. Only P is in memory for certain; increment, residual, product and U are
+neighbors' rows of P and nothing else; the estimate is built up as ``U = s v = w x`` in float64. After each solve the residual is
+computed from the parts, ``c y - c U / w - w (L U)`` with L U a sum of differences, in float64: there the rounding of ``K`` or of
+``s``, which may hide the data term, has no part. The next solve reduces it. Only P is in memory for certain; increment, residual, product and U are
 read and written in order, and go to scratch files where they do not fit.
 """
 
@@ -22,7 +23,7 @@ from nareg._graph_files import StoredGraph
 from nareg.outofcore import _kernels
 from nareg.outofcore._signals import ColumnBlock, SignalFile, refuse_output, signal_writer
 from nareg.outofcore._streaming import NodeVectors, column_blocks
-from nareg.outofcore._system import StoredSystem, system
+from nareg.outofcore._system import SMALLEST, StoredSystem, system
 from nareg.progress import Progress, ProgressCallback
 from nareg.results import Solution, Status
 
@@ -151,14 +152,20 @@ class _Block:
         """Iterations, history of the residual, status, and the residual of the estimate in float64."""
         unit = self._start()
         sizes = np.sqrt(self._norms()[1:]) * unit
-        for place in self._R.pieces():  # nodes without neighbors that matter are solved: see estimate()
-            R = self._R.rows(place)
-            R[self._system.s[place] == 0] = 0.0
-            self._R.store(place, R)
-        relative = _ratio(np.sqrt(self._norms()[1:]) * unit, sizes)
+        if self._system.leaves_some:
+            self._residual(unit)
+        norms = self._norms()
+        relative = _ratio(np.sqrt(norms[1:]) * unit, sizes)
         history, iterations, previous = [float(relative[0].max())], 0, np.inf
         while tol < relative.max() <= PROGRESS * previous and iterations < max_iterations:
             previous = float(relative.max())
+            # what is left becomes the right-hand side, of unit size
+            factor = np.where(norms[0] > 0, np.sqrt(norms[0]), 1.0)
+            for place in self._R.pieces():
+                R = (self._R.rows(place) / factor).astype(np.float32)
+                R[self._system.is_left(place)] = 0.0
+                self._R.store(place, R)
+            unit = unit * factor
             targets = np.maximum(0.5 * tol, REDUCTION * relative)
             residuals = self._conjugate_gradients(_ratio(unit, sizes), targets, max_iterations - iterations)
             history += residuals
@@ -168,11 +175,6 @@ class _Block:
             self._residual(unit)
             norms = self._norms()
             relative = _ratio(np.sqrt(norms[1:]) * unit, sizes)
-            # what is left becomes the right-hand side of the next solve, of unit size
-            factor = np.where(norms[0] > 0, np.sqrt(norms[0]), 1.0)
-            for place in self._R.pieces():
-                self._R.store(place, (self._R.rows(place) / factor).astype(np.float32))
-            unit = unit * factor
         reached = float(relative.max())
         if reached <= max(2 * tol, 1e-12):
             status = Status.CONVERGED
@@ -181,12 +183,16 @@ class _Block:
         return iterations, history, status, float(relative[0].max())
 
     def estimate(self) -> Iterator[tuple[slice, np.ndarray]]:
-        """``x = D^-1/2 v`` in pieces; ``c y / D`` where no neighbor matters."""
-        system = self._system
+        """``x = U / w`` in pieces."""
         for place, y in self._y.pieces():
-            s, diagonal = system.s[place, None], system.diagonal[place, None]
-            alone = system.c[place, None] * y / diagonal
-            yield place, np.divide(self._U.rows(place), s * np.sqrt(diagonal), out=alone, where=s != 0)
+            yield place, self._x(place, y, self._U.rows(place))
+
+    def _x(self, place: slice, y: np.ndarray, U: np.ndarray) -> np.ndarray:
+        """Some rows of ``U / w``; ``c y / D`` where the iteration leaves a node."""
+        system = self._system
+        alone = system.c[place, None] * y / system.diagonal[place, None]
+        w = (system.s[place] * np.sqrt(system.diagonal[place]))[:, None]
+        return np.divide(U, w, out=alone, where=~system.is_left(place)[:, None])
 
     def close(self) -> None:
         """Give memory and scratch files back."""
@@ -195,14 +201,18 @@ class _Block:
         self._memory = self._P = np.zeros((0, 0), np.float32)
 
     def _start(self) -> np.ndarray:
-        """Put the right-hand side ``b = D^-1/2 c y`` into R, columns divided by their peaks, which are returned; U is zero."""
+        """Put the right-hand side ``b = D^-1/2 c y`` into R, columns divided by their peaks, which are returned.
+
+        U is zero where the iteration finds it.
+        """
         peak = np.zeros(self._P.shape[1])
         for _, b in self._right_sides():
             np.maximum(peak, np.abs(b).max(axis=0), out=peak)
         unit = np.where(peak > 0, peak, 1.0)
         for place, b in self._right_sides():
             self._R.store(place, (b / unit).astype(np.float32))
-            self._U.store(place, np.zeros(b.shape))
+            left = self._system.is_left(place)
+            self._U.store(place, np.where(left[:, None], self._system.s[place, None] * b, 0.0))
         return unit
 
     def _right_sides(self) -> Iterator[tuple[slice, np.ndarray]]:
@@ -225,7 +235,7 @@ class _Block:
         while active.any() and len(history) < max_iterations:
             curvature = np.zeros(P.shape[1])
             for place, Q in edges.products(P):
-                curvature += _kernels.finish_product(s[place], P[place], Q)
+                curvature += _kernels.finish_product(s[place], SMALLEST, P[place], Q)
                 self._Q.store(place, Q)
             active &= curvature > 0  # else rounding is all that is left
             squared = norms[0]
@@ -254,7 +264,7 @@ class _Block:
         return total
 
     def _residual(self, unit: np.ndarray) -> None:
-        """``R = (b - (I - diag(s) A diag(s)) v) / unit`` from U, computed in float64."""
+        """``R = D^-1/2 (c y - c U / w - w L U) / unit``, computed in float64."""
         system, (n, width) = self._system, self._P.shape
         count = width if self._U.array is not None else max(width // 2, 1)
         for first in range(0, width, count):
@@ -266,13 +276,14 @@ class _Block:
                 wide = self._memory[: 2 * size].view(np.float64).reshape(n, -1)
                 for place in self._U.pieces():
                     wide[place] = self._U.rows(place)[:, some]
-            for place, sums in system.edges.products(wide):
-                s = system.s[place, None]
+            for place, sums in system.edges.differences(wide):
                 y = self._y.rows(place)[:, some]
-                b = (system.c[place] / np.sqrt(system.diagonal[place]))[:, None] * y
-                v = np.divide(wide[place], s, out=b.copy(), where=s != 0)
+                left = system.c[place, None] * (y - self._x(place, y, wide[place]))
+                left /= np.sqrt(system.diagonal[place, None])
+                left -= system.s[place, None] * sums
+                left[system.s[place] == 0] = 0.0  # solved: what is left of it is rounding
                 R = self._R.rows(place)
-                R[:, some] = (b - v + s * sums) / unit[some]
+                R[:, some] = left / unit[some]
                 self._R.store(place, R)
 
 

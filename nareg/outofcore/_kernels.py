@@ -37,6 +37,22 @@ def neighbor_sums(indptr, indices, weights, V, out):  # type: ignore[no-untyped-
 
 
 @parallel
+def neighbor_differences(indptr, indices, weights, V, first, out):  # type: ignore[no-untyped-def]
+    """``out = L V`` for the rows of A from ``first`` on, as sums of ``a_ij (v_i - v_j)``."""
+    n, columns = out.shape
+    for chunk in prange(CHUNKS):
+        row = np.empty(columns)
+        for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
+            row[:] = 0
+            for e in range(indptr[i], indptr[i + 1]):
+                j = indices[e]
+                a = float(weights[e]) if weights.size else 1.0
+                for t in range(columns):
+                    row[t] += a * (V[first + i, t] - V[j, t])
+            out[i] = row
+
+
+@parallel
 def weighted_degrees(indptr, weights, out):  # type: ignore[no-untyped-def]
     """Sums of some rows' weights in float64; no weights are ones."""
     n = out.size
@@ -52,14 +68,17 @@ def weighted_degrees(indptr, weights, out):  # type: ignore[no-untyped-def]
 
 
 @parallel
-def finish_product(s, P, Q):  # type: ignore[no-untyped-def]
-    """``Q = p - s (A P)`` in the place of the neighbor sums ``A P``, with ``P = s p``; returns the columns' ``p^T Q``."""
+def finish_product(s, smallest, P, Q):  # type: ignore[no-untyped-def]
+    """``Q = p - s (A P)`` in the place of the neighbor sums ``A P``, with ``P = s p``; returns the columns' ``p^T Q``.
+
+    Nodes whose s is below ``smallest`` stay as they are.
+    """
     n, columns = P.shape
     partial = np.zeros((CHUNKS, columns))
     for chunk in prange(CHUNKS):
         dots = np.zeros(columns)
         for i in range(chunk * n // CHUNKS, (chunk + 1) * n // CHUNKS):
-            if s[i] == 0:
+            if abs(s[i]) < smallest:
                 Q[i] = 0
                 continue
             for t in range(columns):

@@ -50,6 +50,14 @@ class EdgeStream:
             _kernels.neighbor_sums(part.indptr, part.indices, _weights(part), V, sums)
             yield place, sums
 
+    def differences(self, V: np.ndarray) -> Iterator[tuple[slice, np.ndarray]]:
+        """Rows of ``L V`` in pieces, with their place: no number is the sum of a degree and another."""
+        for part in self.rows():
+            place = slice(part.first, part.last)
+            sums = np.empty((part.last - part.first, V.shape[1]), V.dtype)
+            _kernels.neighbor_differences(part.indptr, part.indices, _weights(part), V, part.first, sums)
+            yield place, sums
+
     def degrees(self) -> np.ndarray:
         """Weighted degrees ``A 1``, (N,) float64."""
         degrees = np.empty(self.graph.n_nodes)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,15 +25,16 @@ from nareg.outofcore._signals import existing
 from nareg.outofcore._streaming import EdgeStream
 from nareg.results import WeightDesign
 
-#: Below this share of a node's diagonal that couples it to its neighbors, the coupling is less than float64 rounding.
-UNCOUPLED = 1e-16
+#: Smaller s leave the float32 directions of conjugate gradients, its multiples, no room: such nodes keep what they have read.
+SMALLEST = 1e-24
 
 
 @dataclass(frozen=True)
 class StoredSystem:
     """``I - diag(s) A diag(s)``, its scaling, and what the right-hand sides are multiplied by.
 
-    ``s`` is zero at nodes whose weight couples them to no neighbor: their equation is ``K_ii x_i = c_i y_i``.
+    The iteration leaves nodes whose s is below :data:`SMALLEST` at ``c_i y_i / K_ii``. Residuals count their coupling: what is
+    nothing to a node may be all that its neighbor has.
     """
 
     edges: EdgeStream
@@ -43,6 +45,16 @@ class StoredSystem:
     @property
     def n_nodes(self) -> int:
         return int(self.s.size)
+
+    @cached_property
+    def leaves_some(self) -> bool:
+        """Whether it leaves any."""
+        return bool((np.abs(self.s) < SMALLEST).any())
+
+    def is_left(self, place: slice) -> np.ndarray:
+        """Which of some nodes the iteration leaves."""
+        left: np.ndarray = np.abs(self.s[place]) < SMALLEST
+        return left
 
 
 def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
@@ -63,12 +75,10 @@ def system(graph: StoredGraph, weights: Any, fit: Any) -> StoredSystem:
     if not np.isfinite(diagonal).all():
         i = int(np.abs(w).argmax())
         raise InputError(f"weights[{i}] is {w[i]:g}, too large: w^2 times the degree overflows; take smaller weights.")
-    uncoupled = diagonal <= UNCOUPLED * c
-    diagonal += c
-    np.divide(w, np.sqrt(diagonal), out=w, where=~uncoupled)
-    w[uncoupled] = 0.0
     if not (c > 0).all():
         refuse_without_data(edges, w != 0, c > 0)
+    diagonal += c
+    w /= np.sqrt(diagonal)
     return StoredSystem(edges, w, diagonal, c)
 
 

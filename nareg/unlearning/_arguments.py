@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from nareg import _checks
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.graph import node_indices
 from nareg.typing import ArrayLike
@@ -18,7 +19,7 @@ from nareg.typing import ArrayLike
 def features(name: str, value: Any, n_nodes: int | None) -> np.ndarray:
     """Features (N, F) in float64."""
     if sp.issparse(value):
-        _checks.whole_sparse(name, value)
+        whole_sparse(name, value)
         _checks.memory(f"{name} as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="select columns")
         value = value.toarray()
     X = np.array(_checks.floats(name, value, ndim=(2,)), dtype=np.float64, order="C")

@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from nareg import _checks
 from nareg._arrays import as_numpy
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn._dropout import dropout
 from nareg.gnn._operators import TorchSparse
@@ -71,7 +72,7 @@ def _matrix(graph: Graph, features: Any) -> sp.csr_array:
     """Features as a sparse float64 matrix with a row per node."""
     given = as_numpy(features)
     if sp.issparse(given):
-        _checks.whole_sparse("features", given)
+        whole_sparse("features", given)
         if given.ndim != 2 or given.dtype.kind not in "fiub":
             raise InputError(f"features has shape {given.shape} and dtype {given.dtype}: pass real (N, F) numbers.")
         values = sp.csr_array(given).astype(np.float64)

@@ -10,6 +10,7 @@ import torch
 
 from nareg import _checks
 from nareg._arrays import as_numpy, as_tensor
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn.adjacency import csr_tensor
 from nareg.herta._model import tall_products
@@ -36,7 +37,7 @@ class Features:
         """A user's (N, F) features, checked: SciPy sparse, NumPy array or torch tensor, finite."""
         value = as_numpy(value)
         if sp.issparse(value):
-            _checks.whole_sparse("features", value)
+            whole_sparse("features", value)
             matrix = sp.csr_array(value)
             if matrix.ndim != 2 or matrix.dtype.kind not in "fiub":
                 raise InputError(f"features have shape {matrix.shape} and dtype {matrix.dtype}: pass real (N, F) numbers.")

@@ -13,6 +13,7 @@ import torch
 
 from nareg import _checks
 from nareg._arrays import Array, as_numpy, is_tensor
+from nareg._sparse_checks import whole_sparse
 from nareg.errors import InputError
 from nareg.gnn.adjacency import GraphInput
 from nareg.gnn.training import checked_device
@@ -99,7 +100,11 @@ def read(
 
 def _targets(value: Any, n: int, index: np.ndarray, loss: str) -> tuple[np.ndarray, np.ndarray | None]:
     """One row of targets per node, and classes if there are any: (N,) labels, or (N, C) numbers."""
-    array = _checks.array_of("targets", value.toarray() if sp.issparse(value) else value)
+    if sp.issparse(value):
+        whole_sparse("targets", value)
+        _checks.memory("targets as a dense array", 8.0 * np.prod(value.shape, dtype=float), alternative="pass labels (N,)")
+        value = value.toarray()
+    array = _checks.array_of("targets", value)
     if array.shape[:1] != (n,):
         raise InputError(f"targets have shape {array.shape} but there are {n} nodes: pass (N,) labels or (N, C) numbers.")
     if array.ndim == 2 and loss == "mse":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -12,7 +13,7 @@ from nareg.filters._engines import definite
 from nareg.filters._iterate import Callback, Iterates
 from nareg.filters.backends._petsc.choice import Methods, all_rows
 from nareg.filters.backends._petsc.library import load
-from nareg.filters.backends._petsc.matrices import DistributedSystem, from_rows, local_range, with_dominant_form
+from nareg.filters.backends._petsc.matrices import DistributedSystem, Parts, from_rows, local_range, with_dominant_form
 from nareg.filters.backends._petsc.ranks import refuse_different, together
 from nareg.results import Status
 
@@ -67,7 +68,11 @@ def distributed(system: FilterSystem) -> DistributedSystem:
     rows = sp.csr_array(system.S[first:last] + sp.csr_array((c, own[:-1] + first, own), shape=(last - first, n)))
     K = from_rows(n, rows.indptr, rows.indices, rows.data)
     d = K.getDiagonal()
+    w, (high, low) = system.coupling_weights, system.coupling_sums
+    # a neighbor without a weight has no entry in K, but counts in the row sum
+    high = high[first:last] - system.coupling[first:last] @ (w == 0).astype(float)
+    parts = Parts(w[first:last], c, high, low[first:last])
     if not system.sdd:
-        return DistributedSystem(K, d)
-    assert system.w is not None
-    return with_dominant_form(K, d, system.w[first:last], c, system.penalty.L.diagonal()[first:last])
+        return DistributedSystem(K, d, parts=parts)
+    system_with_form = with_dominant_form(K, d, w[first:last], c, system.penalty.L.diagonal()[first:last])
+    return replace(system_with_form, parts=parts)

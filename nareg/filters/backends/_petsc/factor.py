@@ -57,7 +57,7 @@ class ParallelFactor:
         left, worst = rhs, [np.inf]
         for _ in range(REFINEMENTS):
             step = x + self._apply(left)
-            residual = max(self.system.residuals(step, rhs))
+            residual = float(np.max(self.system.residuals(step, rhs, tol)))
             if not residual < worst[-1]:
                 break
             x, worst = step, [*worst, residual]

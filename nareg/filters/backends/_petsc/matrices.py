@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from nareg._operator import EPSILON
 from nareg.errors import InputError, TooLargeError
 from nareg.filters.backends._petsc.library import load
 
@@ -72,6 +73,19 @@ def with_diagonal(
     return starts, columns, numbers
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What K is made of, of this rank's rows: weights (ones for a user's own S), data term, and row sums of L (or S).
+
+    Neighbors without a weight count in the row sums alone.
+    """
+
+    w: np.ndarray
+    c: np.ndarray
+    sums: np.ndarray
+    sums_low: np.ndarray
+
+
 @dataclass
 class DistributedSystem:
     """K with its diagonal, and where it has a dominant form M what scales K to it.
@@ -83,12 +97,15 @@ class DistributedSystem:
         Of K.
     scale, inner_diagonal : Vec or None
         ``s`` with ``M = diag(s) K diag(s)``, and the diagonal of M; None where K has no such form.
+    parts : Parts or None
+        For residuals; None where none is asked for.
     """
 
     K: Any
     diagonal: Any
     scale: Any = None
     inner_diagonal: Any = None
+    parts: Parts | None = None
 
     @property
     def n_nodes(self) -> int:
@@ -121,22 +138,84 @@ class DistributedSystem:
         M.setDiagonal(self.inner_diagonal)  # exact where the product of factors would round c / w^2 away
         return M
 
-    def residuals(self, x: np.ndarray, rhs: np.ndarray) -> tuple[float, float]:
-        """The largest ``||rhs - K x|| / ||rhs||`` over columns of the local rows (n, T), and the same scaled by D^-1."""
-        left, right = self.K.createVecs()
-        worst = [0.0, 0.0]
-        for t in range(rhs.shape[1]):
-            right.array[:], left.array[:] = x[:, t], 0.0
-            product = self.K @ right
-            left.array[:] = rhs[:, t]
-            product.aypx(-1.0, left)
-            for k in range(2):
-                if k:
-                    product.pointwiseMult(product, self.inverse_diagonal)
-                    left.pointwiseMult(left, self.inverse_diagonal)
-                below = left.norm()
-                worst[k] = max(worst[k], product.norm() / below if below > 0 else 0.0)
-        return worst[0], worst[1]
+    def residuals(self, x: np.ndarray, rhs: np.ndarray, level: float) -> tuple[float, float]:
+        """The largest ``||rhs - K x|| / ||rhs||`` over columns of the local rows (n, T), and the same scaled by D^-1.
+
+        As :meth:`nareg._operator.FilterSystem.residuals`: from the parts of K where its rounding might decide at ``level``.
+        """
+        library = load()
+        peak = np.max(library.comm.allgather(np.abs(x).max(axis=0, initial=0.0)), axis=0)
+        below = self._norms(rhs)
+        if (self._rounding[:, None] * peak > 0.1 * level * below).any():
+            left = self._residual_of_parts(x, rhs)
+        else:
+            source, product = self.K.createVecs()
+            left = np.empty_like(rhs)
+            for t in range(rhs.shape[1]):
+                source.array[:] = x[:, t]
+                self.K.mult(source, product)
+                left[:, t] = rhs[:, t] - product.array
+        worst = np.divide(self._norms(left), below, out=np.zeros_like(below), where=below > 0).max(axis=1)
+        return float(worst[0]), float(worst[1])
+
+    def _norms(self, rows: np.ndarray) -> np.ndarray:
+        """Of the columns, and of these over the diagonal, (2, T)."""
+        scaled = rows * self.inverse_diagonal.array[:, None]
+        squares = np.array([np.einsum("it,it->t", v, v) for v in (rows, scaled)])
+        norms: np.ndarray = np.sqrt(np.sum(load().comm.allgather(squares), axis=0))
+        return norms
+
+    @cached_property
+    def _rounding(self) -> np.ndarray:
+        """As that of :class:`nareg._operator.FilterSystem`."""
+        indptr, _, values = self.K.getValuesCSR()
+        absolute = np.add.reduceat(np.abs(values), indptr[:-1]) if len(indptr) > 1 else np.zeros(0)
+        return self._norms((EPSILON * (3 * np.diff(indptr) + 10) * absolute)[:, None])[:, 0]
+
+    @cached_property
+    def _coupling(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, Any, Any]:
+        """Local rows of L (or S) off the diagonal, whose columns are this rank's rows and then others'; all their weights;
+        and what brings numbers of the others."""
+        assert self.parts is not None
+        library = load()
+        indptr, columns, values = self.K.getValuesCSR()
+        first, last = self.K.getOwnershipRange()
+        elsewhere = (columns < first) | (columns >= last)
+        others = np.unique(columns[elsewhere])
+        received = library.PETSc.Vec().createSeq(others.size, comm=library.MPI.COMM_SELF)
+        chosen = library.PETSc.IS().createGeneral(others, comm=library.MPI.COMM_SELF)
+        scatter = library.PETSc.Scatter().create(self.diagonal, chosen, received, None)
+        local = np.where(elsewhere, last - first + np.searchsorted(others, columns), columns - first)
+        w = self._with_others(self.parts.w[:, None], scatter, received)[:, 0]
+        rows = np.repeat(np.arange(last - first), np.diff(indptr))
+        divisor = w[rows] * w[local]
+        coupling = np.divide(values, divisor, out=np.zeros_like(values), where=(divisor != 0) & (local != rows))
+        return indptr, local, coupling, w, scatter, received
+
+    def _with_others(self, rows: np.ndarray, scatter: Any, received: Any) -> np.ndarray:
+        """The local rows, and below them those of other ranks that they are coupled to."""
+        source = self.diagonal.duplicate()
+        out = np.empty((len(rows) + received.getSize(), rows.shape[1]))
+        out[: len(rows)] = rows
+        for t in range(rows.shape[1]):
+            source.array[:] = rows[:, t]
+            scatter.scatter(source, received, mode="forward")
+            out[len(rows) :, t] = received.array
+        return out
+
+    def _residual_of_parts(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+        from nareg._linear import twofold  # numba: imported when first needed
+
+        assert self.parts is not None
+        indptr, columns, coupling, w, scatter, received = self._coupling
+        X = self._with_others(x, scatter, received)
+        U, V = np.empty_like(X), np.empty_like(X)
+        twofold.scale(w, X, U, V)
+        R, zero = np.empty(rhs.shape), np.zeros(x.shape)
+        sums, low = self.parts.sums, self.parts.sums_low
+        B, X = np.ascontiguousarray(rhs), np.ascontiguousarray(x)
+        twofold.residual(indptr, columns, coupling, sums, low, w, self.parts.c, B, X, zero, U, V, R)
+        return R
 
     @cached_property
     def mesh_like(self) -> bool:
@@ -165,6 +244,9 @@ class DistributedSystem:
 def from_adjacency(A: Any, w: Any, c: Any) -> DistributedSystem:
     """K and its dominant form from an adjacency with a stored zero diagonal, node weights and data term; A becomes K."""
     degrees = A.getRowSum()
+    zero = w.copy()
+    zero.array[:] = w.array == 0
+    parts = Parts(w.array.copy(), c.array.copy(), (A @ zero).array.copy(), np.zeros(w.getLocalSize()))
     scale = inverse_weights(w, c.array)
     inner = degrees.copy()
     inner.array[:] = np.where(w.array == 0, 1.0, degrees.array + c.array * scale.array**2)
@@ -175,7 +257,7 @@ def from_adjacency(A: Any, w: Any, c: Any) -> DistributedSystem:
     A.diagonalScale(w, w)
     A.scale(-1.0)
     A.setDiagonal(diagonal)
-    return DistributedSystem(A, diagonal, scale, inner)
+    return DistributedSystem(A, diagonal, scale, inner, parts)
 
 
 def with_dominant_form(K: Any, diagonal: Any, w: np.ndarray, c: np.ndarray, L_diagonal: np.ndarray) -> DistributedSystem:
