@@ -255,7 +255,9 @@ class FilterSystem:
         else:
             left = self.K @ x
             np.subtract(rhs, left, out=left)
-        return _ratio(np.einsum("it,it->t", left, left), below[0]), _ratio(np.einsum("it,it,i->t", left, left, squared), below[1])
+        return _ratio(np.einsum("it,it->t", left, left), below[0]), _ratio(
+            np.einsum("it,it,i->t", left, left, squared), below[1]
+        )
 
     def residual_of_parts(self, x: np.ndarray, rhs: np.ndarray) -> np.ndarray:
         """``rhs - C x - diag(w) L diag(w) x``, right to rounding however small C is beside the rest."""

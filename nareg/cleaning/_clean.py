@@ -193,8 +193,8 @@ def run(network: StationNetwork, settings: CleanSettings, progress: ProgressCall
         )
         estimates |= simple
         notes += simple_notes
-    doubted = None if quality is None or predicted is None else contradicted(y, predicted.x, estimates.get(LINE), hidden)
-    if doubted is not None:
+    doubted = contradicted(y, predicted.x, estimates[LINE], hidden) if predicted is not None and LINE in estimates else None
+    if doubted is not None and quality is not None:
         notes.append(doubted)
         quality = without_spikes(quality, screened | without)
         flags, bad = quality.flags, screened | without

@@ -59,6 +59,13 @@ def clean(
         FormatOption, typer.Option("--format", help="Format of the tables. netcdf is one file, clean.nc.")
     ] = FormatOption.csv,
     unit: Annotated[str | None, typer.Option(help="Unit of the readings, shown in texts and pictures, such as °C.")] = None,
+    lower: Annotated[
+        float | None,
+        typer.Option(help="Lower bound of the quantity: estimates and bands stay above. Default: from the readings."),
+    ] = None,
+    upper: Annotated[
+        float | None, typer.Option(help="Upper bound of the quantity, such as 100 for humidity in percent.")
+    ] = None,
     noise: Annotated[
         str | None, typer.Option(help="Known noise variance: a number, or a CSV with columns station, variance.")
     ] = None,
@@ -104,6 +111,8 @@ def clean(
             dynamics=dynamics.value,
             hidden=hidden,
             unit=network.readings.unit if unit is None else unit,
+            lower=lower,
+            upper=upper,
             rng=np.random.default_rng(seed),
         )
         inputs.folder(out)
@@ -133,9 +142,9 @@ def _table(cleaned: Cleaned) -> Table:
     from nareg.cleaning._words import number
 
     table = Table("method")
-    for heading in ("RMSE", "single", "in gaps", "MAE"):
+    for heading in ("RMSE", "single", "in gaps", "with flagged", "MAE"):
         table.add_column(heading, justify="right")
     for name, row in cleaned.errors.iterrows():
-        cells = (number(row[key], 3) for key in ("rmse", "rmse_single", "rmse_gaps", "mae"))
+        cells = (number(row[key], 3) for key in ("rmse", "rmse_single", "rmse_gaps", "rmse_with_flagged", "mae"))
         table.add_row(escape(str(name)), *cells, style="bold" if name == cleaned.method else None)
     return table

@@ -100,8 +100,8 @@ def best_family(
     richer = attempt(second_order(best.parameters), WARM)
     likelier = richer.objective > best.objective + ORDER_GAIN
     if hidden.size >= FEWEST_HIDDEN:
-        order = gain("second order", best, richer)
-        likelier = order.better or (likelier and order.value > 0)
+        second = gain("second order", best, richer)
+        likelier = second.better or (likelier and second.value > 0)
     best = richer if likelier else best
     for family in part.families[1:]:
         other = attempt(best.parameters.moved_to(family, part), WARM)

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nareg.spacetime._outliers import MAD_TO_STD
+from nareg.spacetime._resolution import steps
 
 #: Runs are stuck where chance gives such a run anywhere in the file with at most this probability.
 CHANCE = 1e-3
@@ -106,13 +107,6 @@ def intermittent(y: np.ndarray) -> bool:
     seen, ends = np.isfinite(y), bounds(y)
     resting = ((y == ends.low) | (y == ends.high)).sum()
     return bool(resting > RESTING * max(int(seen.sum()), 1))
-
-
-def resolution(series: np.ndarray) -> float:
-    """Smallest step between the values of a station that is not an accident of rounding; 0 where all are equal."""
-    steps = np.diff(np.unique(series))
-    steps = steps[steps > 1e-9 * max(float(np.abs(series).max(initial=0.0)), 1e-300)]
-    return float(np.quantile(steps, 0.1)) if steps.size else 0.0
 
 
 def stuck_runs(y: np.ndarray) -> list[RepeatedValue]:
@@ -271,7 +265,7 @@ def _others_moved(y: np.ndarray, run: RepeatedValue) -> bool:
     inside[run.rows[0] : run.rows[-1] + 1] = True
     scale = _scales(y[~inside])
     rest = y[~inside, run.station]
-    step = resolution(np.append(rest[np.isfinite(rest)], run.value))
+    step = float(steps(np.append(rest, run.value)[None])[0])
     others = [j for j in range(y.shape[1]) if j != run.station and scale[j] > 0]
     moved = [float(np.ptp(there)) / scale[j] for j in others if (there := y[inside & np.isfinite(y[:, j]), j]).size > 1]
     return not moved or float(np.median(moved)) * scale[run.station] >= MOVED * step

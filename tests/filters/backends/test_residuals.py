@@ -30,9 +30,7 @@ def in_memory(method: str, backend: object):
             chosen = backend
         steps = 300 if method in ("jacobi", "chebyshev", "cg") else None
         graph = nareg.Graph(system.A)
-        return denoise(
-            graph, system.w, system.y, fit=system.c, method=method, backend=chosen, tol=TOL, max_iterations=steps
-        )
+        return denoise(graph, system.w, system.y, fit=system.c, method=method, backend=chosen, tol=TOL, max_iterations=steps)
 
     return solve
 
